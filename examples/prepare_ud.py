@@ -1,0 +1,91 @@
+"""
+Makes a training or test file from Universal Dependencies treebanks: some genres only, with or without punctuation.
+
+The part of GUM that the checkpoint udgn-en is trained on (documents whose licence allows any use):
+
+    python examples/prepare_ud.py en_gum-train.conllu --output gum-free.conllu \
+        --genres academic bio conversation court interview news speech textbook vlog voyage
+
+Words are written as they are: lower case, digits and the vocabulary are the tokenizer's business.
+"""
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from tqdm import tqdm
+
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.corpus import conllu_sentence
+from hf_structure.data.normalization import keep_mask
+from hf_structure.data.text import new_file
+
+_GENRE = re.compile(r"(?:[^_-]+_)?([^_-]+)[_-]")
+
+
+def genre_of(document: str) -> str:
+    """`GUM_academic_art` -> `academic` (the second part); `weblog-juancole.com_...` of EWT -> `weblog` (the first)."""
+    match = _GENRE.match(document)
+    return match[1] if match else document
+
+
+def with_genres(sentences: Iterable[ConlluSentence]) -> Iterator[tuple[ConlluSentence, str | None]]:
+    """Every sentence with the genre of its document, which the last `newdoc id` names; None before the first."""
+    genre = None
+    for sentence in sentences:
+        document = sentence.metadata.get("newdoc id")
+        genre = genre if document is None else genre_of(document)
+        yield sentence, genre
+
+
+def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres: Counter) -> Iterator[ConlluSentence]:
+    """The sentences of the wanted genres without their punctuation, if so asked; counts the genres that are there."""
+    for sentence, genre in sentences:
+        genres[genre] += 1
+        if (args.genres and genre not in args.genres) or genre in args.exclude_genres:
+            continue
+        if args.drop_punctuation:
+            columns = conllu_sentence(sentence)
+            sentence = sentence.keep_words(keep_mask(columns["words"], columns["tags"], columns["deprels"], args.by))
+        if sentence.tokens:
+            yield sentence
+
+
+def prepare(args) -> None:
+    genres, count, words = Counter(), 0, 0
+    # Genres do not run on from one file into the next.
+    sentences = chain.from_iterable(with_genres(read_conllu(path)) for path in args.files)
+    with new_file(args.output, args.overwrite) as file:
+        for sentence in tqdm(select(sentences, args, genres), unit=" sentences"):
+            file.write(str(sentence) if args.format == "conllu" else " ".join(sentence.forms) + "\n")
+            count, words = count + 1, words + len(sentence.words)
+        if unknown := {*args.genres, *args.exclude_genres} - set(genres):
+            there = ", ".join(sorted(filter(None, genres))) or "none: the files have no `newdoc id` comments"
+            raise ValueError(f"no document of genre {', '.join(sorted(unknown))}; genres found: {there}")
+        if not count:
+            raise ValueError("nothing is left to write")
+    print(f"{args.output}: {count:,} sentences, {words:,} words")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", help="CoNLL-U files; their sentences follow each other in the output")
+    parser.add_argument("--output", required=True, help="the file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    parser.add_argument("--format", choices=["conllu", "text"], default="conllu", help="text: one sentence a line")
+    parser.add_argument("--genres", nargs="+", default=[], help="only documents of these genres (by `newdoc id`)")
+    parser.add_argument("--exclude_genres", nargs="+", default=[], help="no documents of these genres")
+    parser.add_argument("--drop_punctuation", action="store_true", help="leave punctuation out, re-attach dependents")
+    by_help = "what tells punctuation: deprel `punct`, tags, word form, or (auto) the first of them that is annotated"
+    parser.add_argument("--by", choices=["auto", "deprel", "tags", "form"], default="auto", help=by_help)
+    args = parser.parse_args(arguments)
+    try:
+        prepare(args)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Pure algorithms: tensors, arrays or lists in and out."""

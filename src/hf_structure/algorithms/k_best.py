@@ -1,0 +1,86 @@
+"""The k best single-root trees of every sentence (numpy only).
+
+Lawler (1972): the trees other than the best one are split by the first word whose head differs from the best tree's.
+The best of each part is a maximum spanning tree with some heads fixed and some forbidden, and becomes a candidate; the
+best candidate is the next tree, and its part is split in the same way. All parts that the sentences of a batch need at
+a time are solved together, at most n for a tree.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from hf_structure.algorithms.chu_liu_edmonds import best_trees
+
+CHUNK = 2**20  # arcs solved at a time
+
+
+class Candidate(NamedTuple):
+    """Best tree of a part of a sentence's trees: `fixed` heads are given, some are forbidden to the next word."""
+
+    cost: float  # minus the score
+    number: int  # decides between equal costs
+    sentence: int
+    heads: np.ndarray  # (n,)
+    fixed: int
+    forbidden: np.ndarray  # (n + 1,), boolean
+
+
+def k_best_trees(arcs: np.ndarray, lengths: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Heads `(batch, k, n)` and scores `(batch, k)`, best first, and whether each sentence has a tree at all, `(batch,)`.
+
+    Where a sentence has fewer than `k` trees, heads are -1 and scores -inf.
+    """
+    batch, n = arcs.shape[:2]
+    heads, scores = np.full((batch, k, n), -1), np.full((batch, k), -np.inf)
+    queues: list[list[Candidate]] = [[] for _ in range(batch)]
+    numbers = count()
+    start = np.arange(batch)
+    candidates = _solve(arcs, lengths, start, heads[:, 0], 0 * start, np.zeros((batch, n + 1), dtype=bool), numbers)
+    for rank in range(k):
+        for candidate in candidates:
+            heapq.heappush(queues[candidate.sentence], candidate)
+        taken = [heapq.heappop(queue) for queue in queues if queue]
+        for candidate in taken:
+            scores[candidate.sentence, rank], heads[candidate.sentence, rank] = -candidate.cost, candidate.heads
+        candidates = _split(arcs, lengths, taken, numbers) if rank + 1 < k else iter(())
+    return heads, scores, scores[:, 0] > -np.inf
+
+
+def _split(arcs: np.ndarray, lengths: np.ndarray, taken: list[Candidate], numbers: count) -> Iterator[Candidate]:
+    """Candidates from what is left of the parts whose best trees are taken: one part for each word not fixed."""
+    parts = [(which, word) for which, tree in enumerate(taken) for word in range(tree.fixed, lengths[tree.sentence])]
+    size = max(1, CHUNK // arcs[0].size)
+    for chunk in (parts[i : i + size] for i in range(0, len(parts), size)):
+        which, word = np.array(chunk).T
+        trees = [taken[i] for i in which]
+        sentence, heads = np.array([tree.sentence for tree in trees]), np.array([tree.heads for tree in trees])
+        forbidden = np.arange(arcs.shape[2]) == heads[np.arange(len(word)), word, None]
+        forbidden |= np.array([tree.forbidden for tree in trees]) & (word == [tree.fixed for tree in trees])[:, None]
+        yield from _solve(arcs, lengths, sentence, heads, word, forbidden, numbers)
+
+
+def _solve(
+    arcs: np.ndarray,
+    lengths: np.ndarray,
+    sentence: np.ndarray,
+    heads: np.ndarray,
+    fixed: np.ndarray,
+    forbidden: np.ndarray,
+    numbers: count,
+) -> Iterator[Candidate]:
+    """Best tree, if any, of each part: `fixed` words keep their heads, the next one has none of the `forbidden`."""
+    n, parts = arcs.shape[1], np.arange(len(sentence))
+    arcs, lengths = arcs[sentence], lengths[sentence]
+    kept = (np.arange(n) < fixed[:, None])[..., None] & (np.arange(n + 1) != heads[..., None])
+    arcs[kept] = -np.inf
+    arcs[parts, fixed] = np.where(forbidden, -np.inf, arcs[parts, fixed])
+    heads, solved = best_trees(arcs, lengths)
+    values = np.take_along_axis(arcs, np.maximum(heads, 0)[..., None], axis=2)[..., 0]
+    costs = -np.where(heads >= 0, values, 0).sum(1)
+    for i in np.flatnonzero(solved):
+        yield Candidate(float(costs[i]), next(numbers), int(sentence[i]), heads[i], int(fixed[i]), forbidden[i])

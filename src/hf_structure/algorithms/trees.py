@@ -1,0 +1,208 @@
+"""Dependency trees as arrays of heads: the one root convention, validity, projectivity, spans, words left out.
+
+Words are numbered from 1; `heads[i]` is the head of word `i + 1`, and head 0 is the artificial root. A tree has
+exactly one word whose head is 0. All functions take a sequence of integers (list, tuple, array or one-dimensional
+tensor) for one sentence, are iterative, and take O(n) or O(n log n) time.
+"""
+
+from collections.abc import Sequence
+from numbers import Integral
+
+
+def check_heads(heads: Sequence[int]) -> None:
+    """Raises `ValueError`, naming word and head, if a head is no integer, is not in `0..n`, or is the word itself."""
+    heads = _as_list(heads)
+    for word, head in enumerate(heads, start=1):
+        if not isinstance(head, Integral) or isinstance(head, bool):
+            raise ValueError(f"the head of word {word} is not an integer: {head!r}")
+        if not 0 <= head <= len(heads):
+            raise ValueError(f"the head of word {word} is {head}, but the sentence has {len(heads)} words")
+        if head == word:
+            raise ValueError(f"word {word} is its own head")
+
+
+def is_tree(heads: Sequence[int]) -> bool:
+    """Whether heads are in range, exactly one word hangs on the root, and every word is reached from it."""
+    heads = _as_list(heads)
+    try:
+        check_heads(heads)
+    except ValueError:
+        return False
+    return heads.count(0) == 1 and len(_top_down(heads)) == len(heads)
+
+
+def root_of(heads: Sequence[int]) -> int:
+    """The number (from 1) of the root word. Raises `ValueError` unless exactly one word has head 0."""
+    heads = _as_list(heads)
+    if heads.count(0) != 1:
+        raise ValueError(f"expected exactly one root word, got {heads.count(0)}")
+    return heads.index(0) + 1
+
+
+def is_projective(heads: Sequence[int]) -> bool:
+    """
+    Whether every word and its descendants together form an interval of the sentence.
+
+    Equivalently, a head dominates all words between itself and its dependent; the arc from the artificial root always
+    does. Several roots are allowed. Heads with a cycle are not projective.
+    """
+    heads = _as_list(heads)
+    check_heads(heads)
+    return _yields(heads) is not None
+
+
+def heads_to_spans(heads: Sequence[int]) -> list[tuple[int, int]]:
+    """
+    Yield of every word of a projective tree: the 0-based, half-open interval `[start, end)` of it and its descendants.
+
+    Raises `ValueError` if the heads are no tree or not projective (the yields are not intervals then).
+    """
+    heads = _as_list(heads)
+    check_heads(heads)
+    if not is_tree(heads):
+        raise ValueError("the heads do not form a tree with one root")
+    spans = _yields(heads)
+    if spans is None:
+        raise ValueError("the tree is not projective")
+    return spans
+
+
+def spans_to_heads(spans: Sequence[tuple[int, int]]) -> list[int]:
+    """
+    Heads of the projective tree whose yields are given: the inverse of `heads_to_spans`.
+
+    The head of a word is the word with the smallest yield that contains its own. Raises `ValueError` if the intervals
+    are not the yields of a projective tree.
+    """
+    spans = [(int(start), int(end)) for start, end in spans]
+    heads = [0] * len(spans)
+    around: list[int] = []  # words whose intervals contain the place we are at, outermost first
+    for word in sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1])):
+        while around and spans[around[-1]][1] <= spans[word][0]:
+            around.pop()
+        heads[word] = around[-1] + 1 if around else 0
+        around.append(word)
+    if not is_tree(heads) or _yields(heads) != spans:
+        raise ValueError("the spans are not the yields of a projective tree")
+    return heads
+
+
+def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
+    """
+    Heads of the kept words, renumbered `1..m`: a dependent of a dropped word goes to its nearest kept ancestor.
+
+    Words without a kept ancestor get head 0, so the result may have several roots (a dropped root with several
+    dependents). Dropped words that form a cycle count as having no kept ancestor.
+
+    Args:
+        heads (sequence of `int`): Heads of all `n` words.
+        keep (sequence of `bool`): For each of the `n` words, whether it stays.
+    """
+    heads, keep = _as_list(heads), _as_mask(keep)
+    check_heads(heads)
+    if len(heads) != len(keep):
+        raise ValueError(f"{len(heads)} heads but {len(keep)} marks of what to keep")
+    ancestor = [0] + [word if kept else -1 for word, kept in enumerate(keep, start=1)]  # nearest kept; -1: not known
+    for word in range(1, len(heads) + 1):
+        chain = []
+        while ancestor[word] < 0:
+            ancestor[word] = 0  # a cycle of dropped words ends here
+            chain.append(word)
+            word = heads[word - 1]
+        for dropped in chain:
+            ancestor[dropped] = ancestor[word]
+    number = _numbers(keep)
+    return [number[ancestor[head]] for head, kept in zip(heads, keep, strict=True) if kept]
+
+
+def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
+    """
+    Puts dropped words back into a tree over the kept ones; existing arcs stay as they are.
+
+    A word that is put back attaches to the head end of the shortest arc between kept words that spans its place, and
+    where no arc does (at the edges of the sentence) to the root word. In a projective tree the arcs over one place are
+    nested, the shortest is the innermost, and the result is again a projective tree. If nothing was kept, the first
+    word becomes the root and the others attach to it; if no kept word is a root (argmax output), the first kept word
+    stands in for it.
+
+    Args:
+        heads (sequence of `int`): Heads of the `m` kept words, numbered `1..m`.
+        keep (sequence of `bool`): For each of all `n` words, whether it is among the `m`.
+
+    Returns:
+        `list[int]`: Heads of all `n` words.
+    """
+    heads, keep = _as_list(heads), _as_mask(keep)
+    check_heads(heads)
+    if len(heads) != sum(keep):
+        raise ValueError(f"{len(heads)} heads but {sum(keep)} kept words")
+    if not heads:
+        return [min(place, 1) for place in range(len(keep))]
+    place = [0] + [word for word, kept in enumerate(keep, start=1) if kept]  # in the sentence, of kept word 1..m
+    over_gap = _shortest_arcs_over_gaps(heads)
+    restored, passed = [], 0
+    for kept in keep:
+        passed += kept
+        restored.append(place[heads[passed - 1] if kept else over_gap[passed]])
+    return restored
+
+
+def _shortest_arcs_over_gaps(heads: list[int]) -> list[int]:
+    """Head of the shortest arc over each of the `m + 1` places before, between and after `m` words; else the root."""
+    gaps = [heads.index(0) + 1 if 0 in heads else 1] * (len(heads) + 1)
+    following = list(range(len(heads) + 1))  # leads from a gap to the next one (itself included) not filled yet
+    arcs = [(head, word) for word, head in enumerate(heads, start=1) if head]
+    for head, word in sorted(arcs, key=lambda arc: abs(arc[0] - arc[1])):
+        gap, end = min(head, word), max(head, word)
+        while (gap := _find(following, gap)) < end:
+            gaps[gap] = head
+            following[gap] = gap + 1
+    return gaps
+
+
+def _find(following: list[int], place: int) -> int:
+    while following[place] != place:
+        following[place] = following[following[place]]
+        place = following[place]
+    return place
+
+
+def _top_down(heads: list[int]) -> list[int]:
+    """Words reachable from the root, each after its head."""
+    dependents: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for word, head in enumerate(heads, start=1):
+        dependents[head].append(word)
+    order = [0]
+    for word in order:
+        order += dependents[word]
+    return order[1:]
+
+
+def _yields(heads: list[int]) -> list[tuple[int, int]] | None:
+    """Interval of every word's yield, or `None` if some yield is no interval or some word hangs on a cycle."""
+    order = _top_down(heads)
+    start, end, size = list(range(len(heads))), list(range(1, len(heads) + 1)), [1] * len(heads)
+    for word in reversed(order):
+        child, parent = word - 1, heads[word - 1] - 1
+        if parent >= 0:
+            start[parent] = min(start[parent], start[child])
+            end[parent] = max(end[parent], end[child])
+            size[parent] += size[child]
+    intervals = all(end[i] - start[i] == size[i] for i in range(len(heads)))
+    return list(zip(start, end, strict=True)) if intervals and len(order) == len(heads) else None
+
+
+def _numbers(keep: list[bool]) -> list[int]:
+    """New numbers of the old words: `[0, ...]`, meaningful for kept words only."""
+    number = [0]
+    for kept in keep:
+        number.append(number[-1] + kept)
+    return [0] + [count if kept else 0 for count, kept in zip(number[1:], keep, strict=True)]
+
+
+def _as_list(heads: Sequence[int]) -> list[int]:
+    return heads.tolist() if hasattr(heads, "tolist") else list(heads)
+
+
+def _as_mask(keep: Sequence[bool]) -> list[bool]:
+    return [bool(kept) for kept in _as_list(keep)]

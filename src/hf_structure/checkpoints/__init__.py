@@ -1,0 +1,1 @@
+"""Small trained models as package data: each folder is one short name."""

@@ -1,0 +1,96 @@
+"""From encoded sentences to batches of tensors."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+IGNORE_INDEX = -100
+
+
+def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.LongTensor:
+    """`(batch_size, longest)` from lists of numbers, padded with `value` on the right."""
+    return pad_sequence([torch.as_tensor(s, dtype=torch.long) for s in sentences], True, padding_value=value)
+
+
+@dataclass
+class WordCollator:
+    """
+    Pads encoded sentences.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+
+    Called with dictionaries that hold `input_ids` and, all or none, `heads`; returns `input_ids`, `attention_mask` and
+    `heads` (padded with -1), each of shape `(batch_size, seq_len)`.
+    """
+
+    pad_token_id: int
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        input_ids = pad_words([example["input_ids"] for example in examples], self.pad_token_id)
+        lengths = torch.tensor([len(example["input_ids"]) for example in examples])
+        attention_mask = (torch.arange(input_ids.shape[1]) < lengths.unsqueeze(1)).long()
+        batch = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if examples[0].get("heads") is not None:
+            batch["heads"] = pad_words([example["heads"] for example in examples], -1)
+        return batch
+
+
+@dataclass
+class MaskedWordCollator(WordCollator):
+    """
+    Pads encoded sentences and masks words as the UDGN and StructFormer papers do: every word that is not special or
+    unknown is replaced by the mask token with probability `mask_rate` (always by the mask token), and is a label then.
+
+    Which words are masked is a function of `seed`, of the epoch set and of the batch alone, not of a global random
+    state: a resumed run masks what the uninterrupted run would have masked.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+        mask_token_id (`int`): Id of the mask.
+        special_token_ids (`Sequence[int]`): Ids that are never masked, among them the unknown word's.
+        mask_rate (`float`): Share of masked words.
+        seed (`int`): Seed of the masking.
+
+    Raises:
+        ValueError: if `mask_rate` is not between 0 and 1.
+    """
+
+    mask_token_id: int = 0
+    special_token_ids: Sequence[int] = ()
+    mask_rate: float = 0.3
+    seed: int = 0
+    epoch: int = 0
+
+    def __post_init__(self):
+        if not 0 < self.mask_rate < 1:
+            raise ValueError(f"mask_rate must be between 0 and 1, not {self.mask_rate}")
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer, **kwargs) -> "MaskedWordCollator":
+        """Collator for a tokenizer's special tokens; `kwargs` are the remaining arguments."""
+        return cls(tokenizer.pad_token_id, tokenizer.mask_token_id, tuple(tokenizer.all_special_ids), **kwargs)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses another masking of the same sentences."""
+        self.epoch = epoch
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = super().__call__(examples)
+        input_ids = batch["input_ids"]
+        maskable = ~torch.isin(input_ids, torch.tensor(self.special_token_ids, dtype=torch.long))
+        draws = torch.rand(input_ids.shape, generator=self._generator(input_ids))
+        masked = maskable & (draws < self.mask_rate)
+        if not masked.any():  # no batch without a label, if it has any word to predict
+            masked = maskable & (draws == draws.masked_fill(~maskable, torch.inf).min())
+        batch["labels"] = input_ids.masked_fill(~masked, IGNORE_INDEX)
+        batch["input_ids"] = input_ids.masked_fill(masked, self.mask_token_id)
+        return batch
+
+    def _generator(self, input_ids: torch.Tensor) -> torch.Generator:
+        state = zlib.crc32(input_ids.numpy().tobytes(), zlib.crc32(f"{self.seed} {self.epoch}".encode()))
+        return torch.Generator().manual_seed(state)

@@ -1,0 +1,261 @@
+"""CoNLL-U (universaldependencies.org/format.html), and other CoNLL files of 10 columns such as `.dep`: in and out."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO
+
+from hf_structure.algorithms.trees import remove_words
+from hf_structure.data.text import DataError, PathOrFile, numbered_lines, source_name, write_blocks
+
+COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_ID = re.compile(r"(0|[1-9][0-9]*)(?:([-.])([1-9][0-9]*))?")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+
+
+class ConlluError(DataError):
+    """Malformed CoNLL-U; the message names file, line and what is wrong."""
+
+
+@dataclass(slots=True)
+class ConlluToken:
+    """One line: a word (`id` "3"), a multi-word token ("3-4") or an empty node ("3.1"); every field as in the file."""
+
+    id: str
+    form: str
+    lemma: str = "_"
+    upos: str = "_"
+    xpos: str = "_"
+    feats: str = "_"
+    head: str = "_"
+    deprel: str = "_"
+    deps: str = "_"
+    misc: str = "_"
+
+    @property
+    def is_word(self) -> bool:
+        return self.id.isdigit()
+
+    def __str__(self) -> str:
+        return "\t".join([getattr(self, column) for column in COLUMNS])
+
+
+@dataclass
+class ConlluSentence:
+    r"""
+    A sentence as it stands in the file: `str(sentence)` gives its bytes back, with the empty line that ends it.
+
+    Args:
+        comments (`list[str]`): The comment lines, each with its `#`.
+        tokens (`list[ConlluToken]`): Words, multi-word tokens and empty nodes, in order.
+        newline (`str`): Line end of the file, `"\n"` or `"\r\n"`.
+    """
+
+    comments: list[str] = field(default_factory=list)
+    tokens: list[ConlluToken] = field(default_factory=list)
+    newline: str = "\n"
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Sequence[str],
+        heads: Sequence[int] | None = None,
+        deprels: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        comments: Sequence[str] = (),
+    ) -> "ConlluSentence":
+        """
+        Makes a sentence from words (FORM) and, where given, HEAD, DEPREL and XPOS; the other columns are `_`.
+
+        Raises:
+            ValueError: a word that no CoNLL-U line can hold (empty, or with a tab or line break), or lists of unequal
+                length.
+        """
+        for number, word in enumerate(words, start=1):
+            if not word or any(character in "\t\n\r\0" for character in word):
+                raise ValueError(f"word {number} cannot stand in CoNLL-U: {word!r}")
+        tokens = [ConlluToken(str(number), word) for number, word in enumerate(words, start=1)]
+        sentence = cls(list(comments), tokens).with_column("xpos", tags)
+        return sentence.with_heads(heads, deprels)
+
+    @property
+    def words(self) -> list[ConlluToken]:
+        """The tokens with plain integer ids."""
+        return [token for token in self.tokens if token.is_word]
+
+    @property
+    def forms(self) -> list[str]:
+        return [token.form for token in self.words]
+
+    @property
+    def heads(self) -> list[int] | None:
+        """Head of each word, 0 = root; None if any word has none (`_`)."""
+        heads = [token.head for token in self.words]
+        return None if "_" in heads else [int(head) for head in heads]
+
+    @property
+    def deprels(self) -> list[str]:
+        return [token.deprel for token in self.words]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The comments `# key = value` (for a comment without `=`, the value is empty)."""
+        pairs = (comment.lstrip("#").partition("=") for comment in self.comments)
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+    def with_heads(self, heads: Sequence[int] | None, deprels: Sequence[str] | None = None) -> "ConlluSentence":
+        """
+        A new sentence with other values in HEAD (and DEPREL); all other columns, multi-word tokens and empty nodes
+        stay.
+
+        Args:
+            heads (`Sequence[int]` or None): One head a word, 0 = root. None keeps the column.
+            deprels (`Sequence[str]`, *optional*): One label a word. None keeps the column.
+
+        Raises:
+            ValueError: the number of values is not the number of words.
+        """
+        heads = None if heads is None else [str(int(head)) for head in heads]
+        return self.with_column("head", heads).with_column("deprel", deprels)
+
+    def keep_words(self, keep: Sequence[bool]) -> "ConlluSentence":
+        """
+        A new sentence of the words whose mask is True, renumbered. The dependents of a dropped word go to its nearest
+        kept ancestor (see `remove_words`). Multi-word tokens, empty nodes, DEPS and MISC, which speak of the words as
+        they were, are dropped.
+
+        Args:
+            keep (`Sequence[bool]`): One value a word.
+        """
+        kept = [word for word, kept in zip(self.words, keep, strict=True) if kept]
+        tokens = [replace(word, id=str(number), deps="_", misc="_") for number, word in enumerate(kept, start=1)]
+        heads = None if self.heads is None else remove_words(self.heads, keep)
+        return replace(self, tokens=tokens).with_heads(heads)
+
+    def with_column(self, column: str, values: Sequence[str] | None) -> "ConlluSentence":
+        """A new sentence with other values in one column (a name of `COLUMNS`) of its words; None keeps the column."""
+        if values is None:
+            return self
+        if len(values) != len(self.words):
+            raise ValueError(f"{len(values)} values of {column} for {len(self.words)} words")
+        rest = iter(values)
+        tokens = [replace(token, **{column: next(rest)}) if token.is_word else token for token in self.tokens]
+        return replace(self, tokens=tokens)
+
+    def to_string(self) -> str:
+        """The lines of the sentence and the empty line after it."""
+        return self.newline.join([*self.comments, *map(str, self.tokens), "", ""])
+
+    __str__ = to_string
+
+
+def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
+    """
+    Streams the sentences of a CoNLL-U (or other 10-column CoNLL) file, one in memory at a time.
+
+    Writing them again gives the file back byte for byte, if it keeps to the format: one empty line after every
+    sentence (a missing one at the end, or more than one, are read and written as one), no byte order mark, and one
+    kind of line end in a sentence (LF or CRLF). A FORM `_` is a word like any other. Cycles and several roots are let
+    through: the output of a parser may have them.
+
+    Args:
+        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        ConlluError: number of columns, an empty form, order of ids, ranges, a HEAD that is no number, out of range or
+            the word itself, a comment inside a sentence or without one, not UTF-8, a binary file.
+    """
+    name = source_name(path_or_file)
+    lines = []
+    for number, line in numbered_lines(path_or_file, ConlluError):
+        if line.strip():
+            lines.append((number, line))
+        elif lines:
+            yield _parse_sentence(lines, name)
+            lines = []
+    if lines:
+        yield _parse_sentence(lines, name)
+
+
+def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.PathLike | IO) -> int:
+    """
+    Writes sentences one by one, in UTF-8 and with their own line ends.
+
+    Args:
+        sentences (`Iterable[ConlluSentence]`): What to write; may be a generator.
+        path_or_file (`str`, `os.PathLike` or file): A path (an existing file is replaced), or an open file.
+
+    Returns:
+        `int`: how many sentences were written.
+    """
+    return write_blocks(map(str, sentences), path_or_file)
+
+
+def _parse_sentence(lines: list[tuple[int, str]], name: str) -> ConlluSentence:
+    newline = "\r\n" if lines[0][1].endswith("\r") else "\n"
+    comments, tokens, numbers = [], [], []
+    for number, line in lines:
+        line = line.removesuffix("\r")
+        if not line.startswith("#"):
+            tokens.append(_parse_token(line, name, number))
+            numbers.append(number)
+        elif tokens:
+            raise ConlluError("a comment inside a sentence (is an empty line missing before it?)", name, number)
+        else:
+            comments.append(line)
+    if not tokens:
+        raise ConlluError("comments without a sentence", name, lines[0][0])
+    length = _check_ids(tokens, numbers, name)
+    _check_heads(tokens, numbers, length, name)
+    return ConlluSentence(comments, tokens, newline)
+
+
+def _parse_token(line: str, name: str, number: int) -> ConlluToken:
+    columns = line.split("\t")
+    if len(columns) != len(COLUMNS):
+        raise ConlluError(f"{len(columns)} tab-separated columns instead of {len(COLUMNS)}", name, number)
+    if not columns[1]:
+        raise ConlluError("the FORM (column 2) is empty", name, number)
+    return ConlluToken(*columns)
+
+
+def _check_ids(tokens: list[ConlluToken], numbers: list[int], name: str) -> int:
+    """Words are numbered 1..n, a range comes before its first word, empty nodes i.1, i.2 ... after word i; gives n."""
+    word = empty = range_end = 0
+    range_line = None
+    for token, number in zip(tokens, numbers, strict=True):
+        match = _ID.fullmatch(token.id)
+        if not match:
+            raise ConlluError(f"the ID (column 1) is no number, range or empty node: {token.id!r}", name, number)
+        first, mark, second = int(match[1]), match[2], int(match[3] or 0)
+        if mark == "-":
+            if first != word + 1 or second < first or first <= range_end:
+                raise ConlluError(f"misplaced range {token.id} after word {word}", name, number)
+            range_end, range_line = second, number
+        elif mark == ".":
+            if (first, second) != (word, empty + 1):
+                raise ConlluError(f"empty node {token.id} where {word}.{empty + 1} should come", name, number)
+            empty = second
+        else:
+            if first != word + 1:
+                raise ConlluError(f"word {first} where {word + 1} should come", name, number)
+            word, empty = first, 0
+    if not word:
+        raise ConlluError("a sentence without words", name, numbers[0])
+    if range_end > word:
+        raise ConlluError(f"a range ends at {range_end}, but the sentence has {word} words", name, range_line)
+    return word
+
+
+def _check_heads(tokens: list[ConlluToken], numbers: list[int], length: int, name: str) -> None:
+    for token, number in zip(tokens, numbers, strict=True):
+        if token.head == "_" or not token.is_word:
+            continue
+        if not _NUMBER.fullmatch(token.head):
+            raise ConlluError(f"the HEAD (column 7) is no number: {token.head!r}", name, number)
+        if int(token.head) > length:
+            raise ConlluError(f"head {token.head} in a sentence of {length} words", name, number)
+        if token.head == token.id:
+            raise ConlluError(f"word {token.id} is its own head", name, number)

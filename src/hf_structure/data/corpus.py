@@ -1,0 +1,198 @@
+"""Sentences of any supported file as plain dictionaries, and as `datasets` in and out."""
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hf_structure.algorithms.trees import remove_words
+from hf_structure.data.brackets import BracketTree, read_brackets
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.normalization import keep_mask
+from hf_structure.data.sdp import read_sdp
+from hf_structure.data.text import read_text
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+SUFFIXES = {
+    "conllu": (".conllu", ".conll", ".conllx", ".dep"),
+    "brackets": (".mrg", ".ptb", ".brackets"),
+    "sdp": (".sdp",),
+    "text": (".txt", ".text", ".tokens"),
+}
+COLUMNS = ("words", "heads", "deprels", "tags")
+_CHUNK = 10_000  # sentences turned into Arrow tables at a time
+
+
+def guess_format(path: str | os.PathLike) -> str:
+    """
+    The format of a file by its suffix: `"conllu"`, `"brackets"`, `"sdp"` or `"text"`.
+
+    Raises:
+        ValueError: the suffix is unknown.
+    """
+    suffix = Path(path).suffix.lower()
+    for name, suffixes in SUFFIXES.items():
+        if suffix in suffixes:
+            return name
+    known = ", ".join(f"{name} ({' '.join(suffixes)})" for name, suffixes in SUFFIXES.items())
+    raise ValueError(f"{path}: the format is not clear from the suffix; give one of {known}")
+
+
+def load_sentences(
+    path: str | os.PathLike, format: str | None = None, punctuation: str = "keep", by: str = "auto"
+) -> Iterator[dict]:
+    """
+    Streams the sentences of one file.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"` or `"text"`; by the suffix if not given.
+        punctuation (`str`, defaults to `"keep"`):
+            `"keep"` or `"drop"`. The dependents of a dropped word go to its nearest kept ancestor; constituents left
+            empty are dropped, and so are sentences of punctuation alone.
+        by (`str`, defaults to `"auto"`): How punctuation is recognised, see `keep_mask`.
+
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`), and where the file has them, else None: `heads` (`list[int]`, 0 =
+            root), `deprels`, `tags` (XPOS, or else UPOS; bracket tags) and `spans` (`(start, end, label)` of
+            constituents, traces removed and labels without function tags).
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: the file is malformed; the message names file and line.
+        ValueError: unknown `format`, `punctuation` or `by`, or `by` an annotation the file has not.
+    """
+    format = guess_format(path) if format is None else format
+    if format not in _READERS:
+        raise ValueError(f'format="{format}" is none of {", ".join(_READERS)}')
+    if punctuation not in ("keep", "drop"):
+        raise ValueError(f'punctuation="{punctuation}" is neither "keep" nor "drop"')
+    return _load(path, _READERS[format], by if punctuation == "drop" else None)
+
+
+def _load(path, reader, by: str | None) -> Iterator[dict]:
+    for sentence in reader(path):
+        sentence = sentence if by is None else drop_punctuation(sentence, by)
+        if sentence["words"]:
+            yield sentence
+
+
+def drop_punctuation(sentence: dict, by: str = "auto") -> dict:
+    """
+    A sentence as `load_sentences` gives it, without its punctuation. The dependents of a dropped word go to its
+    nearest kept ancestor (or to the root, so that there may be several root words then).
+
+    Args:
+        sentence (`dict`): `words`, and optionally `heads`, `deprels`, `tags`, `spans`.
+        by (`str`, defaults to `"auto"`): How punctuation is recognised, see `keep_mask`.
+    """
+    keep = keep_mask(sentence["words"], sentence.get("tags"), sentence.get("deprels"), by)
+    result = dict(sentence)
+    for column in ("words", "deprels", "tags"):
+        if sentence.get(column) is not None:
+            result[column] = [value for value, kept in zip(sentence[column], keep, strict=True) if kept]
+    if sentence.get("heads") is not None:
+        result["heads"] = remove_words(sentence["heads"], keep)
+    if sentence.get("spans") is not None:
+        before = [0]  # before[i]: kept words left of word i
+        for kept in keep:
+            before.append(before[-1] + bool(kept))
+        moved = [(before[start], before[end], label) for start, end, label in sentence["spans"]]
+        result["spans"] = [span for span in moved if span[0] < span[1]]
+    return result
+
+
+def to_dataset(
+    paths: str | os.PathLike | Iterable[str | os.PathLike], streaming: bool = False, **options
+) -> "Dataset | IterableDataset":
+    """
+    Files as a `datasets.Dataset` (in memory, as Arrow tables) or, streaming, a `datasets.IterableDataset` with one
+    shard a file.
+
+    Args:
+        paths (`str`, `os.PathLike` or iterable of them): The files, of one format or several.
+        streaming (`bool`, defaults to `False`): Whether to read only when iterated over.
+        options: `format`, `punctuation`, `by` of `load_sentences`.
+
+    Returns:
+        `Dataset` or `IterableDataset` with the columns `words`, `heads`, `deprels`, `tags`; what a file lacks is None.
+    """
+    import datasets  # an extra: only this function needs it
+
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    strings = datasets.List(datasets.Value("string"))
+    features = datasets.Features(
+        {column: datasets.List(datasets.Value("int64")) if column == "heads" else strings for column in COLUMNS}
+    )
+    if streaming:
+        arguments = {"paths": [os.fspath(path) for path in paths], "options": options}
+        return datasets.IterableDataset.from_generator(_rows, features=features, gen_kwargs=arguments)
+    rows, tables = _rows(paths, options), []
+    while chunk := list(islice(rows, _CHUNK)):
+        tables.append(datasets.Dataset.from_list(chunk, features=features))
+    empty = datasets.Dataset.from_dict({column: [] for column in COLUMNS}, features=features)
+    return datasets.concatenate_datasets(tables or [empty])
+
+
+def _rows(paths: list, options: dict) -> Iterator[dict]:
+    for path in paths:
+        for sentence in load_sentences(path, **options):
+            yield {column: sentence[column] for column in COLUMNS}
+
+
+def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:
+    """Rows of a data set, or dictionaries of `load_sentences`, as CoNLL-U sentences (tags go to XPOS)."""
+    for sentence in sentences:
+        columns = [sentence.get(column) for column in COLUMNS]
+        yield ConlluSentence.from_words(*columns)
+
+
+def conllu_sentence(sentence: ConlluSentence) -> dict:
+    """A CoNLL-U sentence as the dictionary of `load_sentences`."""
+    words = sentence.words
+    upos, xpos, deprels = ([getattr(word, column) for word in words] for column in ("upos", "xpos", "deprel"))
+    tags = xpos if _annotated(xpos) else upos
+    return {
+        "words": sentence.forms,
+        "heads": sentence.heads,
+        "deprels": deprels if _annotated(deprels) else None,
+        "tags": tags if _annotated(tags) else None,
+        "spans": None,
+    }
+
+
+def bracket_sentence(tree: BracketTree) -> dict:
+    """A tree without traces as the dictionary of `load_sentences`."""
+    words, tags = zip(*tree.leaves(), strict=True)
+    spans = tree.strip_functions().spans()
+    return {"words": list(words), "heads": None, "deprels": None, "tags": list(tags), "spans": spans}
+
+
+def _annotated(column: list[str]) -> bool:
+    return any(value != "_" for value in column)
+
+
+def _from_conllu(path) -> Iterator[dict]:
+    return map(conllu_sentence, read_conllu(path))
+
+
+def _from_brackets(path) -> Iterator[dict]:
+    for tree in read_brackets(path, unescape=True):
+        if tree := tree.remove_traces():
+            yield bracket_sentence(tree)
+
+
+def _from_sdp(path) -> Iterator[dict]:
+    for sentence in read_sdp(path):
+        yield {"words": sentence.words, "heads": None, "deprels": None, "tags": sentence.pos, "spans": None}
+
+
+def _from_text(path) -> Iterator[dict]:
+    for words in read_text(path):
+        yield {"words": words, "heads": None, "deprels": None, "tags": None, "spans": None}
+
+
+_READERS = {"conllu": _from_conllu, "brackets": _from_brackets, "sdp": _from_sdp, "text": _from_text}

@@ -1,0 +1,89 @@
+"""What the papers do to words before a model sees them: punctuation is left out, letters lowered, digits made `N`.
+
+Frequency thresholds belong to the training of a tokenizer (`hf_structure.tokenization`).
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+# fmt: off
+# Tags of words in the Penn Treebank; punctuation, brackets and currency signs have others. The list is that of UDGN.
+PTB_WORD_TAGS = frozenset([
+    "CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD", "NN", "NNS", "NNP", "NNPS", "PDT", "POS",
+    "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP",
+    "WP$", "WRB", "AUX", "AUXG",
+])
+# The same for the universal tags, which share no name with the ones above but AUX and SYM (a word in both).
+UPOS_WORD_TAGS = frozenset([
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "SCONJ", "SYM", "VERB",
+    "X",
+])
+# fmt: on
+
+_DIGITS = re.compile("[0-9]+")
+_PUNCTUATION_SYMBOLS = frozenset("^`~|=+<>_")
+_WORD_SIGNS = frozenset("%&#@")  # of a punctuation category in Unicode, but read as words
+_BRACKET_ESCAPES = frozenset(["-LRB-", "-RRB-", "-LCB-", "-RCB-", "-LSB-", "-RSB-"])
+
+
+def normalize_word(word: str) -> str:
+    """
+    Lower case, every maximal run of ASCII digits made one `N`: `"1,200th"` -> `"N,Nth"`. The tokenizers that this library
+    trains do the same.
+    """
+    # Letter by letter, as the tokenizers do it: a final capital sigma becomes the same letter as any other.
+    return _DIGITS.sub("N", "".join(map(str.lower, word)))
+
+
+def is_punctuation(word: str) -> bool:
+    """
+    Whether a word is punctuation by its form: every character is of a Unicode punctuation category or one of
+    ``^`~|=+<>_``, but none of the signs that are read as words (`% & # @`; currency signs are no punctuation to
+    Unicode). The Penn Treebank's bracket names (`-LRB-`) are punctuation.
+    """
+    return bool(word) and (word in _BRACKET_ESCAPES or all(map(_is_punctuation_character, word)))
+
+
+def _is_punctuation_character(character: str) -> bool:
+    if character in _PUNCTUATION_SYMBOLS:
+        return True
+    return unicodedata.category(character).startswith("P") and character not in _WORD_SIGNS
+
+
+def keep_mask(
+    words: Sequence[str],
+    tags: Sequence[str] | None = None,
+    deprels: Sequence[str] | None = None,
+    by: str = "auto",
+) -> list[bool]:
+    """
+    Which words of a sentence are no punctuation.
+
+    Args:
+        words (`Sequence[str]`): The words.
+        tags (`Sequence[str]`, *optional*): Penn Treebank or universal part-of-speech tags.
+        deprels (`Sequence[str]`, *optional*): Dependency labels.
+        by (`str`, defaults to `"auto"`):
+            `"deprel"`: drop words labelled `punct` or `punct:...`; `"tags"`: keep the words whose tag is in
+            `PTB_WORD_TAGS` or `UPOS_WORD_TAGS` (drops currency signs too, as in the papers); `"form"`: drop by
+            `is_punctuation`; `"auto"`: the first of these that the sentence has the annotation for.
+
+    Returns:
+        `list[bool]`: True for each word to keep.
+
+    Raises:
+        ValueError: `by` is unknown, or names an annotation that the sentence has not.
+    """
+    if by == "auto":
+        by = "deprel" if deprels is not None else "tags" if tags is not None else "form"
+    if by == "form":
+        return [not is_punctuation(word) for word in words]
+    if by not in ("tags", "deprel"):
+        raise ValueError(f'by="{by}" is none of "auto", "deprel", "tags", "form"')
+    values = tags if by == "tags" else deprels
+    if values is None:
+        raise ValueError(f'punctuation by="{by}", but the sentence has no {by}: {" ".join(words[:10])}')
+    if by == "deprel":
+        return [value.partition(":")[0] != "punct" for value in values]
+    return [value in PTB_WORD_TAGS or value in UPOS_WORD_TAGS for value in values]

@@ -1,0 +1,228 @@
+"""Plain text: numbered lines with clear errors, sentences of space-separated words, and raw text to words.
+
+`tokenize_words` and `split_sentences` are small rule sets in the style of the English Universal Dependencies; any
+callable of the same signature can stand in for them.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from io import TextIOBase
+from itertools import pairwise
+from pathlib import Path
+from typing import IO
+
+PathOrFile = str | os.PathLike | IO | Iterable[str]
+
+
+class DataError(ValueError):
+    """
+    A file that cannot be read. The message starts with `file:line:`.
+
+    Args:
+        message (`str`): What is wrong.
+        file (`str`): Name of the file.
+        line (`int`, *optional*): Line number, from 1.
+    """
+
+    def __init__(self, message: str, file: str, line: int | None = None):
+        super().__init__(f"{file}: {message}" if line is None else f"{file}:{line}: {message}")
+        self.file, self.line = file, line
+
+    def __reduce__(self):  # picklable, so that worker processes can hand it on
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls, args, state):
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+def source_name(path_or_file: PathOrFile) -> str:
+    """The name that error messages give to an input: its path, a file's `name`, or `<input>`."""
+    if isinstance(path_or_file, (str, os.PathLike)):
+        return os.fspath(path_or_file)
+    return str(getattr(path_or_file, "name", "<input>"))
+
+
+def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError) -> Iterator[tuple[int, str]]:
+    r"""
+    Streams `(number, line)` of a UTF-8 file; lines end at `\n` only, which is taken off (a `\r` before it stays).
+
+    Args:
+        path_or_file (`str`, `os.PathLike`, file or iterable of lines):
+            A path, an open binary or text file, or any iterable of lines. A byte order mark at the start is skipped.
+        error (`type[DataError]`): The error to raise.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: a line is not valid UTF-8, or holds a NUL character (a binary file).
+    """
+    name = source_name(path_or_file)
+    is_path = isinstance(path_or_file, (str, os.PathLike))
+    with open(path_or_file, "rb") if is_path else nullcontext(path_or_file) as lines:
+        for number, line in enumerate(lines, start=1):
+            if isinstance(line, bytes):
+                try:
+                    line = line.decode("utf-8")
+                except UnicodeDecodeError as problem:
+                    byte = f"0x{line[problem.start]:02x}"
+                    raise error(f"not UTF-8 text: byte {byte} at position {problem.start + 1}", name, number) from None
+            if "\0" in line:
+                raise error("a NUL character: this is a binary file, not text", name, number)
+            yield number, (line.removeprefix("\ufeff") if number == 1 else line).removesuffix("\n")
+
+
+def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
+    """
+    Streams the sentences of a plain text file: one sentence a line, words separated by white space. Empty lines are
+    skipped.
+
+    Args:
+        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: not UTF-8, or a binary file; the message names file and line.
+    """
+    for _, line in numbered_lines(path_or_file):
+        if words := line.split():
+            yield words
+
+
+def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) -> int:
+    """Writes strings one by one to a path (an existing file is replaced) or an open text or binary file, in UTF-8."""
+    is_path = isinstance(path_or_file, (str, os.PathLike))
+    count = 0
+    with open(path_or_file, "wb") if is_path else nullcontext(path_or_file) as file:
+        is_text = isinstance(file, TextIOBase)
+        for block in blocks:
+            file.write(block if is_text else block.encode("utf-8"))
+            count += 1
+    return count
+
+
+@contextmanager
+def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
+    """
+    Opens a UTF-8 text file that comes into being whole or not at all: it is written beside `path` and renamed at the
+    end. Missing folders are made.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        overwrite (`bool`, defaults to `False`): Whether an existing file may be replaced.
+
+    Raises:
+        FileExistsError: the file exists and `overwrite` is False.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already (--overwrite replaces it)")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with open(partial, "w", encoding="utf-8", newline="") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# Prefixes that the English Web Treebank does not part from their word, and abbreviations that keep their full stop.
+_PREFIXES = (
+    "ante|anti|auto|bi|bio|co|counter|cyber|de|e|eco|ex|extra|inter|intra|macro|mega|micro|mid|mini|mis|multi|neo|non"
+    "|over|pan|para|post|pre|pro|pseudo|quasi|re|semi|socio|sub|super|tri|u|ultra|un|uni|vice|x"
+)
+_ABBREVIATIONS = (
+    "Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft|Gen"
+    "|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mr|Mrs|Ms|Mt|No|Nos|Nov|Oct|Ph|Pres|Prof|Rd|Reps?|Rev|Sen|Sept?|Sgt|Sr|Ste?"
+    "|Univ|vol|vs"
+)
+_UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|x|k"
+_DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
+_ADDRESS = r"""[^\s<>"()]*[^\s<>"().,;:!?'\]]"""
+_TOKEN = re.compile(
+    rf"""
+      (?P<url> (?:https?://|ftp://|www\.){_ADDRESS} )
+    | (?P<email> [\w.+-]{{1,64}}@[\w-]{{1,64}}(?:\.[\w-]+)+ )
+    | (?P<file> (?:[\w-]{{1,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?
+        | [a-z]{{1,64}}(?:\.[a-z-]{{1,64}}){{2,9}}\b(?!\.) )
+    | (?P<emoticon> [:;=8][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;=] | <3+ | \^_+\^ )
+    | (?P<abbreviation> \b(?:[a-z]\.){{2,}} | \b[a-z]\.[a-z]\b | \b(?:{_ABBREVIATIONS})\.(?!\w) | \b[A-Z]\.(?=\s)
+        | \b[a-z]/\w+\b | \bw/(?!\w) )
+    | (?P<number> (?:\d-)?(?:\d{{3}}[-./])?\d{{3}}[-.]\d{{4}}\b | \b\d-\d{{4}}\b
+        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )
+    | (?P<word> (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:['’][^\W\d_]+)* )
+    | (?P<clitic> ['’](?:[smdn]|re|ve|ll|em|til|cause|\d\ds?)\b )
+    | (?P<run> ''|``|[!?]+|(?P<same>[^\w\s'"()]|_)(?P=same)+ )
+    | (?P<sign> \S )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_CLITIC = re.compile(r"(.+?)(n['’]t|['’](?:[smd]|re|ve|ll))", re.IGNORECASE)
+_NEGATED = "do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
+_RUN_TOGETHER = re.compile(
+    rf"(can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve))(not|na|ta|nt|m|ve)", re.IGNORECASE
+)
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_END = re.compile(r"""(?P<word>.*?)(?P<mark>[.!?…]+)['"”’)\]]*""", re.DOTALL)
+_BEGIN = re.compile(r"""['"“‘(\[]*[A-Z0-9]""")
+_NO_END = re.compile(rf"(?:{_ABBREVIATIONS}|[a-z]|(?:[a-z]\.)+[a-z])", re.IGNORECASE)
+
+
+def tokenize_words(text: str) -> list[str]:
+    """
+    Words of raw English in the style of the Universal Dependencies' English Web Treebank. Put together they are the
+    text without its white space.
+
+    Kept whole: URLs, e-mail addresses, file names, emoticons, abbreviations with their full stop (`U.S.`, `Dr.`,
+    `w/o`), numbers, dates and phone numbers, words with a prefix (`non-profit`), runs of one sign (`...`, `--`).
+    Split: clitics (`do n't`, `it 's`, also `can not`, `gon na`, `did nt`), other hyphens and slashes (`well - known`,
+    `and / or`), currency and per cent signs, numbers from units (`5 pm`), every other sign.
+
+    Args:
+        text (`str`): A sentence, or any text; white space always separates words.
+    """
+    words = []
+    for match in _TOKEN.finditer(text):
+        words.extend(_split_clitics(match[0]) if match.lastgroup == "word" else [match[0]])
+    return words
+
+
+def _split_clitics(word: str) -> list[str]:
+    """`wouldn't've` -> `would n't 've`, `cannot` -> `can not`."""
+    clitics = []
+    while len(clitics) < 3 and (match := _CLITIC.fullmatch(word)):
+        word = match[1]
+        clitics.append(match[2])
+    match = _RUN_TOGETHER.fullmatch(word)
+    return [*(match.groups() if match else [word]), *reversed(clitics)]
+
+
+def split_sentences(text: str) -> list[str]:
+    """
+    Sentences of raw English, white space at their ends taken off. An empty line ends a sentence; so do `.`, `!`, `?`
+    and `…`, with closing quotation marks and brackets, before white space and a capital letter or digit (after opening
+    ones or not). A full stop does not after abbreviations, single letters and letters with full stops (`Dr.`, `J.`,
+    `U.S.`).
+
+    Args:
+        text (`str`): Running text; single line breaks in it are white space like any other.
+    """
+    sentences = []
+    for paragraph in _PARAGRAPH.split(text):
+        chunks, start = list(re.finditer(r"\S+", paragraph)), 0
+        for chunk, following in pairwise(chunks):
+            if _BEGIN.match(following[0]) and _may_end(chunk[0]):
+                sentences.append(paragraph[start : chunk.end()])
+                start = following.start()
+        sentences.append(paragraph[start:])
+    return [sentence.strip() for sentence in sentences if sentence.strip()]
+
+
+def _may_end(chunk: str) -> bool:
+    match = _END.fullmatch(chunk)
+    return match is not None and not (match["mark"] == "." and _NO_END.fullmatch(match["word"].lstrip("'\"“‘([")))

@@ -1,0 +1,112 @@
+"""From a treebank in sections, as the LDC ships it, to the training and test files of the papers."""
+
+import os
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from hf_structure.data.brackets import read_brackets, unescape_word
+from hf_structure.data.conllu import read_conllu
+from hf_structure.data.normalization import keep_mask, normalize_word
+from hf_structure.data.text import new_file
+
+OUTPUT_SUFFIXES = {"brackets": ".mrg", "conllu": ".conllu"}
+
+
+def find_sections(folder: str | os.PathLike, sections: Iterable[str], pattern: str) -> dict[str, list[Path]]:
+    """
+    Finds the files of each section anywhere below a folder, sorted by name. Upper and lower case are the same.
+
+    Args:
+        folder (`str` or `os.PathLike`): Where the treebank lies.
+        sections (`Iterable[str]`): Last part or parts of the folders' paths, such as `"00"` or `"1987/W7_001"`.
+        pattern (`str`): Shell pattern of the file names, such as `"*.mrg"`.
+
+    Raises:
+        ValueError: a section has no such file, or two folders of one section have a file of the same name.
+        OSError: there is no such folder.
+    """
+    if not Path(folder).is_dir():
+        raise NotADirectoryError(f"{folder}: no such folder")
+    files = {section: [] for section in sections}
+    names = {section.lower(): section for section in files}
+    depths = {section.count("/") + 1 for section in files}
+    for parent, _, children in os.walk(folder):
+        parts = Path(parent).parts
+        for tail in {"/".join(parts[-depth:]).lower() for depth in depths} & set(names):
+            matching = (child for child in children if fnmatch(child.lower(), pattern.lower()))
+            files[names[tail]].extend(Path(parent, child) for child in matching)
+    for section, found in files.items():
+        if not found:
+            raise ValueError(f"{folder}: no file {pattern} in a folder {section}")
+        if len({path.name for path in found}) < len(found):
+            raise ValueError(f"{folder}: several folders of section {section}; name the one that is meant")
+        found.sort(key=lambda path: path.name)
+    return files
+
+
+def clean_sentences(
+    path: str | os.PathLike, format: str, keep_punctuation: bool = False, normalize: bool = False
+) -> Iterator[tuple[str, list[str]]]:
+    r"""
+    The sentences of one file as the papers use them: no traces and function tags, no punctuation (by tag; its
+    dependents go to the nearest kept ancestor), Penn Treebank escapes such as `\/` resolved.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        format (`str`): `"brackets"` or `"conllu"`.
+        keep_punctuation (`bool`, defaults to `False`): Whether to leave punctuation in.
+        normalize (`bool`, defaults to `False`): Whether words are put through `normalize_word`.
+
+    Returns:
+        `Iterator[tuple[str, list[str]]]`: each sentence as it is to be written (a tree on a line, or CoNLL-U), and its
+            words.
+    """
+
+    def new_word(word: str) -> str:
+        return normalize_word(unescape_word(word)) if normalize else unescape_word(word)
+
+    for sentence in read_brackets(path) if format == "brackets" else read_conllu(path):
+        if format == "brackets":
+            tree = sentence.remove_traces()
+            tree = tree if tree is None or keep_punctuation else tree.remove_punctuation(by="tags")
+            if tree is not None:
+                tree = tree.strip_functions().map_words(new_word)
+                yield f"{tree}\n", [word for word, _ in tree.leaves()]
+        else:
+            if not keep_punctuation:
+                tags = [word.xpos for word in sentence.words]
+                sentence = sentence.keep_words(keep_mask(sentence.forms, tags, by="tags"))
+            if sentence.tokens:
+                sentence = sentence.with_column("form", list(map(new_word, sentence.forms)))
+                yield str(sentence), sentence.forms
+
+
+def write_split(paths: Iterable[Path], stem: Path, format: str, overwrite: bool = False, **options) -> tuple[int, int]:
+    """
+    Writes the sentences of many files to `stem.mrg` or `stem.conllu`, and as plain text to `stem.txt`.
+
+    Args:
+        paths (`Iterable[Path]`): The files, possibly wrapped in a progress bar.
+        stem (`Path`): Where to write, without suffix.
+        format (`str`): `"brackets"` or `"conllu"`.
+        overwrite (`bool`, defaults to `False`): Whether existing files may be replaced.
+        options: of `clean_sentences`.
+
+    Returns:
+        `tuple[int, int]`: numbers of sentences and words.
+
+    Raises:
+        FileExistsError: a file exists and `overwrite` is False.
+        ValueError: a file is malformed, or there is no sentence at all.
+    """
+    count = total = 0
+    with new_file(f"{stem}{OUTPUT_SUFFIXES[format]}", overwrite) as file, new_file(f"{stem}.txt", overwrite) as text:
+        for path in paths:
+            for block, words in clean_sentences(path, format, **options):
+                file.write(block)
+                text.write(" ".join(words) + "\n")
+                count, total = count + 1, total + len(words)
+        if not count:
+            raise ValueError(f"no sentence for {stem}")
+    return count, total

@@ -1,0 +1,202 @@
+"""Attachment scores of dependency trees, directed and undirected, over all words of a corpus (micro averages).
+
+The papers on unsupervised parsing call UAS "DDA" (directed dependency accuracy) and UUAS "UDA" (undirected).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Protocol
+
+from hf_structure.algorithms.trees import check_heads
+
+_UNLABELLED, _LABELLED = ("uas", "uuas"), ("las", "ulas")
+
+
+class Sentence(Protocol):
+    """What `score_sentences` reads of a sentence; `hf_structure.data.conllu.ConlluSentence` has it."""
+
+    @property
+    def forms(self) -> Sequence[str]: ...
+
+    @property
+    def heads(self) -> Sequence[int] | None: ...
+
+    @property
+    def deprels(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class AttachmentScores:
+    """
+    Args:
+        uas (`float`): Share of words with the gold head.
+        las (`float` or None): Share of words with the gold head and label; None without labels.
+        uuas (`float`): Share of gold pairs (word and head, in no order) that are also predicted.
+        ulas (`float` or None): Share of gold pairs that are also predicted with the gold label; None without labels.
+        sentences (`int`): Number of sentences.
+        words (`int`): Number of scored words.
+        pairs (`int`): Number of gold pairs; the number of words, if the gold heads form trees.
+    """
+
+    uas: float
+    las: float | None
+    uuas: float
+    ulas: float | None
+    sentences: int
+    words: int
+    pairs: int
+
+
+def attachment_scores(
+    predicted: Sequence[Sequence[int]],
+    gold: Sequence[Sequence[int]],
+    predicted_labels: Sequence[Sequence[str]] | None = None,
+    gold_labels: Sequence[Sequence[str]] | None = None,
+    *,
+    keep: Sequence[Sequence[bool]] | None = None,
+    ignore_labels: Collection[str] = (),
+    universal_labels: bool = False,
+) -> AttachmentScores:
+    """
+    Compares the heads of a corpus with gold heads.
+
+    The undirected scores compare, sentence by sentence, the sets of unordered pairs {word, head} by position, a root
+    word being a pair with itself: |predicted ∩ gold| / |gold|. Heads taken by argmax may predict one pair twice, from
+    both ends; it counts once. Words left out of the scoring give no pairs of their own, but may be heads.
+
+    Args:
+        predicted, gold (`Sequence[Sequence[int]]`): Per sentence the head of every word, 0 = root.
+        predicted_labels, gold_labels (`Sequence[Sequence[str]]`, *optional*):
+            Per sentence the label of every word. The labelled scores need both.
+        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
+        ignore_labels (`Collection[str]`):
+            Words with these gold labels (or subtypes of them) are not scored: `{"punct"}` leaves punctuation out.
+        universal_labels (`bool`):
+            Whether labels are compared without subtype (`nsubj:pass` as `nsubj`), as the CoNLL 2018 evaluator does.
+
+    Raises:
+        ValueError: different numbers of sentences or words, invalid heads (the message names the sentence), no word to
+            score, `ignore_labels` that is a string or has no gold labels to look at.
+    """
+    if isinstance(ignore_labels, str):
+        raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
+    if ignore_labels and gold_labels is None:
+        raise ValueError("ignore_labels needs gold labels")
+    scores = _UNLABELLED if predicted_labels is None or gold_labels is None else _UNLABELLED + _LABELLED
+    matched, total = Counter(), Counter()
+    columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
+    for number, (heads, gold_heads, labels, names, mask) in enumerate(columns, start=1):
+        try:
+            _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=names, mask_values=mask)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from error
+        words = _scored_words(len(gold_heads), mask, names, ignore_labels)
+        arcs = _arcs(heads, labels, words, universal_labels)
+        gold_arcs = _arcs(gold_heads, names, words, universal_labels)
+        for score in scores:
+            wanted = _view(gold_arcs, score)
+            matched[score] += len(wanted & _view(arcs, score))
+            total[score] += len(wanted)
+    if not total["uas"]:
+        raise ValueError("there is no word to score")
+    values = {score: matched[score] / total[score] if score in scores else None for score in _UNLABELLED + _LABELLED}
+    return AttachmentScores(**values, sentences=len(gold), words=total["uas"], pairs=total["uuas"])
+
+
+def score_sentences(
+    predicted: Iterable[Sentence],
+    gold: Iterable[Sentence],
+    *,
+    ignore_labels: Collection[str] = (),
+    universal_labels: bool = False,
+) -> AttachmentScores:
+    """
+    Compares sentences that have the same words.
+
+    There are no labelled scores where all labels of one side are `_`. For two files:
+    `score_sentences(read_conllu("system.conllu"), read_conllu("gold.conllu"))`.
+
+    Args:
+        predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
+        ignore_labels, universal_labels: As for `attachment_scores`.
+
+    Raises:
+        ValueError: different words or numbers of sentences, a word without a head; else as `attachment_scores`.
+    """
+    predicted, gold = list(predicted), list(gold)
+    for number, (system, reference) in enumerate(zip(predicted, gold, strict=False), start=1):
+        _check_words(system, reference, number)
+    if len(predicted) != len(gold):
+        raise ValueError(f"{len(predicted)} predicted sentences, but {len(gold)} gold sentences")
+    return attachment_scores(
+        _heads(predicted, "predicted"),
+        _heads(gold, "gold"),
+        _labels(predicted),
+        _labels(gold),
+        ignore_labels=ignore_labels,
+        universal_labels=universal_labels,
+    )
+
+
+def _aligned(columns: Sequence[Sequence | None]) -> Iterable[tuple]:
+    lengths = [len(column) for column in columns if column is not None]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"predicted and gold heads, labels and masks differ in the number of sentences: {lengths}")
+    return zip(*([None] * lengths[0] if column is None else column for column in columns), strict=True)
+
+
+def _check_sentence(predicted: Sequence[int], gold: Sequence[int], **others: Sequence | None) -> None:
+    for name, values in {"predicted heads": predicted, **others}.items():
+        if values is not None and len(values) != len(gold):
+            raise ValueError(f"{len(values)} {name.replace('_', ' ')} for {len(gold)} gold heads")
+    check_heads(predicted)
+    check_heads(gold)
+
+
+def _scored_words(
+    length: int, keep: Sequence[bool] | None, labels: Sequence[str] | None, ignore_labels: Collection[str]
+) -> list[int]:
+    words = [i for i in range(length) if keep is None or keep[i]]
+    if not ignore_labels:
+        return words
+    return [i for i in words if labels[i] not in ignore_labels and _universal(labels[i]) not in ignore_labels]
+
+
+def _arcs(
+    heads: Sequence[int], labels: Sequence[str] | None, words: Sequence[int], universal_labels: bool
+) -> list[tuple[int, int, str | None]]:
+    """`(word, head, label)` of the scored words."""
+    names = [None] * len(heads) if labels is None else labels
+    return [(i + 1, int(heads[i]), _universal(names[i]) if universal_labels and labels else names[i]) for i in words]
+
+
+def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> set[tuple]:
+    """What of the arcs a score compares."""
+    if score in ("uuas", "ulas"):
+        arcs = ((min(word, head), max(word, head), label) for word, head, label in arcs)  # a root word's: 0 and itself
+    return set(arcs) if score in _LABELLED else {(first, second) for first, second, _ in arcs}
+
+
+def _universal(label: str) -> str:
+    return label.partition(":")[0]
+
+
+def _check_words(system: Sentence, reference: Sentence, number: int) -> None:
+    for position, (word, expected) in enumerate(zip_longest(system.forms, reference.forms), start=1):
+        if word != expected:
+            found, wanted = ("missing" if form is None else repr(form) for form in (word, expected))
+            raise ValueError(f"sentence {number}: word {position} is {found} in the prediction, {wanted} in the gold")
+
+
+def _heads(sentences: Sequence[Sentence], name: str) -> list[Sequence[int]]:
+    heads = [sentence.heads for sentence in sentences]
+    if None in heads:
+        raise ValueError(f"sentence {heads.index(None) + 1} of the {name} sentences has words without a head")
+    return heads
+
+
+def _labels(sentences: Sequence[Sentence]) -> list[Sequence[str]] | None:
+    labels = [sentence.deprels for sentence in sentences]
+    return labels if any(label != "_" for row in labels for label in row) else None

@@ -1,0 +1,1 @@
+"""Attachment scores for `evaluate.load`."""

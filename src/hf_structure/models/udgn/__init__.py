@@ -1,0 +1,1 @@
+"""Unsupervised Dependency Graph Network (Shen et al. 2022)."""

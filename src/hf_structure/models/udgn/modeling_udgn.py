@@ -1,0 +1,424 @@
+"""
+Unsupervised Dependency Graph Network (Shen et al. 2022, "Unsupervised Dependency Graph Network", ACL).
+
+A parser reads the words and gives every word a distribution over heads; a dependency graph network (DGN) passes
+messages along the arcs so predicted to restore masked words. The gradient of the masked language model is all the
+supervision the parser gets. Equation numbers are the paper's.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils import can_return_tuple
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from hf_structure.algorithms.spanning_tree import (
+    arc_marginals,
+    argmax_heads,
+    k_best_spanning_trees,
+    max_spanning_tree,
+    tree_log_prob,
+)
+from hf_structure.modeling_outputs import (
+    DependencyDecoderOutput,
+    DependencyMaskedLMOutput,
+    DependencyModelOutput,
+)
+from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+from hf_structure.modules.dropout import Dropout
+
+ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
+
+
+class UDGNParser(nn.Module):
+    """Head-selective parser (section 3.1): a distribution over heads for every word."""
+
+    def __init__(self, config: UDGNConfig):
+        super().__init__()
+        self.head_normalization = config.head_normalization
+        size, layers = config.parser_hidden_size, config.parser_num_layers
+        self.embeddings = nn.Embedding(config.vocab_size, size)
+        self.dropout = Dropout(config.parser_dropout)
+        self.lstm = nn.LSTM(
+            size,
+            size,
+            num_layers=layers,
+            dropout=config.parser_dropout if layers > 1 else 0.0,
+            bidirectional=True,
+            batch_first=True,
+        )
+        self.arcs = nn.Linear(2 * size, 2 * size)
+
+    def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
+
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`: head log-probabilities, as in
+            [`DependencyModelOutput`].
+        """
+        order = words_first(attention_mask)
+        words = attention_mask.bool().gather(1, order)
+        states = self.dropout(self._encode(input_ids.gather(1, order), words.sum(1)))
+        parent, child = self.arcs(states).chunk(2, dim=-1)  # eq. 2 and 3
+        scores = (child @ parent.transpose(1, 2)).float() / math.sqrt(child.shape[-1])  # eq. 4
+        log_probs = self._normalize(scores, words).masked_fill(~arc_mask(words), -torch.inf)
+        back = order.argsort(1)  # every word to its place again, as a dependent and as a head
+        columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
+        log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
+        return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
+
+    def _encode(self, input_ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        embedded = self.dropout(self.embeddings(input_ids))  # (B, L, D)
+        packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
+        return states  # (B, L, 2D), eq. 1
+
+    def _normalize(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """`(B, L, L)` -> `(B, L, L + 1)`; what a word's own score becomes is the score of the root."""
+        if self.head_normalization == "kirchhoff":  # appendix A.3
+            marginals = arc_marginals(with_root_column(scores), words.sum(1))
+            return marginals.clamp(min=torch.finfo(marginals.dtype).tiny).log()
+        scores = scores.masked_fill(~words.unsqueeze(1), torch.finfo(scores.dtype).min)
+        return with_root_column(scores.log_softmax(dim=-1))  # eq. 5
+
+
+def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
+    """`(B, L)`: the positions of the words in order, then those of the padding, wherever it is."""
+    return attention_mask.long().argsort(dim=1, descending=True, stable=True)
+
+
+def with_root_column(scores: torch.Tensor) -> torch.Tensor:
+    """Moves the diagonal, a word's score for being the root, in front: `(B, L, L)` -> `(B, L, L + 1)`."""
+    return torch.cat([scores.diagonal(dim1=1, dim2=2).unsqueeze(-1), scores], dim=-1)
+
+
+def arc_mask(words: torch.Tensor) -> torch.Tensor:
+    """`(B, L, L + 1)`: which arcs join two different real words, or a real word and the root."""
+    root = words.unsqueeze(-1)
+    different = ~torch.eye(words.shape[1], dtype=torch.bool, device=words.device)
+    return torch.cat([root, root & words.unsqueeze(1) & different], dim=-1)
+
+
+def dependency_mask(head_probs: torch.Tensor) -> torch.Tensor:
+    """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
+    reverse = head_probs.transpose(1, 2)
+    return head_probs + reverse - head_probs * reverse
+
+
+class UDGNGatedHeads(nn.Module):
+    """Competitive gated heads (section 3.3)."""
+
+    def __init__(self, config: UDGNConfig):
+        super().__init__()
+        self.num_heads, self.head_dim = config.num_attention_heads, config.head_dim
+        self.use_gate = config.use_gate
+        self.competition = config.competition
+        self.activation = ACTIVATIONS[config.head_activation]
+        inner_size = self.num_heads * self.head_dim
+        self.projection = nn.Linear(config.hidden_size, (4 if config.use_gate else 3) * inner_size)
+        self.output = nn.Linear(inner_size, config.hidden_size)
+        self.position_bias = (
+            nn.Parameter(torch.empty(2, self.num_heads)) if config.use_relative_position_bias else None
+        )
+        self.head_dropout = Dropout(config.head_dropout)
+        self.dropout = Dropout(config.hidden_dropout)
+
+    def forward(
+        self, hidden_states: torch.Tensor, dependency_mask: torch.Tensor
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        """
+        Args:
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors.
+            dependency_mask (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`): Edge probabilities.
+
+        Returns:
+            The update of the word vectors and the weights of the heads, `(batch_size, num_heads, seq_len, seq_len)`.
+        """
+        batch, length, _ = hidden_states.shape
+        projected = self.projection(hidden_states).view(batch, length, -1, self.num_heads, self.head_dim)  # eq. 7
+        query, key, value, *gate = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
+        scores = (query @ key.transpose(-1, -2)).float() / math.sqrt(self.head_dim)  # eq. 9
+        if self.position_bias is not None:
+            scores = scores + self._position_bias(length)  # eq. 12
+        chosen = scores.softmax(dim=1) if self.competition == "softmax" else scores.sigmoid()  # eq. 10
+        weights = self.head_dropout(chosen * dependency_mask.unsqueeze(1))  # eq. 11
+        # eq. 8 and 14: the gate depends on the receiving word only, so it multiplies the sum.
+        messages = weights.to(value.dtype) @ self.activation(value)  # (B, H, L, head_dim)
+        if self.use_gate:
+            messages = messages * gate[0].sigmoid()
+        messages = messages.transpose(1, 2).reshape(batch, length, -1)
+        return self.dropout(self.output(self.dropout(messages))), weights
+
+    def _position_bias(self, length: int) -> torch.Tensor:
+        """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
+        position = torch.arange(length, device=self.position_bias.device)
+        is_right = position.unsqueeze(0) > position.unsqueeze(1)
+        left, right = self.position_bias.float().view(2, -1, 1, 1)
+        return torch.where(is_right, right, left)
+
+
+class UDGNLayer(GradientCheckpointingLayer):
+    """One dependency graph layer with its residual connection, eq. 15."""
+
+    def __init__(self, config: UDGNConfig):
+        super().__init__()
+        self.heads = UDGNGatedHeads(config)
+
+    def forward(self, hidden_states: torch.Tensor, dependency_mask: torch.Tensor) -> torch.Tensor:
+        update, _ = self.heads(hidden_states, dependency_mask)
+        return hidden_states + update
+
+
+class UDGNPreTrainedModel(PreTrainedModel):
+    """Initialisation, and the way from word ids to trees that all UDGN models share."""
+
+    config_class = UDGNConfig
+    base_model_prefix = "udgn"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["UDGNLayer", "UDGNParser"]
+    _can_record_outputs = {
+        "hidden_states": UDGNLayer,
+        "attentions": OutputRecorder(UDGNGatedHeads, index=1),
+    }
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        bound = self.config.initializer_range
+        if isinstance(module, nn.Embedding):
+            init.uniform_(module.weight, -bound, bound)
+        elif isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+        elif isinstance(module, nn.LSTM):
+            for parameter in module.parameters():  # as torch does it
+                init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
+        elif isinstance(module, UDGNGatedHeads) and module.position_bias is not None:
+            init.uniform_(module.position_bias, -bound, bound)
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
+        """As in transformers, for the graph network's and the parser's word embeddings."""
+        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        parser = self.base_model.parser
+        parser.embeddings = self._get_resized_embeddings(parser.embeddings, embeddings.num_embeddings)
+        return embeddings
+
+    @torch.no_grad()
+    def decode(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        decoder: str = "tree",
+        k: int = 1,
+        marginals: bool = False,
+    ) -> DependencyDecoderOutput:
+        """
+        Dependency structure of a batch of sentences. Only the parser runs.
+
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+                The output holds the words of each sentence first, also where the padding is on the left.
+            decoder (`"tree"` or `"argmax"`): Maximum spanning arborescence with one root, or each word's best head
+                (the root excluded, as in the paper: there is always a cycle).
+            k (`int`): Number of trees, best first.
+            marginals (`bool`): Whether to add arc marginals over all single-root trees.
+
+        Raises:
+            ValueError: if `decoder` is unknown or `k` does not fit it.
+        """
+        if decoder not in ("tree", "argmax"):
+            raise ValueError(f"decoder must be 'tree' or 'argmax', not {decoder!r}")
+        if k < 1 or (decoder == "argmax" and k > 1):
+            raise ValueError(f"k={k} is not possible with decoder={decoder!r}: k-best needs 'tree' and k at least 1")
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        order = words_first(attention_mask)
+        attention_mask = attention_mask.gather(1, order)
+        lengths = attention_mask.long().sum(1)
+        log_probs = self.base_model.parser(input_ids.gather(1, order), attention_mask)  # (B, L, L + 1)
+        scores = log_probs
+        if self.config.root_score == "uniform":
+            scores = torch.cat([torch.zeros_like(log_probs[..., :1]), log_probs[..., 1:]], dim=-1)
+        output = DependencyDecoderOutput()
+        if decoder == "argmax":
+            output.heads = argmax_heads(log_probs, lengths, root=False).unsqueeze(1)
+        elif k == 1:
+            output.heads = max_spanning_tree(scores, lengths).unsqueeze(1)
+        else:
+            output.heads, _ = k_best_spanning_trees(scores, k, lengths)
+        repeated = log_probs.unsqueeze(1).expand(-1, k, -1, -1)
+        head_log_probs = repeated.gather(-1, output.heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)  # (B, k, L)
+        output.head_probs = head_log_probs.exp().masked_fill(output.heads < 0, 0.0)
+        if decoder == "tree":
+            output.log_probs = tree_log_prob(scores, output.heads, lengths)
+        if marginals:
+            output.marginals = arc_marginals(scores, lengths)
+        return output
+
+    def parse(self, sentences, tokenizer, **kwargs):
+        """Short for [`hf_structure.parse`] with this model."""
+        from hf_structure.pipelines.parsing import parse
+
+        return parse(sentences, model=self, tokenizer=tokenizer, **kwargs)
+
+
+class UDGNModel(UDGNPreTrainedModel):
+    """Parser and dependency graph network without a head on top."""
+
+    def __init__(self, config: UDGNConfig):
+        super().__init__(config)
+        self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = (
+            nn.Embedding(config.max_position_embeddings, config.hidden_size)
+            if config.use_position_embeddings
+            else None
+        )
+        self.parser = UDGNParser(config)
+        self.layers = nn.ModuleList(UDGNLayer(config) for _ in range(config.num_hidden_layers))
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.embeddings = value
+
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        heads: torch.LongTensor | None = None,
+        **kwargs,
+    ) -> DependencyModelOutput:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Given heads (positions from 1, 0 is the root, negative for none), read when `config.use_given_heads`.
+
+        Raises:
+            ValueError: if `config.use_given_heads` and there are no `heads`, or if a sentence is longer than learned
+                positions reach.
+        """
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        head_log_probs = self.parser(input_ids, attention_mask)
+        if self.config.use_given_heads:
+            head_probs = self._given(heads, head_log_probs)
+        else:
+            head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
+        mask = dependency_mask(head_probs.detach() if self.config.detach_parser else head_probs)
+        hidden_states = self.dropout(self._embed(input_ids, attention_mask))
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, mask)
+        return DependencyModelOutput(
+            last_hidden_state=self.norm(hidden_states), head_log_probs=head_log_probs, dependency_mask=mask
+        )
+
+    def _embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        embedded = self.embeddings(input_ids)
+        if self.position_embeddings is None:
+            return embedded
+        if input_ids.shape[1] > self.config.max_position_embeddings:
+            raise ValueError(
+                f"sentences of {input_ids.shape[1]} words are longer than the {self.config.max_position_embeddings} "
+                "positions that this model has learned (config.max_position_embeddings)"
+            )
+        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
+        return embedded + self.position_embeddings(positions)
+
+    def _given(self, heads: torch.Tensor | None, head_log_probs: torch.Tensor) -> torch.Tensor:
+        if heads is None:
+            raise ValueError("config.use_given_heads is on: pass `heads` of shape (batch_size, seq_len)")
+        columns = torch.arange(head_log_probs.shape[-1], device=heads.device)
+        given = heads.unsqueeze(-1) == columns
+        return (given & (head_log_probs > -torch.inf)).to(head_log_probs.dtype)[..., 1:]
+
+
+class UDGNForMaskedLM(UDGNPreTrainedModel):
+    """UDGN with a masked language modelling head, tied to the input embeddings."""
+
+    _tied_weights_keys = {"lm_head.weight": "udgn.embeddings.weight"}
+
+    def __init__(self, config: UDGNConfig):
+        super().__init__(config)
+        self.udgn = UDGNModel(config)
+        self.dropout = Dropout(config.hidden_dropout)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear):
+        self.lm_head = new_embeddings
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        heads: torch.LongTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs,
+    ) -> DependencyMaskedLMOutput:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids, some of them masked.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Heads (positions from 1, 0 is the root, negative for none), for `config.use_given_heads` and the head
+                loss.
+            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Ids of the masked words, -100 elsewhere.
+            num_items_in_batch (`int`, *optional*):
+                What sums of losses are divided by; the number of masked words in this batch by default.
+
+        The loss is the sum of the masked words' cross-entropies plus `config.head_loss_weight` times the sum of the
+        words' head cross-entropies, divided by the number of masked words (by that of words without `labels`).
+        """
+        outputs = self.udgn(input_ids, attention_mask=attention_mask, heads=heads, **kwargs)
+        hidden_states = self.dropout(outputs.last_hidden_state)
+        total, count, logits = None, None, None
+        if labels is not None:
+            is_target = labels != -100
+            total = nn.functional.cross_entropy(
+                self.lm_head(hidden_states[is_target]).float(), labels[is_target], reduction="sum"
+            )
+            count = is_target.sum()
+        if self.config.head_loss_weight > 0 and heads is not None:
+            has_head = heads >= 0
+            head_log_probs = outputs.head_log_probs.gather(-1, heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+            head_loss = -self.config.head_loss_weight * head_log_probs[has_head].sum()
+            total = head_loss if total is None else total + head_loss
+            count = has_head.sum() if count is None else count
+        if labels is None or not self.training:
+            logits = self.lm_head(hidden_states)
+        if num_items_in_batch is None and count is not None:
+            num_items_in_batch = count.clamp(min=1)
+        return DependencyMaskedLMOutput(
+            loss=None if total is None else total / num_items_in_batch,
+            logits=logits,
+            head_log_probs=outputs.head_log_probs,
+            dependency_mask=outputs.dependency_mask,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+
+__all__ = ["UDGNForMaskedLM", "UDGNModel", "UDGNPreTrainedModel"]

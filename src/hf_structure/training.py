@@ -1,0 +1,153 @@
+"""`Trainer` over batches of a token budget, and its form for masked language models that parse."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import speed_metrics
+
+from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
+from hf_structure.data.collators import WordCollator
+from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
+
+
+class _EpochCallback(TrainerCallback):
+    """Tells sampler and collator which epoch begins, also in a resumed run."""
+
+    def __init__(self, trainer: "TokenBudgetTrainer"):
+        self.trainer = trainer
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        epoch = int((state.epoch or 0.0) + 1e-6)
+        for part in (self.trainer.batch_sampler, self.trainer.data_collator):
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(epoch)
+
+
+class TokenBudgetTrainer(Trainer):
+    """
+    [`~transformers.Trainer`] whose training batches hold sentences of similar lengths under a budget of tokens.
+
+    Args:
+        max_tokens (`int`): Budget of a batch on one device, padding counted.
+        args, kwargs: As for [`~transformers.Trainer`]; `per_device_train_batch_size` has no meaning here. The training
+            dataset has a column `length`.
+    """
+
+    def __init__(self, *args, max_tokens: int = 4096, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.max_tokens = max_tokens
+        self.batch_sampler = None
+        self.add_callback(_EpochCallback(self))
+
+    def get_train_dataloader(self) -> DataLoader:
+        self.batch_sampler = TokenBudgetBatchSampler(
+            self.train_dataset["length"],
+            self.max_tokens,
+            seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
+            num_replicas=self.args.world_size,
+            rank=self.args.process_index,
+        )
+        return DataLoader(
+            self.train_dataset,
+            batch_sampler=self.batch_sampler,
+            collate_fn=self.data_collator,
+            num_workers=self.args.dataloader_num_workers,
+            pin_memory=self.args.dataloader_pin_memory and self.args.device.type == "cuda",
+        )
+
+
+class MaskedLMTrainer(TokenBudgetTrainer):
+    """
+    Trainer of masked language models that induce structure.
+
+    Evaluation gives the masked loss and perplexity over `num_maskings` seeded maskings, and where the dataset has
+    `heads` also UAS and UUAS of single-root trees and of argmax heads, everything on words the model sees.
+    With several processes each evaluates its share.
+
+    Args:
+        data_collator ([`MaskedWordCollator`]): Masks the training text, and with epochs 0, 1, ... the evaluation text.
+        num_maskings (`int`): Number of maskings of the evaluation text.
+        args, kwargs: As for [`TokenBudgetTrainer`].
+    """
+
+    def __init__(self, *args, num_maskings: int = 5, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.num_maskings = num_maskings
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        start = time.time()
+        model = self.accelerator.unwrap_model(self.model)
+        training = model.training
+        model.eval()
+        with self.compute_loss_context_manager():
+            loss, perplexity = self._perplexity(model, dataset)
+        metrics = {"loss": loss, "perplexity": perplexity}
+        if dataset[0].get("heads") is not None and hasattr(model, "decode"):
+            for decoder, suffix in (("tree", ""), ("argmax", "_argmax")):
+                uas, uuas = self._attachment(model, dataset, decoder)
+                metrics |= {f"uas{suffix}": uas, f"uuas{suffix}": uuas}
+        model.train(training)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
+        metrics |= speed_metrics(metric_key_prefix, start, num_samples=len(dataset))
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _batches(self, dataset) -> Iterator[list[dict]]:
+        """This process's share of the dataset."""
+        batches = token_budget_batches(dataset["length"], self.max_tokens)
+        for batch in batches[self.args.process_index :: self.args.world_size]:
+            yield [dataset[index] for index in batch]
+
+    def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
+        sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)
+        return self.accelerator.reduce(sums, reduction="sum").tolist()
+
+    def _perplexity(self, model, dataset) -> tuple[float, float]:
+        epoch = self.data_collator.epoch
+        sums = []
+        for masking in range(self.num_maskings):
+            self.data_collator.set_epoch(masking)
+            batches = (self.data_collator(batch) for batch in self._batches(dataset))
+            sums.append(self._sum_over_processes(masked_log_likelihood(model, batches)))
+        self.data_collator.set_epoch(epoch)
+        return masked_perplexity(sums)
+
+    def _attachment(self, model, dataset, decoder: str) -> tuple[float, float]:
+        collate = WordCollator(self.data_collator.pad_token_id)
+        predicted, gold = [], []
+        for batch in self._batches(dataset):
+            inputs = {name: value.to(model.device) for name, value in collate(batch).items() if name != "heads"}
+            heads = model.decode(**inputs, decoder=decoder).heads[:, 0].tolist()
+            gold += [example["heads"] for example in batch]
+            predicted += [row[: len(example["heads"])] for row, example in zip(heads, batch, strict=True)]
+        scores = attachment_scores(predicted, gold)
+        sums = [scores.uas * scores.words, scores.words, scores.uuas * scores.pairs, scores.pairs]
+        correct, words, correct_pairs, pairs = self._sum_over_processes(sums)
+        return correct / words, correct_pairs / pairs
+
+
+def last_complete_checkpoint(folder: str | Path) -> str | None:
+    """
+    The newest checkpoint folder of `Trainer` that was written to its end, so that a killed run resumes from it.
+
+    Args:
+        folder (`str` or `Path`): Output folder of the run.
+    """
+    found = []
+    for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
+        try:
+            found.append((json.loads(state.read_text())["global_step"], str(state.parent)))
+        except (json.JSONDecodeError, KeyError):
+            continue  # killed while writing
+    return max(found)[1] if found else None
+
+
+__all__ = ["MaskedLMTrainer", "TokenBudgetTrainer", "last_complete_checkpoint"]

@@ -1,0 +1,222 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hf_structure.algorithms.trees import (
+    check_heads,
+    heads_to_spans,
+    is_projective,
+    is_tree,
+    remove_words,
+    restore_words,
+    root_of,
+    spans_to_heads,
+)
+
+
+@st.composite
+def trees(draw, max_words=12, projective=False):
+    """Heads of a random tree: words join in random order, and each attaches to one that has joined."""
+    n = draw(st.integers(1, max_words))
+    if projective:
+        return spans_to_heads(_random_spans(draw, 0, n))
+    order = draw(st.permutations(range(1, n + 1)))
+    heads = [0] * n
+    for i, word in enumerate(order[1:], start=1):
+        heads[word - 1] = draw(st.sampled_from(order[:i]))
+    return heads
+
+
+def _random_spans(draw, start, end):
+    """Yields of a random projective tree: a word takes the interval; what is on its left and right is cut up."""
+    spans, todo = [None] * end, [(start, end)]
+    while todo:
+        start, end = todo.pop()
+        word = draw(st.integers(start, end - 1))
+        spans[word] = (start, end)
+        for low, high in ((start, word), (word + 1, end)):
+            cuts = sorted(draw(st.sets(st.integers(low + 1, high - 1), max_size=2))) if high - low > 1 else []
+            edges = [low, *cuts, high]
+            todo += [(a, b) for a, b in pairwise(edges) if a < b]
+    return spans
+
+
+def _ancestors(heads, word):
+    found = []
+    while word := heads[word - 1]:
+        found.append(word)
+    return found
+
+
+def _is_projective_by_definition(heads):
+    """Every word between a head and its dependent descends from the head."""
+    return all(
+        head in _ancestors(heads, between)
+        for word, head in enumerate(heads, start=1)
+        if head
+        for between in range(min(word, head) + 1, max(word, head))
+    )
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        ([0, 4, 1], "head of word 2 is 4"),
+        ([0, -1], "head of word 2 is -1"),
+        ([0, 2], "word 2 is its own head"),
+        ([0, 1.0], "head of word 2 is not an integer"),
+        ([0, "1"], "head of word 2 is not an integer"),
+        ([0, None], "head of word 2 is not an integer"),
+        ([0, True], "head of word 2 is not an integer"),
+    ],
+)
+def test_check_heads_names_word_and_head(heads, message):
+    with pytest.raises(ValueError, match=message):
+        check_heads(heads)
+    assert not is_tree(heads)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor], ids=["list", "tuple", "numpy", "torch"])
+def test_heads_may_be_of_any_kind(kind):
+    heads = kind([2, 0, 2])
+    check_heads(heads)
+    assert is_tree(heads)
+    assert is_projective(heads)
+    assert root_of(heads) == 2
+    assert heads_to_spans(heads) == [(0, 1), (0, 3), (2, 3)]
+    assert remove_words(heads, kind([True, False, True])) == [0, 0]
+    assert restore_words(heads, kind([True, True, False, True])) == [2, 0, 2, 2]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_is_tree_against_enumeration(all_trees, n):
+    candidates = np.indices((n + 1,) * n).reshape(n, -1).T.tolist()
+    assert [heads for heads in candidates if is_tree(heads)] == all_trees(n)
+
+
+def test_is_tree_of_nothing():
+    assert not is_tree([])
+
+
+@pytest.mark.parametrize("heads", [[], [2, 1], [0, 0]])
+def test_root_of_raises_unless_there_is_one(heads):
+    with pytest.raises(ValueError, match="one root"):
+        root_of(heads)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_is_projective_and_spans_against_definition(all_trees, n):
+    seen = set()
+    for heads in all_trees(n):
+        assert is_projective(heads) == _is_projective_by_definition(heads)
+        if is_projective(heads):
+            spans = heads_to_spans(heads)
+            for word, (start, end) in enumerate(spans, start=1):
+                below = {w - 1 for w in range(1, n + 1) if w == word or word in _ancestors(heads, w)}
+                assert below == set(range(start, end))
+            assert spans_to_heads(spans) == heads
+            seen.add(tuple(spans))
+        else:
+            with pytest.raises(ValueError, match="not projective"):
+                heads_to_spans(heads)
+    assert len(seen) == [1, 2, 7, 30, 143][n - 1]  # projective trees with one root: binom(3n-2, n-1) / n
+
+
+def test_is_projective_with_several_roots_and_cycles():
+    assert is_projective([0, 0, 2])
+    assert not is_projective([0, 0, 1])
+    assert not is_projective([2, 1, 0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_spans_to_heads_rejects_everything_else(all_trees, n):
+    intervals = [(start, end) for start in range(n) for end in range(start + 1, n + 1)]
+    yields = [heads_to_spans(heads) for heads in all_trees(n) if is_projective(heads)]
+    for choice in np.indices((len(intervals),) * n).reshape(n, -1).T:
+        spans = [intervals[i] for i in choice]
+        if spans in yields:
+            assert heads_to_spans(spans_to_heads(spans)) == spans
+        else:
+            with pytest.raises(ValueError, match="yields"):
+                spans_to_heads(spans)
+
+
+def test_heads_to_spans_rejects_what_is_no_tree():
+    with pytest.raises(ValueError, match="tree"):
+        heads_to_spans([2, 1, 0])
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.data())
+def test_remove_words_against_nearest_kept_ancestor(data):
+    heads = data.draw(trees())
+    keep = data.draw(st.lists(st.booleans(), min_size=len(heads), max_size=len(heads)))
+    kept = [word for word, stays in enumerate(keep, start=1) if stays]
+    expected = []
+    for word in kept:
+        above = [ancestor for ancestor in _ancestors(heads, word) if ancestor in kept]
+        expected.append(kept.index(above[0]) + 1 if above else 0)
+    assert remove_words(heads, keep) == expected
+
+
+def test_remove_words_with_cycles_and_several_roots():
+    assert remove_words([2, 1, 2, 0], [False, False, True, True]) == [0, 0]
+    assert remove_words([2, 3, 2, 0], [True, False, False, True]) == [0, 0]
+    assert remove_words([2, 1, 1], [True, True, False]) == [2, 1]
+
+
+@pytest.mark.parametrize("function", [remove_words, restore_words])
+def test_words_and_marks_must_agree_in_number(function):
+    with pytest.raises(ValueError, match="2 heads"):
+        function([0, 1], [True])
+
+
+def _restore_one_by_one(heads, keep):
+    place = [0] + [word for word, kept in enumerate(keep, start=1) if kept]
+    arcs = [(place[head], place[word]) for word, head in enumerate(heads, start=1) if head]
+    root = place[heads.index(0) + 1]
+    restored, kept = [], iter(heads)
+    for word, stays in enumerate(keep, start=1):
+        over = [arc for arc in arcs if min(arc) < word < max(arc)]
+        lengths = [abs(place.index(head) - place.index(dependent)) for head, dependent in over]
+        shortest = {head for (head, _), length in zip(over, lengths, strict=True) if length == min(lengths)}
+        restored.append({place[next(kept)]} if stays else shortest or {root})
+    return restored
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.data(), st.booleans())
+def test_restore_words_against_definition(data, projective):
+    heads = data.draw(trees(projective=projective))
+    gaps = [data.draw(st.integers(0, 2)) for _ in range(len(heads) + 1)]
+    keep = [False] * gaps[0]
+    for gap in gaps[1:]:
+        keep += [True] + [False] * gap
+    before = list(heads)
+    restored = restore_words(heads, keep)
+    assert heads == before
+    assert all(head in allowed for head, allowed in zip(restored, _restore_one_by_one(heads, keep), strict=True))
+    assert is_tree(restored)
+    assert remove_words(restored, keep) == heads
+    if projective:
+        assert is_projective(heads)
+        assert is_projective(restored)
+
+
+def test_restore_words_without_kept_words_or_root():
+    assert restore_words([], []) == []
+    assert restore_words([], [False] * 3) == [0, 1, 1]
+    assert restore_words([2, 1], [False, True, True, False]) == [2, 3, 2, 2]
+
+
+@pytest.mark.parametrize("heads", [[0, *range(1, 5000)], [*range(2, 5001), 0], [0] + [1] * 4999])
+def test_long_sentences_are_no_problem(heads):
+    assert is_tree(heads)
+    assert spans_to_heads(heads_to_spans(heads)) == heads
+    keep = [word % 2 == 0 for word in range(5000)]
+    assert len(remove_words(heads, keep)) == 2500
+    assert is_tree(restore_words(heads, [True, False] * 5000))

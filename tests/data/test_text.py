@@ -1,0 +1,125 @@
+import io
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hf_structure.data.conllu import read_conllu
+from hf_structure.data.text import DataError, new_file, read_text, split_sentences, tokenize_words
+
+
+def test_read_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffa  b\r\n\n \nc\u00a0d\u2028e".encode())
+    assert list(read_text(path)) == [["a", "b"], ["c", "d", "e"]]
+    assert list(read_text(io.StringIO("a b\nc"))) == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize("content", [b"a\nb \xe9\n", b"a\nb\0\n"], ids=["latin-1", "NUL"])
+def test_read_text_refuses_what_is_no_text(tmp_path, content):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.txt:2: "):
+        list(read_text(path))
+
+
+def test_data_error_can_be_handed_on_by_a_process():
+    error = pickle.loads(pickle.dumps(DataError("bad", "f", 3)))
+    assert (str(error), error.file, error.line) == ("f:3: bad", "f", 3)
+
+
+def test_new_file_is_whole_or_not_there(tmp_path):
+    path = tmp_path / "folder" / "a.txt"
+    with pytest.raises(KeyError), new_file(path) as file:
+        file.write("half" + {}["absent"])
+    assert list(path.parent.iterdir()) == []
+    with new_file(path) as file:
+        file.write("whole")
+    with pytest.raises(FileExistsError, match="--overwrite"), new_file(path):
+        pass
+    with new_file(path, overwrite=True) as file:
+        file.write("again")
+    assert path.read_text() == "again"
+    assert list(path.parent.iterdir()) == [path]
+
+
+WORDS = {
+    "punctuation": ('"Hello," (she) said.', '" Hello , " ( she ) said .'),
+    "clitics": ("I don't, can't, won't: it's we'll they'd", "I do n't , ca n't , wo n't : it 's we 'll they 'd"),
+    "typographic": ("I don’t think it’s so", "I do n’t think it ’s so"),
+    "two clitics": ("they'd've shouldn't've", "they 'd 've should n't 've"),
+    "run together": ("cannot gonna wanna gotta dont im", "can not gon na wan na got ta do nt i m"),
+    "no clitics": ("cannon it O'Neil rock'n'roll", "cannon it O'Neil rock'n'roll"),
+    "possessive": ("James' dog's", "James ' dog 's"),
+    "capitals": ("CAN'T", "CA N'T"),
+    "hyphens": ("a well-known e-mail, non-profit co-worker", "a well - known e-mail , non-profit co-worker"),
+    "slash": ("and/or w/o", "and / or w/o"),
+    "money": ("$5.50 and 1,200 at 50%", "$ 5.50 and 1,200 at 50 %"),
+    "dates": ("9/11/2001 10:30 5pm 1980s 21st", "9/11/2001 10:30 5 pm 1980s 21st"),
+    "phone": ("713-853-1411 or 345-7896", "713-853-1411 or 345-7896"),
+    "address": ("See http://a.org/b?c=d, www.x.com.", "See http://a.org/b?c=d , www.x.com ."),
+    "mail": ("me.you@x-y.co.uk!", "me.you@x-y.co.uk !"),
+    "file": ("open a.b.pdf.", "open a.b.pdf ."),
+    "abbreviations": ("Dr. J. Doe of the U.S. etc.", "Dr. J. Doe of the U.S. etc."),
+    "runs": ("Wait... -- what?!", "Wait ... -- what ?!"),
+    "emoticons": ("fine :-) ;) <3", "fine :-) ;) <3"),
+    "other scripts": ("Größe 東京 naïve", "Größe 東京 naïve"),
+    "nothing": (" \n ", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), WORDS.values(), ids=WORDS)
+def test_tokenize_words(text, words):
+    assert tokenize_words(text) == words.split()
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(st.one_of(st.sampled_from(" .'’-/@:aNnt1$s"), st.characters(exclude_categories=["Cs"])), max_size=40))
+def test_words_are_the_text_without_white_space(text):
+    words = tokenize_words(text)
+    assert "".join(words) == "".join(text.split())
+    assert all(words)
+
+
+def boundaries(words):
+    ends, end = set(), 0
+    for word in words:
+        ends.add((end, end := end + len(word)))
+    return ends
+
+
+def test_tokenize_words_agrees_with_ewt(data_dir):
+    correct = predicted = gold = 0
+    for sentence in read_conllu(data_dir / "ewt/en_ewt-test.conllu"):
+        ours = boundaries(tokenize_words(sentence.metadata["text"]))
+        theirs = boundaries([form.replace(" ", "") for form in sentence.forms])
+        correct, predicted, gold = correct + len(ours & theirs), predicted + len(ours), gold + len(theirs)
+    assert 2 * correct / (predicted + gold) > 0.985
+
+
+def test_split_sentences():
+    text = 'Dr. Roe of the U.S. Army left. "Why?" she\nasked. (J. Doe paid 3.5.) It is! 5 more… So?\n\nNo end'
+    assert split_sentences(text) == [
+        "Dr. Roe of the U.S. Army left.",
+        '"Why?" she\nasked.',
+        "(J. Doe paid 3.5.)",
+        "It is!",
+        "5 more…",
+        "So?",
+        "No end",
+    ]
+    assert split_sentences("  \n\n ") == []
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("aB .!?\n\"')"), max_size=40))
+def test_sentences_are_the_text(text):
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("unit", ["a.", "a-", "a'", "'s", "1.", "a@", "-", "x", "http://."])
+def test_long_runs_take_linear_time(unit):
+    text = f"x{unit * (20_000 // len(unit))}"
+    assert "".join(tokenize_words(text)) == text  # quadratic rules would take minutes here
+    assert split_sentences(text) == [text]
