@@ -32,10 +32,10 @@ from transformers import (
 )
 
 import hf_structure
-from hf_structure import MaskedLMTrainer, MaskedWordCollator
+from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.tokenization import encode_words, train_word_tokenizer
-from hf_structure.training import last_complete_checkpoint
+from hf_structure.training import MaskedLMTrainer, last_complete_checkpoint
 
 logger = logging.getLogger("run_mlm")
 
@@ -67,6 +67,9 @@ class DataArguments:
     )
     min_frequency: int = field(default=5, metadata={"help": "Words seen fewer times in the training text are unknown."})
     vocab_size: int | None = field(default=None, metadata={"help": "Largest size of the vocabulary."})
+    vocabulary_file: list[str] | None = field(
+        default=None, metadata={"help": "Text whose words make the vocabulary, if not the training text."}
+    )
     max_length: int = field(default=256, metadata={"help": "Longer training sentences are left out (and counted)."})
     max_tokens: int = field(default=4096, metadata={"help": "Tokens of a batch on one device, padding counted."})
     mask_rate: float = field(default=0.3, metadata={"help": "Share of the words that are masked."})
@@ -173,8 +176,9 @@ def main() -> None:
     if model_args.model_name_or_path:
         tokenizer = AutoTokenizer.from_pretrained(hf_structure.resolve_model(model_args.model_name_or_path))
     else:
+        counted = load_words(data_args.vocabulary_file, data_args) if data_args.vocabulary_file else kept
         tokenizer = train_word_tokenizer(
-            (sentence["words"] for sentence in kept),
+            (sentence["words"] for sentence in counted),
             min_frequency=data_args.min_frequency,
             vocab_size=data_args.vocab_size,
             skip_punctuation=data_args.punctuation == "drop",

@@ -10,8 +10,8 @@ os.environ |= {
     "HF_DATASETS_OFFLINE": "1",
     "HF_EVALUATE_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    "CUDA_VISIBLE_DEVICES": "",  # what is tested holds on a CPU everywhere
 }
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # what is tested here holds on a CPU
 
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+pytest.register_assert_rewrite("modeling_common")
 hypothesis.settings.register_profile("hf_structure", deadline=None)
 hypothesis.settings.load_profile("hf_structure")
 

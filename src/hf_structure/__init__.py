@@ -10,7 +10,6 @@ from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel, U
 from hf_structure.pipelines.parsing import DependencyParsingPipeline, parse
 from hf_structure.structures import DependencyTree, Parse
 from hf_structure.tokenization import build_word_tokenizer, encode_words, train_word_tokenizer
-from hf_structure.training import MaskedLMTrainer, TokenBudgetTrainer
 from hf_structure.version import __version__
 
 register()
@@ -26,10 +25,8 @@ __all__ = [
     "AutoModelForDependencyParsing",
     "DependencyParsingPipeline",
     "DependencyTree",
-    "MaskedLMTrainer",
     "MaskedWordCollator",
     "Parse",
-    "TokenBudgetTrainer",
     "UDGNConfig",
     "UDGNForMaskedLM",
     "UDGNModel",

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hf_structure.data.conllu import ConlluError, ConlluSentence, ConlluToken, read_conllu, write_conllu
 
 FIELDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0"), min_size=1, max_size=4)
-
 SENTENCE = """\
 # sent_id = example
 # note without value

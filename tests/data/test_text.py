@@ -31,8 +31,8 @@ def test_data_error_can_be_handed_on_by_a_process():
 
 def test_new_file_is_whole_or_not_there(tmp_path):
     path = tmp_path / "folder" / "a.txt"
-    with pytest.raises(KeyError), new_file(path) as file:
-        file.write("half" + {}["absent"])
+    with pytest.raises(ZeroDivisionError), new_file(path) as file:
+        file.writelines(str(1 // number) for number in (1, 0))
     assert list(path.parent.iterdir()) == []
     with new_file(path) as file:
         file.write("whole")

@@ -29,8 +29,8 @@ _BRACKET_ESCAPES = frozenset(["-LRB-", "-RRB-", "-LCB-", "-RCB-", "-LSB-", "-RSB
 
 def normalize_word(word: str) -> str:
     """
-    Lower case, every maximal run of ASCII digits made one `N`: `"1,200th"` -> `"N,Nth"`. The tokenizers that this library
-    trains do the same.
+    Lower case, every maximal run of ASCII digits made one `N`: `"1,200th"` -> `"N,Nth"`. The tokenizers that this
+    library trains do the same.
     """
     # Letter by letter, as the tokenizers do it: a final capital sigma becomes the same letter as any other.
     return _DIGITS.sub("N", "".join(map(str.lower, word)))

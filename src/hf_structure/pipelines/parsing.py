@@ -157,9 +157,12 @@ def encode_sentence(
     Raises:
         ValueError: if the sentence is empty or too long, or is no string and no sequence of strings.
     """
+    if not isinstance(sentence, str | Sequence):
+        raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
     words = word_tokenizer(sentence) if isinstance(sentence, str) else list(sentence)
-    if not all(isinstance(word, str) and word for word in words):
-        raise ValueError("a sentence is a string or a list of words, each a string that is not empty")
+    for position, word in enumerate(words, start=1):
+        if not isinstance(word, str) or not word.strip():
+            raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
     if not words:
         raise ValueError("the sentence is empty")
     if len(words) > max_words:

@@ -22,7 +22,7 @@ from hf_structure.algorithms.spanning_tree import (
     argmax_heads,
     k_best_spanning_trees,
     max_spanning_tree,
-    tree_log_prob,
+    tree_log_partition,
 )
 from hf_structure.modeling_outputs import (
     DependencyDecoderOutput,
@@ -255,11 +255,14 @@ class UDGNPreTrainedModel(PreTrainedModel):
             output.heads = max_spanning_tree(scores, lengths).unsqueeze(1)
         else:
             output.heads, _ = k_best_spanning_trees(scores, k, lengths)
-        repeated = log_probs.unsqueeze(1).expand(-1, k, -1, -1)
-        head_log_probs = repeated.gather(-1, output.heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)  # (B, k, L)
-        output.head_probs = head_log_probs.exp().masked_fill(output.heads < 0, 0.0)
+        chosen = output.heads.clamp(min=0).unsqueeze(-1)  # (B, k, L, 1)
+        is_word = output.heads >= 0
+        head_log_probs = log_probs.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
+        output.head_probs = head_log_probs.exp().masked_fill(~is_word, 0.0)
         if decoder == "tree":
-            output.log_probs = tree_log_prob(scores, output.heads, lengths)
+            arc_scores = scores.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
+            tree_scores = arc_scores.masked_fill(~is_word, 0.0).sum(-1).masked_fill(~is_word.any(-1), -torch.inf)
+            output.log_probs = tree_scores - tree_log_partition(scores, lengths).unsqueeze(1)
         if marginals:
             output.marginals = arc_marginals(scores, lengths)
         return output

@@ -1,0 +1,31 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint clean
+
+# Installs the package and shows what it does.
+demo: $(VENV)/installed
+	$(BIN)/python examples/demo.py --output demo.html
+
+# Installs what the tests need, and runs them.
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+$(VENV)/installed: setup.cfg pyproject.toml constraints.txt $(shell find src -name '*.py' -o -name '*.safetensors')
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) .
+	touch $@
+
+$(VENV)/installed-dev: setup.cfg pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info demo.html

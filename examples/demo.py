@@ -1,0 +1,34 @@
+"""
+Parse a few sentences with the bundled model, print the trees, and write a page with their pictures.
+
+    python examples/demo.py --output demo.html
+"""
+
+import argparse
+from pathlib import Path
+
+import hf_structure
+from hf_structure.visualization import render_html
+
+SENTENCES = [
+    "The old man walked slowly along the river.",
+    "She gave her brother a book about birds, and he read it.",
+    "What did the children who live next door say to you?",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("demo.html"), help="the page to write")
+    parser.add_argument("--model", default="udgn-en", help="short name, folder or Hub name of a model")
+    parser.add_argument("sentences", nargs="*", default=SENTENCES, help="sentences to parse instead")
+    options = parser.parse_args()
+    parses = hf_structure.parse(options.sentences, model=options.model)
+    for parse in parses:
+        print(f"{' '.join(parse.words)}\n{parse}\n")
+    options.output.write_text(render_html(parses, title="Dependency trees found without a treebank"), encoding="utf-8")
+    print(f"Pictures: {options.output}")
+
+
+if __name__ == "__main__":
+    main()

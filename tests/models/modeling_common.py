@@ -1,0 +1,448 @@
+"""
+The battery that every model family stands: a family's test module subclasses [`ModelBattery`], says how to build a tiny
+configuration, and gets all of these tests.
+"""
+
+import copy
+import json
+import pickle
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch.testing import assert_close
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, Trainer, TrainingArguments
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
+# transformers has renamed these, but the oldest supported version and PEFT know the old names only.
+old_names = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
+LENGTHS = (7, 1, 4, 2)
+PADDING = {"labels": -100, "heads": -1}
+FILLER = 5  # padding is filled with a word: it must be the mask that keeps padding out, not the padding's vector
+
+
+def collate(examples: list[dict], side: str = "right") -> dict[str, torch.Tensor]:
+    """Batch of examples (dictionaries of equally long lists), padded on one side."""
+    longest = max(len(example["input_ids"]) for example in examples)
+
+    def pad(values: list[int], value: int) -> list[int]:
+        padding = [value] * (longest - len(values))
+        return values + padding if side == "right" else padding + values
+
+    batch = {name: [pad(example[name], PADDING.get(name, FILLER)) for example in examples] for name in examples[0]}
+    batch["attention_mask"] = [pad([1] * len(example["input_ids"]), 0) for example in examples]
+    return {name: torch.tensor(rows) for name, rows in batch.items()}
+
+
+def gradients(model: PreTrainedModel, batch: dict, **kwargs) -> dict[str, torch.Tensor]:
+    """Gradient of the loss for every parameter that gets one."""
+    model.zero_grad()
+    model(**batch, **kwargs).loss.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+class ModelBattery:
+    """
+    Attributes:
+        base_class, head_class: The model without a head on top, and the one with a loss.
+        auto_classes: The Auto classes that load the family, each with the class that it gives.
+        dropout: Settings that turn every dropout of the family on; `config()` has them all off.
+        lora_targets: Names of the linear layers that LoRA adapts.
+    """
+
+    base_class: type[PreTrainedModel]
+    head_class: type[PreTrainedModel]
+    auto_classes: dict[type, type]
+    dropout: dict[str, float]
+    lora_targets: list[str]
+
+    def config(self, **settings) -> PreTrainedConfig:
+        """A tiny configuration without dropout."""
+        raise NotImplementedError
+
+    def initial_bounds(self, config: PreTrainedConfig, name: str, shape: torch.Size) -> tuple[float, float]:
+        """Smallest and largest value that a parameter may start with; values are expected to fill the range."""
+        raise NotImplementedError
+
+    def examples(self, config: PreTrainedConfig, lengths: tuple[int, ...] = LENGTHS) -> list[dict[str, list[int]]]:
+        """Sentences with different shares of labels: a mean of means is not the mean."""
+        generator = torch.Generator().manual_seed(sum(lengths))
+        sentences = [torch.randint(3, config.vocab_size, (n,), generator=generator).tolist() for n in lengths]
+        return [
+            {"input_ids": ids, "labels": [-100 if i % (number + 1) else word for i, word in enumerate(ids)]}
+            for number, ids in enumerate(sentences)
+        ]
+
+    def of_words(self, name: str, output: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """The part of one sentence's output that is about real words; `words` is a boolean mask."""
+        return output[words]
+
+    def attention_shape(self, config: PreTrainedConfig, batch: int, length: int) -> tuple[int, ...]:
+        return batch, config.num_attention_heads, length, length
+
+    def model(self, kind: str = "head_class", **settings) -> PreTrainedModel:
+        torch.manual_seed(0)
+        return getattr(self, kind)(self.config(**settings)).eval()
+
+    def inputs(self, model: PreTrainedModel, side: str = "right", labels: bool = True) -> dict[str, torch.Tensor]:
+        """A padded batch, with labels where the model takes them."""
+        batch = collate(self.examples(model.config), side)
+        if not labels or not isinstance(model, self.head_class):
+            del batch["labels"]
+        return batch
+
+    def outputs_of_sentences(self, model: PreTrainedModel, batch: dict) -> list[dict[str, torch.Tensor]]:
+        """What the model says about the words of each sentence."""
+        with torch.no_grad():
+            outputs = model(**batch)
+        words = batch["attention_mask"].bool()
+        return [{k: self.of_words(k, v[i], words[i]) for k, v in outputs.items()} for i in range(len(words))]
+
+    def assert_same_outputs(self, one: PreTrainedModel, other: PreTrainedModel, **tolerances) -> None:
+        batch = self.inputs(one, labels=False)
+        with torch.no_grad():
+            assert_close(dict(other(**batch)), dict(one(**batch)), **tolerances)
+
+    # Saving and loading
+
+    def test_config_round_trip(self, tmp_path):
+        config = self.config(**self.dropout)
+        config.save_pretrained(tmp_path)
+        for loaded in (AutoConfig.from_pretrained(tmp_path), type(config).from_pretrained(tmp_path)):
+            assert type(loaded) is type(config)
+            assert {**loaded.to_dict(), "_name_or_path": ""} == config.to_dict()
+
+    @both_classes
+    def test_save_and_load(self, kind, tmp_path):
+        model = self.model(kind)
+        model.save_pretrained(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors"}
+        assert "auto_map" not in json.loads((tmp_path / "config.json").read_text())
+        loaded, info = type(model).from_pretrained(tmp_path, output_loading_info=True)
+        assert not any(info.values()), info
+        assert not loaded.training
+        assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
+        self.assert_same_outputs(model, loaded, rtol=0, atol=0)
+
+    def test_auto_classes(self, tmp_path):
+        self.model().save_pretrained(tmp_path)
+        for auto_class, expected in self.auto_classes.items():
+            loaded = auto_class.from_pretrained(tmp_path)
+            assert type(loaded) is expected
+            self.assert_same_outputs(self.model() if expected is self.head_class else self.model().base_model, loaded)
+            assert type(auto_class.from_config(self.config())) is expected
+
+    def test_base_weights_load_into_the_head_class(self, tmp_path):
+        base = self.model("base_class")
+        base.save_pretrained(tmp_path)
+        self.assert_same_outputs(base, self.head_class.from_pretrained(tmp_path).base_model)
+
+    def test_float16_weights_load_in_float32(self, tmp_path):
+        model = self.model().half()
+        model.save_pretrained(tmp_path)
+        with safe_open(tmp_path / "model.safetensors", "pt") as file:
+            assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}  # noqa: SIM118
+        loaded = self.head_class.from_pretrained(tmp_path, dtype=torch.float32)
+        assert {parameter.dtype for parameter in loaded.parameters()} == {torch.float32}
+        self.assert_same_outputs(model.float(), loaded)
+
+    def test_copies_are_equal_and_independent(self):
+        model = self.model()
+        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            self.assert_same_outputs(model, copied, rtol=0, atol=0)
+            before = model.get_input_embeddings().weight.clone()
+            torch.nn.init.zeros_(copied.get_input_embeddings().weight)
+            assert_close(model.get_input_embeddings().weight, before)
+
+    # Initialisation
+
+    def assert_initialised(self, model: PreTrainedModel) -> None:
+        for name, parameter in model.named_parameters():
+            low, high = self.initial_bounds(model.config, name, parameter.shape)
+            assert low <= parameter.min(), f"{name}: {parameter.min()} < {low}"
+            assert parameter.max() <= high, f"{name}: {parameter.max()} > {high}"
+            assert parameter.max() - parameter.min() >= 0.4 * (high - low), f"{name} is not spread from {low} to {high}"
+
+    @both_classes
+    def test_initial_weights(self, kind):
+        self.assert_initialised(self.model(kind))
+
+    @both_classes
+    def test_weights_missing_from_a_checkpoint_are_initialised(self, kind, tmp_path):
+        model = self.model(kind)
+        model.config.save_pretrained(tmp_path)
+        name, kept = next(iter(model.state_dict().items()))
+        kept = torch.full_like(kept, 0.01) + torch.linspace(-0.03, 0.03, kept.numel()).view_as(kept)
+        save_file({name: kept}, tmp_path / "model.safetensors", metadata={"format": "pt"})
+        loaded = type(model).from_pretrained(tmp_path)
+        assert_close(loaded.state_dict()[name], kept)
+        torch.nn.init.uniform_(loaded.state_dict()[name], *self.initial_bounds(model.config, name, kept.shape))
+        self.assert_initialised(loaded)
+
+    @both_classes
+    def test_meta_device(self, kind):
+        with torch.device("meta"):
+            model = getattr(self, kind)(self.config())
+        tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        assert all(tensor.is_meta for tensor in tensors.values())
+        assert {n: p.shape for n, p in tensors.items()} == {
+            n: p.shape for n, p in [*self.model(kind).named_parameters(), *self.model(kind).named_buffers()]
+        }
+
+    # What a sentence means does not depend on what is around it
+
+    @both_classes
+    @pytest.mark.parametrize("side", ["right", "left"])
+    def test_padding_and_company_do_not_change_outputs(self, kind, side):
+        model = self.model(kind)
+        together = self.outputs_of_sentences(model, self.inputs(model, side, labels=False))
+        for example, outputs in zip(self.examples(model.config), together, strict=True):
+            alone = {"input_ids": torch.tensor([example["input_ids"]])}
+            alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+            assert_close(outputs, self.outputs_of_sentences(model, alone)[0], atol=1e-5, rtol=1e-5)
+
+    @both_classes
+    def test_padding_does_not_change_the_loss_or_the_gradient(self, kind):
+        if kind == "base_class":
+            pytest.skip("no loss")
+        model = self.model()
+        right, left = (gradients(model, self.inputs(model, side)) for side in ("right", "left"))
+        assert_close(left, right, atol=1e-5, rtol=1e-4)
+
+    @both_classes
+    def test_without_an_attention_mask_all_are_words(self, kind):
+        model = self.model(kind)
+        input_ids = torch.tensor([example["input_ids"] for example in self.examples(model.config, (5, 5))])
+        ones = torch.ones_like(input_ids)
+        with torch.no_grad():
+            expected = dict(model(input_ids=input_ids, attention_mask=ones))
+            assert_close(dict(model(input_ids=input_ids)), expected)
+            assert_close(dict(model(input_ids=input_ids, attention_mask=ones.bool())), expected)
+
+    @both_classes
+    def test_inputs_are_left_unchanged(self, kind):
+        model = self.model(kind, **self.dropout).train()
+        batch = self.inputs(model, "left")
+        before = {name: value.clone() for name, value in batch.items()}
+        model(**batch)
+        if hasattr(model, "decode"):
+            model.decode(batch["input_ids"], batch["attention_mask"])
+        assert_close(batch, before, rtol=0, atol=0)
+
+    # Outputs
+
+    @both_classes
+    def test_evaluation_is_deterministic_and_training_is_not(self, kind):
+        model = self.model(kind, **self.dropout)
+        batch = self.inputs(model, labels=False)
+        with torch.no_grad():
+            assert_close(dict(model(**batch)), dict(model(**batch)), rtol=0, atol=0)
+            first, second = model.train()(**batch)[0], model(**batch)[0]
+        assert not torch.allclose(first, second)
+
+    @both_classes
+    def test_hidden_states_and_attentions(self, kind):
+        model = self.model(kind)
+        config, batch = model.config, self.inputs(model, labels=False)
+        assert not {"hidden_states", "attentions"} & set(model(**batch).keys())
+        outputs = model(**batch, output_hidden_states=True, output_attentions=True)
+        shape = tuple(batch["input_ids"].shape)
+        assert [tuple(states.shape) for states in outputs.hidden_states] == [
+            (*shape, config.hidden_size)
+        ] * (config.num_hidden_layers + 1)
+        assert [tuple(weights.shape) for weights in outputs.attentions] == [
+            self.attention_shape(config, *shape)
+        ] * config.num_hidden_layers
+        last = model.base_model(**batch).last_hidden_state
+        assert_close(outputs.hidden_states[-1], last)
+        assert not torch.allclose(outputs.hidden_states[0], outputs.hidden_states[1])
+
+    @both_classes
+    def test_return_dict_off(self, kind):
+        model = self.model(kind)
+        batch = self.inputs(model)
+        outputs = model(**batch, return_dict=False)
+        assert isinstance(outputs, tuple)
+        assert_close(outputs, model(**batch).to_tuple())
+
+    @both_classes
+    def test_large_extra_outputs_are_not_gathered_in_evaluation(self, kind):
+        model = self.model(kind)
+        outputs = model(**self.inputs(model), output_hidden_states=True, output_attentions=True)
+        extra = set(outputs.keys()) - {"loss", "logits", "last_hidden_state"}
+        assert extra <= set(model.config.keys_to_ignore_at_inference)
+
+    # Training
+
+    def test_gradient_reaches_every_parameter(self):
+        model = self.model(**self.dropout).train()
+        reached = gradients(model, self.inputs(model))
+        assert set(reached) == {name for name, _ in model.named_parameters()}
+        assert [name for name, gradient in reached.items() if not gradient.abs().sum() > 0] == []
+
+    def test_training_lowers_the_loss(self):
+        model = self.model().train()
+        batch = self.inputs(model)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        losses = []
+        for _ in range(15):
+            optimizer.zero_grad()
+            loss = model(**batch).loss
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert losses[-1] < 0.6 * losses[0]
+
+    def test_accumulated_gradient_equals_that_of_the_whole_batch(self):
+        model = self.model()
+        examples = self.examples(model.config)
+        whole = gradients(model, collate(examples))
+        count = sum(label != -100 for example in examples for label in example["labels"])
+        parts = [gradients(model, collate([example]), num_items_in_batch=count) for example in examples]
+        assert_close({name: sum(part[name] for part in parts) for name in whole}, whole, atol=1e-6, rtol=1e-4)
+
+    def test_trainer_accumulates_4x1_as_1x4(self, tmp_path):
+        examples = self.examples(self.config())
+        assert len(examples) == 4
+
+        def train(batch_size: int) -> dict[str, torch.Tensor]:
+            arguments = TrainingArguments(
+                output_dir=str(tmp_path),
+                per_device_train_batch_size=batch_size,
+                gradient_accumulation_steps=4 // batch_size,
+                max_steps=1,
+                optim="sgd",
+                learning_rate=1.0,
+                lr_scheduler_type="constant",
+                max_grad_norm=0.0,
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                use_cpu=True,
+            )
+            model = self.model()
+            Trainer(model=model, args=arguments, train_dataset=examples, data_collator=collate).train()
+            return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+        before = {name: parameter.detach() for name, parameter in self.model().named_parameters()}
+        whole = train(4)
+        assert max((whole[name] - before[name]).abs().max() for name in before) > 0.01
+        assert_close(train(1), whole, atol=1e-5, rtol=1e-4)
+
+    @old_names
+    @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
+    def test_gradient_checkpointing(self, dropout):
+        model = self.model(**(self.dropout if dropout else {})).train()
+        batch = self.inputs(model)
+        runs = []
+        for module in model.modules():
+            if isinstance(module, GradientCheckpointingLayer):  # its own hooks stay outside, those of its parts do not
+                next(module.children()).register_forward_pre_hook(lambda *_: runs.append(1))
+        torch.manual_seed(1)
+        expected = gradients(model, batch)
+        without = len(runs)
+        assert without == model.config.num_hidden_layers
+        model.gradient_checkpointing_enable()
+        torch.manual_seed(1)
+        assert_close(gradients(model, batch), expected, atol=1e-6, rtol=1e-5)
+        assert len(runs) == 3 * without  # once without; then once forward, once more for the gradient
+        model.gradient_checkpointing_disable()
+        model(**batch)
+        assert len(runs) == 4 * without
+
+    @old_names
+    def test_lora(self, tmp_path):
+        batch = self.inputs(self.model())
+        torch.manual_seed(1)
+        model = get_peft_model(self.model(), LoraConfig(r=4, target_modules=self.lora_targets)).train()
+        trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        assert trained
+        assert all("lora_" in name for name in trained)
+        optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.02)
+        first = model(**batch).loss.item()
+        for _ in range(10):
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+        model.eval()
+        assert model(**batch).loss.item() < first
+        model.save_pretrained(tmp_path)
+        loaded = PeftModel.from_pretrained(self.model(), tmp_path).eval()
+        assert_close(loaded(**batch).logits, model(**batch).logits)
+        assert not torch.allclose(loaded(**batch).logits, self.model()(**batch).logits)
+
+    # Precision and compilation
+
+    @both_classes
+    def test_bfloat16_model_is_close_to_float32(self, kind):
+        model = self.model(kind)
+        batch = self.inputs(model, labels=False)
+        expected = model(**batch)[0]
+        outputs = model.bfloat16()(**batch)[0]
+        assert outputs.dtype == torch.bfloat16
+        assert (outputs.float() - expected).abs().max() < 0.05 * expected.abs().max()
+
+    def test_bfloat16_autocast_is_finite_and_close(self):
+        model = self.model().train()
+        batch = self.inputs(model)
+        expected, expected_gradients = model(**batch).loss, gradients(model, batch)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = model(**batch).loss
+            assert loss.dtype == torch.float32
+            reached = gradients(model, batch)
+        assert_close(loss, expected, rtol=0.02, atol=0.02)
+        assert set(reached) == set(expected_gradients)
+        assert all(gradient.isfinite().all() for gradient in reached.values())
+        one, other = (torch.cat([g.flatten() for g in each.values()]) for each in (reached, expected_gradients))
+        assert torch.cosine_similarity(one, other, dim=0) > 0.98
+
+    @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+    def test_compiled_model_gives_the_same(self, backend):
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        model = self.model()
+        batch = self.inputs(model)
+        expected, expected_gradients = dict(model(**batch)), gradients(model, batch)
+        model.compile(backend=backend)
+        assert_close(dict(model(**batch)), expected, atol=1e-5, rtol=1e-4)
+        assert_close(gradients(model, batch), expected_gradients, atol=1e-5, rtol=1e-4)
+        assert torch._dynamo.utils.counters["frames"]["ok"] > 0
+
+    # Vocabulary
+
+    @both_classes
+    def test_resized_vocabulary(self, kind, tmp_path):
+        model = self.model(kind)
+        size, batch = model.config.vocab_size, self.inputs(model, labels=False)
+        with torch.no_grad():
+            before = dict(model(**batch))
+        model.resize_token_embeddings(size + 5)
+        assert model.config.vocab_size == model.get_input_embeddings().num_embeddings == size + 5
+        with torch.no_grad():
+            after = dict(model(**batch))
+        if "logits" in after:
+            assert after["logits"].shape[-1] == size + 5
+            after["logits"] = after["logits"][..., :size]
+        assert_close(after, before)
+        assert model(input_ids=torch.tensor([[size + 4, 3]]))[0].isfinite().all()
+        model.save_pretrained(tmp_path)
+        self.assert_same_outputs(model, type(model).from_pretrained(tmp_path))
+
+    def test_tied_weights_stay_tied(self, tmp_path):
+        model = self.model()
+        assert model.config.tie_word_embeddings
+        model.save_pretrained(tmp_path)
+        loaded = self.head_class.from_pretrained(tmp_path)
+        for each in (model, loaded, copy.deepcopy(model)):
+            assert each.get_output_embeddings().weight is each.get_input_embeddings().weight
+        with safe_open(tmp_path / "model.safetensors", "pt") as file:
+            assert len(file.keys()) == len(list(model.parameters())) + len(list(model.buffers()))
+
+    def test_untied_weights(self, tmp_path):
+        model = self.model(tie_word_embeddings=False)
+        assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
+        model.save_pretrained(tmp_path)
+        self.assert_same_outputs(model, self.head_class.from_pretrained(tmp_path))
