@@ -27,7 +27,7 @@ hypothesis.settings.load_profile("hf_structure")
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Folder of treebanks: `HF_STRUCTURE_DATA`, else `shared/data` beside the repository; skips where there is none."""
+    """Folder of treebanks: `HF_STRUCTURE_DATA`, else `shared/data` beside the repository; skips if there is none."""
     default = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("HF_STRUCTURE_DATA", default))
     if not folder.is_dir():

@@ -1,9 +1,12 @@
 """Where models come from: package data, folders, the Hub."""
 
+import copy
+import json
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 
@@ -46,4 +49,20 @@ def resolve_model(name: str | Path) -> str:
         ) from error
 
 
-__all__ = ["resolve_model", "short_names"]
+def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
+    """
+    Saves a model at half its size: weights in float16, which load in float32 again.
+
+    Args:
+        model (`PreTrainedModel`): Any model.
+        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer.
+        folder (`str` or `Path`): Where to save both.
+    """
+    copy.deepcopy(model).half().save_pretrained(folder)
+    path = Path(folder) / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"dtype": "float32"}, indent=2) + "\n", encoding="utf-8")
+    tokenizer.save_pretrained(folder)
+
+
+__all__ = ["resolve_model", "save_compact", "short_names"]

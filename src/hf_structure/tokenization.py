@@ -84,7 +84,9 @@ def train_word_tokenizer(
         counts.pop(token, None)
     ranked = sorted((word for word, count in counts.items() if count >= min_frequency), key=lambda w: (-counts[w], w))
     if not ranked:
-        raise ValueError(f"no word occurs {min_frequency} times or more in {sum(raw.values())} words: lower min_frequency")
+        raise ValueError(
+            f"no word occurs {min_frequency} times or more in {sum(raw.values())} words: lower min_frequency"
+        )
     if vocab_size is not None:
         ranked = ranked[: max(vocab_size - len(SPECIAL_TOKENS), 0)]
     return build_word_tokenizer(ranked, **options)
@@ -103,9 +105,12 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
     ids_of_words = [[] for _ in words]
     for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):
         ids_of_words[word].append(token_id)
+    special_ids = set(tokenizer.all_special_ids)
     for word, ids in zip(words, ids_of_words, strict=True):
-        if len(ids) != 1 and tokenizer.unk_token_id not in ids:
-            raise ValueError(f"the tokenizer gives {len(ids)} tokens for the word {word!r}: a word-level one is needed")
+        if len(ids) != 1 and special_ids.isdisjoint(ids):
+            raise ValueError(
+                f"the tokenizer gives {len(ids)} tokens for the word {word!r}: a word-level one is needed"
+            )
     return [ids[0] if len(ids) == 1 else tokenizer.unk_token_id for ids in ids_of_words]
 
 

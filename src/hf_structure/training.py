@@ -1,5 +1,6 @@
 """`Trainer` over batches of a token budget, and its form for masked language models that parse."""
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -141,13 +142,11 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
     Args:
         folder (`str` or `Path`): Output folder of the run.
     """
-    found = []
+    finished = {}
     for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
-        try:
-            found.append((json.loads(state.read_text())["global_step"], str(state.parent)))
-        except (json.JSONDecodeError, KeyError):
-            continue  # killed while writing
-    return max(found)[1] if found else None
+        with contextlib.suppress(json.JSONDecodeError, KeyError):  # raised where the run was killed while writing
+            finished[json.loads(state.read_text())["global_step"]] = str(state.parent)
+    return finished[max(finished)] if finished else None
 
 
 __all__ = ["MaskedLMTrainer", "TokenBudgetTrainer", "last_complete_checkpoint"]

@@ -1,9 +1,139 @@
+import math
+from itertools import product
+
 import pytest
 import torch
-from modeling_common import ModelBattery
+from modeling_common import ModelBattery, collate, gradients
+from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from hf_structure import AutoModelForDependencyParsing, UDGNConfig, UDGNForMaskedLM, UDGNModel
+
+SIZES = {
+    "vocab_size": 30,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "parser_hidden_size": 8,
+    "parser_num_layers": 2,
+}
+NO_DROPOUT = {"hidden_dropout": 0.0, "parser_dropout": 0.0, "head_dropout": 0.0}
+ACTIVATIONS = {
+    "tanh": math.tanh,
+    "identity": lambda x: x,
+    "relu": lambda x: max(x, 0.0),
+    "elu": lambda x: x if x > 0 else math.expm1(x),
+}
+
+
+def tiny_config(**settings) -> UDGNConfig:
+    return UDGNConfig(**(SIZES | NO_DROPOUT | settings))
+
+
+def tiny_model(**settings) -> UDGNForMaskedLM:
+    """A model whose parser has made up its mind: freshly initialised ones find all heads equally likely."""
+    torch.manual_seed(0)
+    model = UDGNForMaskedLM(tiny_config(**settings)).eval()
+    torch.nn.init.normal_(model.udgn.parser.embeddings.weight)
+    torch.nn.init.normal_(model.udgn.parser.arcs.weight)
+    return model
+
+
+def sentence(length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(3, SIZES["vocab_size"], (1, length), generator=torch.Generator().manual_seed(seed))
+
+
+def all_trees(length: int) -> list[tuple[int, ...]]:
+    """Heads of every tree over a few words with exactly one root word."""
+
+    def reaches_root(heads: tuple[int, ...], word: int) -> bool:
+        for _ in heads:
+            word = heads[word - 1] if word else 0
+        return word == 0
+
+    candidates = [heads for heads in product(range(length + 1), repeat=length) if heads.count(0) == 1]
+    trees = [heads for heads in candidates if all(reaches_root(heads, word) for word in range(1, length + 1))]
+    assert len(trees) == length ** (length - 1)
+    return trees
+
+
+def tree_scores(scores: torch.Tensor) -> dict[tuple[int, ...], float]:
+    """Score of every tree, from arc scores of shape `(L, L + 1)`."""
+    return {
+        heads: sum(scores[word, head].item() for word, head in enumerate(heads)) for heads in all_trees(len(scores))
+    }
+
+
+def brute_force_marginals(scores: torch.Tensor) -> torch.Tensor:
+    """`(L, L + 1)`: share of every arc in the sum over all trees of exp(score)."""
+    marginals = torch.zeros(scores.shape, dtype=torch.float64)
+    weights = {heads: math.exp(score) for heads, score in tree_scores(scores).items()}
+    for heads, weight in weights.items():
+        for word, head in enumerate(heads):
+            marginals[word, head] += weight / sum(weights.values())
+    return marginals
+
+
+# The paper's equations for one sentence, word by word, head by head.
+
+
+@torch.no_grad()
+def textbook_arc_scores(parser: torch.nn.Module, input_ids: torch.Tensor) -> torch.Tensor:
+    """Eq. 1 to 4: `(L, L)`, a word's score for itself on the diagonal."""
+    states, _ = parser.lstm(parser.embeddings(input_ids))  # no packing: there is no padding
+    size = parser.lstm.hidden_size
+    weight, bias = parser.arcs.weight, parser.arcs.bias
+    parents = [weight[:size] @ state + bias[:size] for state in states[0]]
+    children = [weight[size:] @ state + bias[size:] for state in states[0]]
+    return torch.tensor([[(child @ parent) / size**0.5 for parent in parents] for child in children])
+
+
+def textbook_head_log_probs(parser: torch.nn.Module, input_ids: torch.Tensor) -> torch.Tensor:
+    """Eq. 5: `(L, L + 1)`, the diagonal moved to the root column."""
+    scores = textbook_arc_scores(parser, input_ids)
+    log_probs = torch.full((len(scores), len(scores) + 1), -torch.inf)
+    for word, row in enumerate(scores):
+        for head, score in enumerate(row):
+            column = 0 if head == word else head + 1
+            log_probs[word, column] = score - math.log(sum(math.exp(other) for other in row))
+    return log_probs
+
+
+def textbook_mask(head_probs: torch.Tensor) -> torch.Tensor:
+    """Eq. 6, from `(L, L)`."""
+    mask = torch.zeros_like(head_probs)
+    for i, j in product(range(len(mask)), repeat=2):
+        mask[i, j] = head_probs[i, j] + head_probs[j, i] - head_probs[i, j] * head_probs[j, i]
+    return mask
+
+
+def textbook_layer(heads: torch.nn.Module, config: UDGNConfig, states: torch.Tensor, mask: torch.Tensor):
+    """Eq. 7 to 15: new states `(L, D)` and the weights a_ijk as `(H, L, L)`."""
+    number, size, length = config.num_attention_heads, config.head_dim, len(states)
+    kinds = 4 if config.use_gate else 3
+    weight = heads.projection.weight.view(kinds, number, size, -1)
+    bias = heads.projection.bias.view(kinds, number, size)
+    projected = torch.einsum("pkdh,ih->pikd", weight, states) + bias.unsqueeze(1)  # eq. 7
+    query, key, value = projected[:3]
+    weights = torch.zeros(number, length, length)
+    outputs = torch.zeros(length, number, size)
+    for i, j in product(range(length), repeat=2):
+        scores = [query[i, k] @ key[j, k] / size**0.5 for k in range(number)]  # eq. 9
+        if config.use_relative_position_bias and i != j:
+            scores = [score + heads.position_bias[0 if i > j else 1, k] for k, score in enumerate(scores)]  # eq. 13
+        for k in range(number):
+            if config.competition == "softmax":
+                chosen = math.exp(scores[k]) / sum(math.exp(score) for score in scores)  # eq. 10 and 12
+            else:
+                chosen = 1 / (1 + math.exp(-scores[k]))
+            weights[k, i, j] = chosen * mask[i, j]  # eq. 11
+            for d in range(size):
+                content = ACTIVATIONS[config.head_activation](value[j, k, d].item())
+                gate = 1 / (1 + math.exp(-projected[3, i, k, d])) if config.use_gate else 1.0
+                outputs[i, k, d] += weights[k, i, j] * content * gate  # eq. 8 and 14
+    update = outputs.view(length, -1) @ heads.output.weight.T + heads.output.bias
+    return states + update, weights  # eq. 15
+
 
 class TestUDGN(ModelBattery):
     base_class = UDGNModel
@@ -19,26 +149,388 @@ class TestUDGN(ModelBattery):
     def config(self, **settings):
         return tiny_config(**settings)
 
-    def initial_bounds(self, config, name, shape):
-        if "embeddings" in name or "position_bias" in name or name == "lm_head.weight":
-            return -config.initializer_range, config.initializer_range
-        if "lstm" in name:
-            return -(config.parser_hidden_size**-0.5), config.parser_hidden_size**-0.5
+    def initial_moments(self, config, name, shape):
         if "norm" in name:
-            return (1, 1) if name.endswith("weight") else (0, 0)
-        if name.endswith("bias"):
-            return 0, 0
-        bound = (6 / sum(shape)) ** 0.5  # Xavier
-        return -bound, bound
+            return float(name.endswith("weight")), 0
+        if "embeddings" in name or "position_bias" in name:
+            bound = config.initializer_range
+        elif "lstm" in name:  # as torch does it
+            bound = config.parser_hidden_size**-0.5
+        else:  # Xavier
+            bound = 0 if name.endswith("bias") else (6 / sum(shape)) ** 0.5
+        return 0, bound / 3**0.5
 
     def of_words(self, name, output, words):
         if name == "head_log_probs":
             return output[words][:, torch.cat([torch.tensor([True]), words])]
-        if name == "dependency_mask":
-            return output[words][:, words]
-        return output[words]
+        return output[words][:, words] if name == "dependency_mask" else output[words]
 
-def tiny_config(**settings):
-    sizes = {"vocab_size": 30, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "parser_hidden_size": 8, "parser_num_layers": 2}
-    no_dropout = {"hidden_dropout": 0.0, "parser_dropout": 0.0, "head_dropout": 0.0}
-    return UDGNConfig(**(sizes | no_dropout | settings))
+
+class TestUDGNWithPositionsAndKirchhoff(TestUDGN):
+    """The switches that read positions and lengths, under the same battery."""
+
+    def config(self, **settings):
+        return tiny_config(use_position_embeddings=True, head_normalization="kirchhoff", **settings)
+
+
+# Against the paper
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"use_gate": False},
+        {"competition": "sigmoid"},
+        {"head_activation": "identity"},
+        {"head_activation": "relu"},
+        {"head_activation": "elu"},
+        {"use_relative_position_bias": False},
+        {"use_position_embeddings": True},
+        {"head_dim": 5, "num_attention_heads": 2},
+        {"use_gate": False, "competition": "sigmoid", "head_activation": "relu", "use_relative_position_bias": False},
+    ],
+    ids=lambda settings: "-".join(f"{name}={value}" for name, value in settings.items()) or "paper",
+)
+@torch.no_grad()
+def test_model_is_the_papers_equations(settings):
+    model = tiny_model(**settings)
+    udgn, input_ids = model.udgn, sentence(4)
+    for layer in udgn.layers:
+        torch.nn.init.normal_(layer.heads.projection.bias)
+        torch.nn.init.normal_(layer.heads.output.bias)
+        if settings.get("use_relative_position_bias", True):
+            torch.nn.init.normal_(layer.heads.position_bias)
+        else:
+            assert layer.heads.position_bias is None
+    outputs = model(input_ids, output_hidden_states=True, output_attentions=True)
+
+    log_probs = textbook_head_log_probs(udgn.parser, input_ids)
+    assert_close(outputs.head_log_probs[0], log_probs, atol=1e-5, rtol=1e-5)
+    mask = textbook_mask(log_probs[:, 1:].exp())
+    assert_close(outputs.dependency_mask[0], mask, atol=1e-5, rtol=1e-5)
+    states = udgn.embeddings(input_ids)[0]
+    if settings.get("use_position_embeddings"):
+        states = states + udgn.position_embeddings.weight[:4]
+    for number, layer in enumerate(udgn.layers):
+        assert_close(outputs.hidden_states[number][0], states, atol=1e-5, rtol=1e-5)
+        states, weights = textbook_layer(layer.heads, model.config, states, mask)
+        assert_close(outputs.attentions[number][0], weights, atol=1e-5, rtol=1e-5)
+    states = udgn.norm(states)
+    logits = states @ udgn.embeddings.weight.T + model.lm_head.bias
+    assert_close(outputs.logits[0], logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+@torch.no_grad()
+def test_kirchhoff_gives_the_marginals_of_all_trees(length):
+    model = tiny_model(head_normalization="kirchhoff")
+    input_ids = sentence(length)
+    scores = textbook_arc_scores(model.udgn.parser, input_ids)
+    scores = torch.cat([scores.diagonal().unsqueeze(1), scores], dim=1)
+    batch = collate([{"input_ids": input_ids[0].tolist()}, {"input_ids": [3] * 6}])  # with padding beside it
+    outputs = model(**batch)
+    probs = outputs.head_log_probs[0].exp()
+    expected = brute_force_marginals(scores).float()
+    assert_close(probs[:length, : length + 1], expected, atol=1e-5, rtol=1e-4)
+    assert (probs[:length, length + 1 :] == 0).all()
+    assert (probs[length:] == 0).all()
+    assert_close(outputs.dependency_mask[0, :length, :length], textbook_mask(expected[:, 1:]), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("head_normalization", ["softmax", "kirchhoff"])
+@torch.no_grad()
+def test_heads_of_a_word_are_a_distribution_with_the_root_in_front(head_normalization):
+    model = tiny_model(head_normalization=head_normalization)
+    lengths = (6, 1, 3)
+    batch = collate([{"input_ids": sentence(length)[0].tolist()} for length in lengths])
+    log_probs = model(**batch).head_log_probs
+    assert log_probs.shape == (3, 6, 7)
+    for row, length in zip(log_probs, lengths, strict=True):
+        assert_close(row[:length].exp().sum(-1), torch.ones(length))
+        assert (row[length:] == -torch.inf).all()
+        assert (row[:, length + 1 :] == -torch.inf).all()
+        assert (row[:, 1:].diagonal() == -torch.inf).all()
+        allowed = torch.cat([torch.ones(length, 1), 1 - torch.eye(length)], dim=1).bool()
+        assert row[:length, : length + 1][allowed].isfinite().all()
+
+
+@torch.no_grad()
+def test_head_distributions_are_float32_under_bfloat16():
+    model = tiny_model()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        under_autocast = model(sentence(6)).head_log_probs
+    for log_probs in (under_autocast, model.bfloat16()(sentence(6)).head_log_probs):
+        assert log_probs.dtype == torch.float32
+        assert_close(log_probs.exp().sum(-1), torch.ones(1, 6), atol=1e-5, rtol=1e-5)
+
+
+# Configuration
+
+
+def test_default_model_has_the_papers_size():
+    with torch.device("meta"):
+        small, large = (UDGNForMaskedLM(UDGNConfig(vocab_size=size)) for size in (10, 10798))
+    per_word = 2 * 512 + 1  # two tables of word vectors, one bias
+    for model in (small, large):
+        size = model.num_parameters() - per_word * model.config.vocab_size
+        assert round(size / 1e6, 1) == 38.9
+    assert (large.config.head_dim, large.config.parser_hidden_size) == (128, 512)
+
+
+def test_number_of_parameters_does_not_depend_on_the_number_of_heads():
+    sizes = set()
+    for heads in (1, 2, 4, 8):
+        model = UDGNForMaskedLM(tiny_config(hidden_size=16, num_attention_heads=heads))
+        assert all(layer.heads.position_bias.shape == (2, heads) for layer in model.udgn.layers)
+        sizes.add(model.num_parameters() - 2 * heads * len(model.udgn.layers))
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hidden_size": 2, "num_attention_heads": 8}, "too many"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1"),
+        ({"vocab_size": 0}, "vocab_size"),
+        ({"head_loss_weight": -1.0}, "head_loss_weight"),
+        ({"competition": "sparsemax"}, "competition"),
+        ({"head_activation": "gelu"}, "head_activation"),
+        ({"head_normalization": "sinkhorn"}, "head_normalization"),
+        ({"root_score": "zero"}, "root_score"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_impossible_settings(settings, message):
+    with pytest.raises(Exception, match=message):
+        tiny_config(**settings)
+
+
+def test_sentence_longer_than_learned_positions():
+    model = tiny_model(use_position_embeddings=True, max_position_embeddings=5)
+    model(sentence(5))
+    with pytest.raises(ValueError, match="6 words are longer than the 5 positions"):
+        model(sentence(6))
+
+
+# Switches of training
+
+
+def test_detached_parser_gets_no_gradient_from_the_language_model():
+    batch = collate([{"input_ids": sentence(5)[0].tolist(), "labels": [-100, 4, -100, 5, -100]}])
+    attached, detached = (tiny_model(detach_parser=detach) for detach in (False, True))
+    with_parser, without_parser = gradients(attached, batch), gradients(detached, batch)
+    rest = {name: gradient for name, gradient in with_parser.items() if ".parser." not in name}
+    assert rest != with_parser
+    assert_close(without_parser, rest)
+
+
+def test_detached_parser_learns_from_the_head_loss():
+    example = {"input_ids": sentence(4)[0].tolist(), "labels": [-100, 4, -100, 5], "heads": [2, 0, 2, 3]}
+    reached = gradients(tiny_model(detach_parser=True, head_loss_weight=0.5), collate([example]))
+    parser = {name: gradient for name, gradient in reached.items() if ".parser." in name}
+    assert parser
+    assert all(gradient.abs().sum() > 0 for gradient in parser.values())
+
+
+@torch.no_grad()
+def test_given_heads_replace_those_of_the_parser():
+    model = tiny_model(use_given_heads=True)
+    input_ids, heads = sentence(4), torch.tensor([[2, 0, 2, -1]])
+    outputs = model(input_ids, heads=heads)
+    expected = torch.zeros(4, 4)
+    for i, j in [(0, 1), (2, 1)]:
+        expected[i, j] = expected[j, i] = 1
+    assert_close(outputs.dependency_mask[0], expected)
+    torch.nn.init.normal_(model.udgn.parser.embeddings.weight)
+    changed = model(input_ids, heads=heads)
+    assert not torch.allclose(changed.head_log_probs, outputs.head_log_probs)
+    assert_close(changed.logits, outputs.logits)
+    assert not torch.allclose(model(input_ids, heads=torch.tensor([[3, 0, 2, -1]])).logits, outputs.logits)
+
+
+def test_given_heads_have_to_be_given():
+    with pytest.raises(ValueError, match="use_given_heads is on: pass `heads`"):
+        tiny_model(use_given_heads=True)(sentence(3))
+
+
+def test_heads_are_ignored_by_default():
+    model, heads = tiny_model(), torch.tensor([[2, 0, 2]])
+    with_heads = model(sentence(3), heads=heads, labels=sentence(3))
+    assert_close(dict(with_heads), dict(model(sentence(3), labels=sentence(3))))
+
+
+@pytest.mark.parametrize("masked", [True, False], ids=["with_labels", "without_labels"])
+def test_head_loss(masked):
+    examples = [
+        {"input_ids": sentence(4)[0].tolist(), "labels": [-100, 4, -100, 5], "heads": [2, 0, 2, -1]},
+        {"input_ids": sentence(2)[0].tolist(), "labels": [7, -100], "heads": [0, 1]},
+    ]
+    batch = collate(examples)
+    if not masked:
+        del batch["labels"]
+    plain, model = tiny_model(), tiny_model(head_loss_weight=0.7)
+    outputs = model(**batch)
+    head_loss = 0.0
+    for row, example in zip(outputs.head_log_probs, examples, strict=True):
+        head_loss -= sum(row[word, head].item() for word, head in enumerate(example["heads"]) if head >= 0)
+    expected = 0.7 * head_loss / (3 if masked else 5)
+    if masked:
+        expected += plain(**batch).loss.item()
+    else:
+        assert plain(**batch).loss is None
+    assert outputs.loss.item() == pytest.approx(expected, abs=1e-5)
+    batch.pop("heads")
+    assert (model(**batch).loss is None) == (not masked)
+
+
+def test_loss_is_the_mean_over_masked_words():
+    model = tiny_model()
+    batch = collate([{"input_ids": [3, 4, 5], "labels": [-100, 9, 8]}, {"input_ids": [6], "labels": [7]}])
+    outputs = model(**batch)
+    log_probs = outputs.logits.log_softmax(-1)
+    expected = -(log_probs[0, 1, 9] + log_probs[0, 2, 8] + log_probs[1, 0, 7]) / 3
+    assert_close(outputs.loss, expected)
+    assert_close(model(**batch, num_items_in_batch=6).loss, expected / 2)
+    assert_close(model(**batch, num_items_in_batch=torch.tensor(6)).loss, expected / 2)
+
+
+def test_logits_are_computed_in_training_only_without_labels():
+    model = tiny_model().train()
+    assert model(sentence(3), labels=sentence(3)).logits is None
+    assert model(sentence(3)).logits.shape == (1, 3, SIZES["vocab_size"])
+
+
+@pytest.mark.parametrize("count", [None, 0, torch.tensor(0)], ids=["counted", "zero", "zero_tensor"])
+def test_batch_without_a_masked_word_changes_nothing(count):
+    batch = {"input_ids": sentence(3), "labels": torch.full((1, 3), -100)}
+    model = tiny_model()
+    assert model(**batch, num_items_in_batch=count).loss == 0
+    assert all((gradient == 0).all() for gradient in gradients(model, batch, num_items_in_batch=count).values())
+
+
+# Decoding
+
+
+@pytest.mark.parametrize("root_score", ["parser", "uniform"])
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_decoded_trees_are_the_best_of_all(length, root_score):
+    model = tiny_model(root_score=root_score)
+    input_ids = sentence(length, seed=2)
+    log_probs = textbook_head_log_probs(model.udgn.parser, input_ids).double()
+    scores = log_probs.clone()
+    if root_score == "uniform":
+        scores[:, 0] = 0
+    ranked = sorted(tree_scores(scores).items(), key=lambda item: -item[1])
+    log_partition = math.log(sum(math.exp(score) for _, score in ranked))
+    k = min(3, len(ranked)) + 1
+
+    best = model.decode(input_ids)
+    assert best.heads.shape == best.head_probs.shape == (1, 1, length)
+    assert best.heads[0, 0].tolist() == list(ranked[0][0])
+    assert best.marginals is None
+    output = model.decode(input_ids, k=k, marginals=True)
+    assert output.heads.shape == (1, k, length)
+    for rank in range(k):
+        heads, probs, log_prob = output.heads[0, rank], output.head_probs[0, rank], output.log_probs[0, rank]
+        if rank >= len(ranked):
+            assert (heads == -1).all()
+            assert (probs == 0).all()
+            assert log_prob == -torch.inf
+            continue
+        expected, score = ranked[rank]
+        assert heads.tolist() == list(expected)
+        chosen = [log_probs[word, head].exp().item() for word, head in enumerate(expected)]
+        assert probs.tolist() == pytest.approx(chosen, abs=1e-5)
+        assert log_prob.item() == pytest.approx(score - log_partition, abs=1e-4)
+    assert_close(output.marginals[0].double(), brute_force_marginals(scores), atol=1e-5, rtol=1e-4)
+
+
+def test_argmax_takes_each_words_best_head_but_the_root():
+    model = tiny_model()
+    batch = collate([{"input_ids": sentence(length, seed=1)[0].tolist()} for length in (5, 1, 3)])
+    output = model.decode(**batch, decoder="argmax")
+    log_probs = model(**batch).head_log_probs
+    assert output.heads.shape == (3, 1, 5)
+    assert output.log_probs is None
+    for row, probs, heads, length in zip(log_probs, output.head_probs, output.heads, (5, 1, 3), strict=True):
+        assert (heads[0, length:] == -1).all()
+        assert (probs[0, length:] == 0).all()
+        for word in range(length):
+            others = [head for head in range(1, length + 1) if head != word + 1]
+            best = max(others, key=lambda head: row[word, head].item(), default=0)
+            assert heads[0, word] == best
+            assert_close(probs[0, word], row[word, best].exp())
+
+
+@pytest.mark.parametrize("options", [{}, {"k": 3}, {"decoder": "argmax"}], ids=["tree", "3_best", "argmax"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_decoding_in_a_batch_is_decoding_alone(side, options):
+    model = tiny_model()
+    examples = [{"input_ids": sentence(length)[0].tolist()} for length in (6, 1, 3)]
+    together = model.decode(**collate(examples, side), marginals=True, **options)
+    for number, example in enumerate(examples):
+        length = len(example["input_ids"])
+        alone = model.decode(torch.tensor([example["input_ids"]]), marginals=True, **options)
+        assert together.heads[number, :, :length].tolist() == alone.heads[0].tolist()
+        assert (together.heads[number, :, length:] == -1).all()
+        assert_close(together.head_probs[number, :, :length], alone.head_probs[0], atol=1e-5, rtol=1e-5)
+        if "decoder" not in options:
+            assert_close(together.log_probs[number], alone.log_probs[0], atol=1e-5, rtol=1e-5)
+        assert_close(together.marginals[number, :length, : length + 1], alone.marginals[0], atol=1e-5, rtol=1e-5)
+        assert together.marginals[number].sum().item() == pytest.approx(length, abs=1e-4)
+
+
+def test_decoding_runs_the_parser_only():
+    model = tiny_model()
+
+    def fail(module, *_):
+        raise AssertionError(f"{type(module).__name__} ran")
+
+    parts = [model.lm_head, model.udgn.embeddings, model.udgn.norm, *model.udgn.layers]
+    for part in parts:
+        part.register_forward_pre_hook(fail)
+    with pytest.raises(AssertionError, match="Embedding ran"):
+        model(sentence(3))
+    output = model.decode(sentence(3), k=2, marginals=True)
+    assert output.heads.shape == (1, 2, 3)
+    assert not output.marginals.requires_grad
+
+
+def test_base_model_decodes_as_the_whole_model():
+    model = tiny_model()
+    assert_close(dict(model.base_model.decode(sentence(5), k=2)), dict(model.decode(sentence(5), k=2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder": "viterbi"}, "decoder must be 'tree' or 'argmax', not 'viterbi'"),
+        ({"k": 0}, "k=0"),
+        ({"decoder": "argmax", "k": 2}, "k=2 is not possible with decoder='argmax'"),
+    ],
+    ids=["unknown_decoder", "no_tree", "argmax_has_one"],
+)
+def test_wrong_decoding_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_model().decode(sentence(3), **options)
+
+
+def test_resizing_reaches_the_parser():
+    model = tiny_model()
+    before = model.decode(sentence(4), marginals=True)
+    model.resize_token_embeddings(37, pad_to_multiple_of=8)
+    assert model.udgn.parser.embeddings.num_embeddings == model.udgn.embeddings.num_embeddings == 40
+    assert_close(dict(model.decode(sentence(4), marginals=True)), dict(before))
+    assert model.decode(torch.tensor([[39, 3]])).heads.shape == (1, 1, 2)
+
+
+def test_dropouts_act_where_the_configuration_says():
+    """Each of the three alone makes training random in its part of the model."""
+    for name in NO_DROPOUT:
+        model = tiny_model(**{name: 0.5}).train()
+        one, other = model(sentence(6), output_attentions=True), model(sentence(6), output_attentions=True)
+        assert torch.equal(one.head_log_probs, other.head_log_probs) == (name != "parser_dropout"), name
+        dropped = (one.attentions[0] == 0) & (one.dependency_mask > 0).unsqueeze(1)
+        assert dropped.any() == (name == "head_dropout"), name
+        assert not torch.equal(one.logits, other.logits), name

@@ -6,7 +6,9 @@ import numpy as np
 from torch.utils.data import Sampler
 
 
-def token_budget_batches(lengths: Sequence[int], max_tokens: int, order: Sequence[int] | None = None) -> list[list[int]]:
+def token_budget_batches(
+    lengths: Sequence[int], max_tokens: int, order: Sequence[int] | None = None
+) -> list[list[int]]:
     """
     Cuts sentences into batches whose padded size, sentences times longest sentence, stays within a budget.
 
@@ -35,7 +37,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     Batches of similar lengths under a token budget, composed anew every epoch.
 
     Every process sees the same number of batches per epoch, and every epoch has the same number; where the sentences
-    do not divide evenly, the largest batches are halved. The batches are a function of `seed` and epoch alone.
+    do not divide evenly, the largest batches are halved. Only where nearly every sentence makes a batch of its own, an
+    epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone.
 
     Args:
         lengths (`Sequence[int]`): Length of each sentence.
@@ -69,8 +72,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
         needed = len(self._compose(np.random.default_rng((seed, 0))))
-        bound = min(int(1.03 * needed) + 2, len(lengths))
-        self.num_batches = max(bound - bound % num_replicas, num_replicas)
+        bound = int(1.03 * needed) + 2
+        self.num_batches = min(bound + -bound % num_replicas, len(lengths) - len(lengths) % num_replicas)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch whose batches the next iteration gives."""

@@ -82,7 +82,8 @@ class MaskedWordCollator(WordCollator):
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         batch = super().__call__(examples)
         input_ids = batch["input_ids"]
-        maskable = ~torch.isin(input_ids, torch.tensor(self.special_token_ids, dtype=torch.long))
+        special = torch.isin(input_ids, torch.tensor(self.special_token_ids, dtype=torch.long))
+        maskable = batch["attention_mask"].bool() & ~special
         draws = torch.rand(input_ids.shape, generator=self._generator(input_ids))
         masked = maskable & (draws < self.mask_rate)
         if not masked.any():  # no batch without a label, if it has any word to predict

@@ -412,10 +412,10 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
             count = has_head.sum() if count is None else count
         if labels is None or not self.training:
             logits = self.lm_head(hidden_states)
-        if num_items_in_batch is None and count is not None:
-            num_items_in_batch = count.clamp(min=1)
+        if num_items_in_batch is None:
+            num_items_in_batch = count
         return DependencyMaskedLMOutput(
-            loss=None if total is None else total / num_items_in_batch,
+            loss=None if total is None else total / torch.as_tensor(num_items_in_batch).clamp(min=1),
             logits=logits,
             head_log_probs=outputs.head_log_probs,
             dependency_mask=outputs.dependency_mask,

@@ -1,0 +1,201 @@
+"""
+Speed and memory of UDGN, as ratios to named baselines in one run on the machine at hand.
+
+    python benchmarks/udgn.py train.conllu
+
+Training step (4,096 tokens, forward, backward, clipping, Adam; batches spread over the lengths of the text), against
+  (a) the step's own matrix products and LSTM alone: nothing that computes what UDGN computes can be faster;
+  (b) the step of a BERT of transformers with as many parameters.
+Parsing, against
+  (c) one sentence at a time: parser network and one spanning tree run;
+  (d) the classical loop: one sentence at a time, the whole model, and one spanning tree run per candidate root.
+Then the share of decoding in parsing, and the peak memory of a training step by sentence length.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
+from transformers import BertConfig, BertForMaskedLM
+
+import hf_structure
+from hf_structure import MaskedWordCollator, UDGNConfig, UDGNForMaskedLM
+from hf_structure.algorithms.spanning_tree import max_spanning_tree
+from hf_structure.data.batching import token_budget_batches
+from hf_structure.data.corpus import load_sentences
+
+
+def timed(function: Callable[[], object], repeats: int) -> float:
+    """Median seconds of a call, after one to warm up."""
+    times = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def training_step(model: torch.nn.Module, batch: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
+    model(**batch).loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def products_step(model: UDGNForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
+    """(a): the matrix products and the LSTM of a training step, forward and backward, on the same shapes."""
+    config, parser = model.config, model.udgn.parser
+    shape = batch["input_ids"].shape
+    words = torch.rand(*shape, config.parser_hidden_size, requires_grad=True)
+    lengths = batch["attention_mask"].sum(1)
+    packed, *_ = parser.lstm(pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False))
+    parent, child = torch.rand(*shape, 2 * config.parser_hidden_size, requires_grad=True), None
+    parent, child = parser.arcs(parent).chunk(2, dim=-1)
+    results = [packed.data.sum(), (child @ parent.transpose(1, 2)).sum()]
+    for layer in model.udgn.layers:
+        hidden = torch.rand(*shape, config.hidden_size, requires_grad=True)
+        projected = layer.heads.projection(hidden).view(*shape, -1, config.num_attention_heads, config.head_dim)
+        query, key, value, _ = projected.permute(2, 0, 3, 1, 4)
+        messages = (query @ key.transpose(-1, -2)) @ value
+        results.append(layer.heads.output(messages.transpose(1, 2).reshape(*shape, -1)).sum())
+    targets = torch.rand(int((batch["labels"] != -100).sum()), config.hidden_size, requires_grad=True)
+    results.append(model.lm_head(targets).sum())
+    sum(results).backward()
+    model.zero_grad()
+
+
+def bert_of_size(parameters: int, vocab_size: int, layers: int) -> BertForMaskedLM:
+    """(b): the BERT of that depth whose number of parameters is nearest."""
+
+    def build(width: int) -> BertForMaskedLM:
+        return BertForMaskedLM(
+            BertConfig(
+                vocab_size=vocab_size,
+                hidden_size=width,
+                num_hidden_layers=layers,
+                num_attention_heads=width // 32,
+                intermediate_size=4 * width,
+            )
+        )
+
+    with torch.device("meta"):
+        sizes = {width: build(width).num_parameters() for width in range(64, 1025, 32)}
+    return build(min(sizes, key=lambda width: abs(sizes[width] - parameters)))
+
+
+def parse_one_by_one(model: UDGNForMaskedLM, sentences: list[torch.Tensor]) -> None:
+    """(c)"""
+    for sentence in sentences:
+        log_probs = model.udgn.parser(sentence, torch.ones_like(sentence))
+        max_spanning_tree(log_probs)
+
+
+def parse_classically(model: UDGNForMaskedLM, sentences: list[torch.Tensor]) -> None:
+    """(d)"""
+    for sentence in sentences:
+        log_probs = model(sentence).head_log_probs.numpy()
+        for root in range(sentence.shape[1]):
+            candidate = log_probs.copy()
+            candidate[:, :, 0] = -np.inf
+            candidate[:, root, 0] = 0.0
+            max_spanning_tree(candidate)
+
+
+def peak_memory(config: UDGNConfig, length: int, tokens: int, queue: multiprocessing.Queue) -> None:
+    """MiB that a training step adds to a process that has the model, its gradients and a step behind it."""
+    torch.manual_seed(0)
+    model = UDGNForMaskedLM(config).train()
+
+    def step(count: int, size: int) -> None:
+        ids = torch.randint(3, config.vocab_size, (count, size))
+        labels = ids.masked_fill(torch.rand(ids.shape) > 0.3, -100)
+        model(ids, labels=labels).loss.backward()
+
+    step(2, 4)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step(max(tokens // length, 1), length)
+    queue.put((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", help="CoNLL-U, brackets or text: the real sentences")
+    parser.add_argument("--hidden_size", type=int, default=256)
+    parser.add_argument("--num_hidden_layers", type=int, default=4)
+    parser.add_argument("--num_attention_heads", type=int, default=8)
+    parser.add_argument("--max_tokens", type=int, default=4096, help="tokens of a training step")
+    parser.add_argument("--num_batches", type=int, default=6, help="training batches, spread over the lengths")
+    parser.add_argument("--num_sentences", type=int, default=256, help="sentences to parse")
+    parser.add_argument("--repeats", type=int, default=3, help="runs whose median counts")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+
+    sentences = [s["words"] for s in load_sentences(options.text, punctuation="drop")]
+    tokenizer = hf_structure.train_word_tokenizer(sentences, min_frequency=3)
+    encoded = [{"input_ids": hf_structure.encode_words(words, tokenizer)} for words in sentences]
+    lengths = [len(words) for words in sentences]
+    config = UDGNConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=options.hidden_size,
+        num_hidden_layers=options.num_hidden_layers,
+        num_attention_heads=options.num_attention_heads,
+    )
+    model = UDGNForMaskedLM(config).train()
+    parameters = model.num_parameters()
+    print(f"torch {torch.__version__}, {options.threads} threads; {parameters / 1e6:.1f} M parameters; {options.text}")
+
+    batches = token_budget_batches(lengths, options.max_tokens)
+    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, options.num_batches).astype(int)]
+    collate = MaskedWordCollator.from_tokenizer(tokenizer)
+    inputs = [collate([encoded[i] for i in batch]) for batch in chosen]
+    optimizer = torch.optim.Adam(model.parameters())
+    own = sum(timed(lambda b=b: training_step(model, b, optimizer), options.repeats) for b in inputs)
+    bound = sum(timed(lambda b=b: products_step(model, b), options.repeats) for b in inputs)
+    bert = bert_of_size(parameters, len(tokenizer), options.num_hidden_layers).train()
+    optimizer = torch.optim.Adam(bert.parameters())
+    other = sum(timed(lambda b=b: training_step(bert, b, optimizer), options.repeats) for b in inputs)
+    print(f"training step: {own / len(inputs):.2f} s")
+    print(f"  share of the bound (a): {100 * bound / own:.0f}%")
+    print(f"  against BERT (b), {bert.num_parameters() / 1e6:.1f} M parameters: {own / other:.2f} times its time")
+
+    model.eval()
+    sample = np.random.default_rng(0).permutation(len(sentences))[: options.num_sentences]
+    words = [sentences[i] for i in sample]
+    single = [torch.tensor([encoded[i]["input_ids"]]) for i in sample]
+    keywords = {"model": model, "tokenizer": tokenizer, "punctuation": "parse"}
+    with torch.no_grad():
+        batched = timed(lambda: hf_structure.parse(words, **keywords), options.repeats)
+        one = timed(lambda: parse_one_by_one(model, single), options.repeats)
+        classical = timed(lambda: parse_classically(model, single[::4]), 1) * len(single) / len(single[::4])
+        spans = token_budget_batches([lengths[i] for i in sample], 64 * 20)
+        collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
+        scores = [model.udgn.parser(b["input_ids"], b["attention_mask"]) for b in collated]
+        decoding = sum(
+            timed(lambda s=s, b=b: max_spanning_tree(s, b["attention_mask"].sum(1)), options.repeats)
+            for s, b in zip(scores, collated, strict=True)
+        )
+    print(f"parsing with hf_structure.parse: {len(words) / batched:.0f} sentences/s")
+    print(f"  against one at a time (c): {one / batched:.1f} times as fast")
+    print(f"  against the classical loop (d): {classical / batched:.1f} times as fast")
+    print(f"  share of decoding: {100 * decoding / batched:.0f}%")
+
+    print(f"peak memory of a training step of {options.max_tokens} tokens:")
+    context = multiprocessing.get_context("spawn")
+    for length in (16, 32, 64, 128, 256):
+        queue = context.Queue()
+        process = context.Process(target=peak_memory, args=(config, length, options.max_tokens, queue))
+        process.start()
+        print(f"  sentences of {length:3d} words: {queue.get():6.0f} MiB")
+        process.join()
+
+
+if __name__ == "__main__":
+    main()

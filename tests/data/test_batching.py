@@ -1,0 +1,125 @@
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
+
+lengths_strategy = st.lists(st.integers(1, 60), min_size=1, max_size=80)
+
+
+def padded_size(batch: list[int], lengths: list[int]) -> int:
+    return len(batch) * max(lengths[index] for index in batch)
+
+
+@given(lengths_strategy, st.integers(1, 200))
+def test_every_sentence_once_and_within_the_budget(lengths, max_tokens):
+    batches = token_budget_batches(lengths, max_tokens)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert padded_size(batch, lengths) <= max_tokens or len(batch) == 1
+    longest = [max(lengths[index] for index in batch) for batch in batches]
+    assert longest == sorted(longest)
+
+
+def test_batches_are_filled_before_the_next_one_begins():
+    assert token_budget_batches([2, 3, 1, 3, 2], 6) == [[2, 0, 4], [1, 3]]
+    assert token_budget_batches([2, 3, 1, 3, 2], 6, order=[4, 3, 2, 1, 0]) == [[4, 3], [2, 1], [0]]
+    assert token_budget_batches([5, 9], 4) == [[0], [1]]
+    assert token_budget_batches([], 4) == []
+
+
+@given(lengths_strategy, st.integers(1, 200), st.integers(0, 5), st.integers(1, 3))
+def test_sampler_gives_every_sentence_once_an_epoch(lengths, max_tokens, seed, replicas):
+    assume(len(lengths) >= replicas)
+    samplers = [
+        TokenBudgetBatchSampler(lengths, max_tokens, seed=seed, num_replicas=replicas, rank=rank)
+        for rank in range(replicas)
+    ]
+    for epoch in range(4):
+        seen = []
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+            batches = list(sampler)
+            assert len(batches) == len(sampler) == len(samplers[0])
+            assert all(batches)
+            seen += [index for batch in batches for index in batch]
+            for batch in batches:
+                assert padded_size(batch, lengths) <= max_tokens or len(batch) == 1
+        counts = Counter(seen)
+        assert set(counts.values()) == {1}
+        even = len(lengths) - len(lengths) % replicas
+        assert len(counts) == len(lengths) or (even < len(lengths) and replicas * len(samplers[0]) == even)
+
+
+REAL = np.random.default_rng(0).geometric(0.06, 3000).clip(1, 120).tolist()
+
+
+def test_batches_are_of_similar_lengths_and_nearly_full():
+    batches = list(TokenBudgetBatchSampler(REAL, 1024))
+    words, cells = sum(REAL), sum(padded_size(batch, REAL) for batch in batches)
+    assert words / cells > 0.85
+    assert cells / len(batches) > 0.85 * 1024
+
+
+def test_batches_are_composed_anew_every_epoch_in_a_shuffled_order():
+    sampler = TokenBudgetBatchSampler(REAL, 1024)
+    epochs = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        epochs.append(list(sampler))
+    as_sets = [{frozenset(batch) for batch in batches} for batches in epochs]
+    assert len(as_sets[0] & as_sets[1]) < 0.1 * len(epochs[0])
+    longest = [max(REAL[index] for index in batch) for batch in epochs[0]]
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+
+
+def test_batches_are_a_function_of_seed_and_epoch():
+    def batches(seed: int, epoch: int) -> list[list[int]]:
+        np.random.seed(None)  # noqa: NPY002 - whatever the global state is
+        sampler = pickle.loads(pickle.dumps(TokenBudgetBatchSampler(REAL, 1024, seed=seed)))
+        sampler.set_epoch(epoch)
+        return list(sampler)
+
+    assert batches(1, 2) == batches(1, 2)
+    assert batches(1, 2) != batches(1, 3)
+    assert batches(1, 2) != batches(2, 2)
+
+
+def test_without_jitter_only_the_order_of_equals_is_left():
+    sampler = TokenBudgetBatchSampler([5, 1, 3, 2, 4], 6, jitter=0.0)
+    assert {frozenset(batch) for batch in sampler} >= {frozenset([0]), frozenset([4])}
+
+
+@pytest.mark.parametrize("max_tokens", [128, 512])
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_few_batches_for_many_processes(replicas, max_tokens):
+    """The number of batches is rounded up to the processes, or whole batches would be lost."""
+    lengths = REAL[:30]
+    samplers = [TokenBudgetBatchSampler(lengths, max_tokens, num_replicas=replicas, rank=r) for r in range(replicas)]
+    seen = [index for sampler in samplers for batch in sampler for index in batch]
+    assert sorted(seen) == list(range(30))
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_processes_share_an_epoch_evenly(replicas):
+    samplers = [TokenBudgetBatchSampler(REAL, 1024, num_replicas=replicas, rank=rank) for rank in range(replicas)]
+    cells = [sum(padded_size(batch, REAL) for batch in sampler) for sampler in samplers]
+    assert max(cells) < 1.15 * min(cells)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "options", "message"),
+    [
+        ([], {}, "0 sentences"),
+        ([3], {"num_replicas": 2}, "1 sentences are too few for 2 processes"),
+        ([3], {"max_tokens": 0}, "max_tokens must be positive, not 0"),
+    ],
+    ids=["empty", "processes", "budget"],
+)
+def test_impossible_batches(lengths, options, message):
+    with pytest.raises(ValueError, match=message):
+        TokenBudgetBatchSampler(lengths, **({"max_tokens": 8} | options))

@@ -1,0 +1,134 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from hf_structure.data.collators import MaskedWordCollator, WordCollator
+from hf_structure.tokenization import build_word_tokenizer
+
+UNK, PAD, MASK = 0, 1, 2
+
+
+def masker(**settings) -> MaskedWordCollator:
+    return MaskedWordCollator(
+        **({"pad_token_id": PAD, "mask_token_id": MASK, "special_token_ids": (0, 1, 2)} | settings)
+    )
+
+
+def sentences(number: int = 200, length: int = 30) -> list[dict]:
+    generator = torch.Generator().manual_seed(0)
+    return [{"input_ids": torch.randint(3, 100, (length,), generator=generator).tolist()} for _ in range(number)]
+
+
+def test_padding():
+    batch = WordCollator(pad_token_id=9)([{"input_ids": [3, 4, 5]}, {"input_ids": [6]}])
+    assert {name: value.tolist() for name, value in batch.items()} == {
+        "input_ids": [[3, 4, 5], [6, 9, 9]],
+        "attention_mask": [[1, 1, 1], [1, 0, 0]],
+    }
+    assert {value.dtype for value in batch.values()} == {torch.int64}
+
+
+@pytest.mark.parametrize("make", [WordCollator, lambda pad: masker(pad_token_id=pad)], ids=["plain", "masked"])
+def test_heads(make):
+    examples = [{"input_ids": [3, 4], "heads": [2, 0], "length": 2}, {"input_ids": [6], "heads": [0], "length": 1}]
+    batch = make(PAD)(examples)
+    assert batch["heads"].tolist() == [[2, 0], [0, -1]]
+    assert "length" not in batch
+    assert "heads" not in make(PAD)([{"input_ids": [3], "heads": None}])
+
+
+def test_a_word_that_is_the_padding_is_attended_to():
+    batch = WordCollator(PAD)([{"input_ids": [PAD, 4]}, {"input_ids": [5]}])
+    assert batch["attention_mask"].tolist() == [[1, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.3, 0.6])
+def test_masking(rate):
+    examples = sentences()
+    batch = masker(mask_rate=rate)(examples)
+    original = torch.tensor([example["input_ids"] for example in examples])
+    masked = batch["labels"] != -100
+    assert masked.float().mean() == pytest.approx(rate, abs=0.02)
+    assert_close(masked.float().mean(0), torch.full((30,), rate), atol=0.17, rtol=0)
+    assert (batch["input_ids"][masked] == MASK).all()  # always the mask: no 80/10/10 rule
+    assert (batch["labels"][masked] == original[masked]).all()
+    assert (batch["input_ids"][~masked] == original[~masked]).all()
+
+
+def test_special_words_and_padding_are_never_masked():
+    examples = [{"input_ids": [UNK, 3, UNK, MASK]}, {"input_ids": [3]}]
+    for epoch in range(20):
+        collator = masker(mask_rate=0.9)
+        collator.set_epoch(epoch)
+        labels = collator(examples)["labels"]
+        assert set(labels[0, [0, 2, 3]].tolist()) == {-100}
+        assert set(labels[1, 1:].tolist()) == {-100}
+
+
+def test_padding_is_not_masked_where_it_is_not_named():
+    collator = MaskedWordCollator(PAD, MASK, mask_rate=0.9)
+    batch = collator([{"input_ids": [3] * 50}, {"input_ids": [3]}])
+    assert (batch["labels"][1, 1:] == -100).all()
+    assert (batch["input_ids"][1, 1:] == PAD).all()
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_at_least_one_word_is_masked(length):
+    for seed in range(30):
+        batch = masker(mask_rate=0.01, seed=seed)([{"input_ids": [UNK] + [5] * length}])
+        assert (batch["labels"] != -100).sum() >= 1
+        assert batch["labels"][0, 0] == -100
+
+
+def test_no_word_to_predict_is_no_error():
+    batch = masker()([{"input_ids": [UNK, UNK]}])
+    assert batch["labels"].tolist() == [[-100, -100]]
+    assert batch["input_ids"].tolist() == [[UNK, UNK]]
+
+
+def test_masking_is_a_function_of_seed_epoch_and_batch():
+    examples = sentences(4)
+
+    def labels(seed: int, epoch: int, examples: list[dict] = examples) -> list:
+        collator = masker(seed=seed)
+        collator.set_epoch(epoch)
+        torch.manual_seed(torch.seed())
+        return collator(examples)["labels"].tolist()
+
+    assert labels(1, 2) == labels(1, 2)
+    assert labels(1, 2) != labels(1, 3)
+    assert labels(1, 2) != labels(2, 2)
+    assert labels(1, 2)[0] != labels(1, 2, examples[:1] + examples[:1])[1]
+
+
+def test_masking_leaves_the_global_random_state_and_the_examples_alone():
+    examples = [{"input_ids": torch.arange(3, 30)}, {"input_ids": torch.arange(3, 30)}]
+    before, state = copy.deepcopy(examples), torch.get_rng_state()
+    collator = masker(mask_rate=0.5)
+    first = collator(examples)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert_close(examples, before)
+    assert_close(collator(examples), first)
+    assert_close(pickle.loads(pickle.dumps(collator))(examples), first)
+
+
+def test_words_are_masked_independently_of_each_other():
+    same = [{"input_ids": [7] * 40} for _ in range(100)]
+    masked = masker(mask_rate=0.5)(same)["labels"] != -100
+    assert len({tuple(row.tolist()) for row in masked}) == 100
+
+
+def test_from_tokenizer():
+    tokenizer = build_word_tokenizer(["a", "b"])
+    collator = MaskedWordCollator.from_tokenizer(tokenizer, mask_rate=0.4, seed=3)
+    assert (collator.pad_token_id, collator.mask_token_id, collator.mask_rate, collator.seed) == (1, 2, 0.4, 3)
+    assert sorted(collator.special_token_ids) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, 30])
+def test_impossible_mask_rate(rate):
+    with pytest.raises(ValueError, match="mask_rate must be between 0 and 1"):
+        masker(mask_rate=rate)
