@@ -31,7 +31,7 @@ def resolve_model(name: str | Path) -> str:
     name = str(name)
     if name in short_names():
         return str(CHECKPOINTS / name)
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         if not (Path(name) / "config.json").is_file():
             raise ValueError(f"{name} is a folder, but holds no model: there is no config.json in it")
         return name

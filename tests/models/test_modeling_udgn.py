@@ -534,3 +534,14 @@ def test_dropouts_act_where_the_configuration_says():
         dropped = (one.attentions[0] == 0) & (one.dependency_mask > 0).unsqueeze(1)
         assert dropped.any() == (name == "head_dropout"), name
         assert not torch.equal(one.logits, other.logits), name
+
+
+def test_gated_heads_drop_before_and_after_the_last_projection():
+    config = tiny_config(hidden_dropout=0.5, hidden_size=64)
+    heads = UDGNForMaskedLM(config).udgn.layers[0].heads
+    states, mask = torch.randn(1, 50, 64), torch.ones(1, 50, 50)
+    expected, _ = heads.eval()(states, mask)
+    update, _ = heads.train()(states, mask)
+    assert (update == 0).float().mean().item() == pytest.approx(0.5, abs=0.05)  # after it
+    kept = update != 0
+    assert not torch.isclose(update[kept] / 2, expected[kept], rtol=0.01).float().mean() > 0.1  # and before it

@@ -1,0 +1,153 @@
+"""Who may import whom: data flows one way, and every import names the module that defines the name."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+PACKAGE = "hf_structure"
+
+# The rooms of the package, and the other rooms that each may import. `models` are split into families.
+ALLOWED = {
+    "__init__": {"*"},
+    "algorithms": set(),
+    "auto": {"models"},
+    "checkpoints": set(),
+    "cli": {"*"},
+    "data": {"algorithms"},
+    "hub": {"models"},
+    "metrics": {"algorithms"},
+    "modeling_outputs": set(),
+    "models": {"algorithms", "modeling_outputs", "modules"},
+    "modules": {"algorithms"},
+    "pipelines": {"algorithms", "auto", "data", "hub", "modeling_outputs", "models", "structures", "tokenization"},
+    "structures": {"algorithms", "data", "visualization"},
+    "tokenization": {"algorithms"},
+    "training": {"data", "metrics"},
+    "version": set(),
+    "visualization": {"algorithms"},
+}
+LATE = {"models": {"pipelines"}}  # inside a function: `model.parse(...)` is short for the pipeline
+
+
+def module_files() -> dict[str, Path]:
+    """Dotted names and files of all modules of the package."""
+    files = {}
+    for file in sorted((SOURCE / PACKAGE).rglob("*.py")):
+        files[".".join(file.relative_to(SOURCE).with_suffix("").parts)] = file
+    return files
+
+
+FILES = module_files()
+
+
+def room_of(module: str) -> str:
+    """`hf_structure.models.udgn.modeling_udgn` -> `models`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def family_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["models"] and len(parts) > 3 else None
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """What a module defines at its top level, imports not counted."""
+    names = set()
+    for node in ast.walk(ast.Module([n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom)], [])):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+def imports_of(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """All imports, each with whether it is inside a function."""
+    late = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+    }
+    return [(n, n in late) for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+
+
+def problems(module: str, source: str) -> list[str]:
+    """What is wrong with the imports of a module, one message each."""
+    found = []
+    for node, late in imports_of(ast.parse(source)):
+        statement = ast.unparse(node)
+        if isinstance(node, ast.Import):
+            if any(alias.name.split(".")[0] == PACKAGE for alias in node.names):
+                found.append(f"{module}: '{statement}' names no object: write 'from ... import ...'")
+        elif node.level:
+            found.append(f"{module}: '{statement}' is relative")
+        elif node.module.split(".")[0] == PACKAGE:
+            found += _problems_of_our_import(module, node, late, statement)
+    return found
+
+
+def _problems_of_our_import(module: str, node: ast.ImportFrom, late: bool, statement: str) -> list[str]:
+    room, other = room_of(module), room_of(node.module)
+    if node.module not in FILES:
+        return [f"{module}: '{statement}' names a package, not the module that defines the name"]
+    defined = defined_names(ast.parse(FILES[node.module].read_text(encoding="utf-8")))
+    found = [
+        f"{module}: {node.module} does not define {alias.name}" for alias in node.names if alias.name not in defined
+    ]
+    allowed = ALLOWED[room] | (LATE.get(room, set()) if late else set())
+    if other != room and other not in allowed and "*" not in allowed:
+        found.append(f"{module}: {room} must not import {other}")
+    if other == room == "models" and family_of(module) != family_of(node.module):
+        found.append(f"{module}: a family must not import another family, {family_of(node.module)}")
+    return found
+
+
+def test_every_room_is_known():
+    assert {room_of(module) for module in FILES} <= set(ALLOWED)
+    assert len(FILES) > 20
+
+
+@pytest.mark.parametrize("module", sorted(FILES))
+def test_imports_of(module):
+    assert problems(module, FILES[module].read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "message"),
+    [
+        ("algorithms.trees", "from hf_structure.data.text import read_text", "algorithms must not import data"),
+        ("data.conllu", "from hf_structure.structures import Parse", "data must not import structures"),
+        ("modules.x", "def f():\n    from hf_structure.data.text import read_text", "modules must not import data"),
+        ("models.udgn.x", "from hf_structure.pipelines.parsing import parse", "models must not import pipelines"),
+        ("models.gilt.x", "from hf_structure.models.udgn.modeling_udgn import UDGNModel", "another family, udgn"),
+        ("hub", "from hf_structure.pipelines.parsing import parse", "hub must not import pipelines"),
+        ("data.text", "from . import conllu", "is relative"),
+        ("models.udgn.x", "from ..modules.dropout import Dropout", "is relative"),
+        ("data.text", "import hf_structure.algorithms.trees as trees", "names no object"),
+        ("data.text", "from hf_structure.algorithms import trees", "names a package"),
+        ("data.text", "from hf_structure import UDGNModel", "names a package"),
+        ("auto", "from hf_structure.models.udgn.modeling_udgn import Dropout", "does not define Dropout"),
+    ],
+    ids=lambda value: value if " " not in value else "",
+)
+def test_a_wrong_import_is_noticed(module, source, message):
+    found = problems(f"hf_structure.{module}", source)
+    assert any(message in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("models.udgn.x", "def parse():\n    from hf_structure.pipelines.parsing import parse"),
+        ("training", "from hf_structure.metrics.perplexity import masked_perplexity"),
+        ("cli", "from hf_structure.visualization import render_html"),
+        ("algorithms.x", "import numpy\nfrom torch import nn"),
+    ],
+    ids=["late", "training", "cli", "others"],
+)
+def test_a_right_import_passes(module, source):
+    assert problems(f"hf_structure.{module}", source) == []

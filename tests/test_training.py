@@ -1,0 +1,273 @@
+import math
+from collections import Counter
+
+import pytest
+import torch
+from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
+from torch.testing import assert_close
+from transformers import TrainerState, TrainingArguments
+
+from hf_structure import MaskedWordCollator, UDGNConfig, UDGNForMaskedLM
+from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
+from hf_structure.training import MaskedLMTrainer, TokenBudgetTrainer, last_complete_checkpoint
+
+VOCABULARY, SPECIAL = 20, (0, 1, 2)
+
+
+def tiny_model(dropout: float = 0.0) -> UDGNForMaskedLM:
+    torch.manual_seed(0)
+    config = UDGNConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        parser_num_layers=1,
+        hidden_dropout=dropout,
+        parser_dropout=dropout,
+        head_dropout=dropout,
+    )
+    model = UDGNForMaskedLM(config)
+    torch.nn.init.normal_(model.udgn.parser.embeddings.weight)  # a parser that prefers some heads to others
+    return model
+
+
+def sentences(number: int = 12, heads: bool = False) -> Dataset:
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(2, 9, (number,), generator=generator).tolist()
+    columns = {
+        "input_ids": [torch.randint(3, VOCABULARY, (n,), generator=generator).tolist() for n in lengths],
+        "length": lengths,
+    }
+    if heads:
+        columns["heads"] = [list(range(n)) for n in lengths]  # every word hangs on its left neighbour
+    return Dataset.from_dict(columns)
+
+
+class RecordingCollator(MaskedWordCollator):
+    """Masks, and keeps the batches it has seen with the epoch it was told."""
+
+    def __call__(self, examples):
+        if not hasattr(self, "seen"):
+            self.seen = []
+        self.seen.append((self.epoch, [tuple(example["input_ids"]) for example in examples]))
+        return super().__call__(examples)
+
+
+def masker(cls=MaskedWordCollator, **settings) -> MaskedWordCollator:
+    return cls(1, 2, SPECIAL, **settings)
+
+
+def arguments(folder, **settings) -> TrainingArguments:
+    common = {"save_strategy": "no", "report_to": "none", "disable_tqdm": True, "use_cpu": True, "logging_steps": 1}
+    return TrainingArguments(output_dir=str(folder), **(common | settings))
+
+
+# Batches
+
+
+def test_every_epoch_gives_every_sentence_once_under_the_budget(tmp_path):
+    collator, dataset = masker(RecordingCollator), sentences(30)
+    trainer = TokenBudgetTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, num_train_epochs=3, learning_rate=0.0),
+        train_dataset=dataset,
+        data_collator=collator,
+        max_tokens=24,
+    )
+    trainer.train()
+    epochs = [[batch for epoch, batch in collator.seen if epoch == number] for number in range(3)]
+    assert sum(map(len, epochs)) == len(collator.seen) == trainer.state.global_step
+    everything = Counter(tuple(ids) for ids in dataset["input_ids"])
+    for batches in epochs:
+        assert Counter(ids for batch in batches for ids in batch) == everything
+        assert all(len(batch) * max(map(len, batch)) <= 24 for batch in batches)
+    assert len({frozenset(map(frozenset, batches)) for batches in epochs}) == 3
+
+
+@pytest.mark.parametrize("max_tokens", [20, 40, 1000])
+def test_accumulated_gradient_does_not_depend_on_the_budget(tmp_path, max_tokens):
+    """A step over all batches of an epoch is a step with the gradient of the whole text."""
+    dataset = sentences()
+    labels = [[-100 if i % (1 + len(ids) % 3) else w for i, w in enumerate(ids)] for ids in dataset["input_ids"]]
+    dataset = dataset.add_column("labels", labels)
+
+    def collate(examples: list[dict]) -> dict[str, torch.Tensor]:
+        def padded(name: str, value: int) -> torch.Tensor:
+            return pad_sequence([torch.tensor(e[name]) for e in examples], batch_first=True, padding_value=value)
+
+        ids = padded("input_ids", 1)
+        return {"input_ids": ids, "attention_mask": (ids != 1).long(), "labels": padded("labels", -100)}
+
+    model = tiny_model()
+    model(**collate(list(dataset))).loss.backward()
+    expected = {name: (p - p.grad).detach() for name, p in model.named_parameters()}
+
+    batches = len(TokenBudgetBatchSampler(dataset["length"], max_tokens))
+    settings = {"max_grad_norm": 0.0, "optim": "sgd", "learning_rate": 1.0, "lr_scheduler_type": "constant"}
+    trainer = TokenBudgetTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, max_steps=1, gradient_accumulation_steps=batches, **settings),
+        train_dataset=dataset,
+        data_collator=collate,
+        max_tokens=max_tokens,
+    )
+    trainer.train()
+    assert_close({n: p.detach() for n, p in trainer.model.named_parameters()}, expected, atol=1e-5, rtol=1e-4)
+
+
+# Evaluation
+
+
+def evaluator(folder, **settings) -> MaskedLMTrainer:
+    options = {"eval_dataset": sentences(heads=True), "data_collator": masker(), "max_tokens": 24, "num_maskings": 3}
+    return MaskedLMTrainer(model=tiny_model(dropout=0.5), args=arguments(folder), **(options | settings))
+
+
+def test_evaluation_loss_is_the_mean_over_maskings(tmp_path):
+    trainer = evaluator(tmp_path)
+    dataset, model = trainer.eval_dataset, tiny_model().eval()
+    losses = []
+    for masking in range(3):
+        total, count = 0.0, 0
+        for batch in token_budget_batches(dataset["length"], 24):
+            collator = masker()
+            collator.set_epoch(masking)
+            inputs = collator([dataset[i] for i in batch])
+            labels = inputs.pop("labels")
+            log_probs = model(**inputs).logits.log_softmax(-1)
+            for row, word in (labels != -100).nonzero().tolist():
+                total -= log_probs[row, word, labels[row, word]].item()
+                count += 1
+        losses.append(total / count)
+    metrics = trainer.evaluate()
+    assert len(set(losses)) == 3
+    assert metrics["eval_loss"] == pytest.approx(sum(losses) / 3, abs=1e-5)
+    assert metrics["eval_perplexity"] == pytest.approx(math.exp(sum(losses) / 3), rel=1e-5)
+
+
+def test_evaluation_of_trees(tmp_path):
+    metrics = evaluator(tmp_path).evaluate(metric_key_prefix="test")
+    model, dataset = tiny_model().eval(), sentences(heads=True)
+    for decoder, suffix in (("tree", ""), ("argmax", "_argmax")):
+        words = right = right_pairs = 0
+        for example in dataset:
+            heads = model.decode(torch.tensor([example["input_ids"]]), decoder=decoder).heads[0, 0].tolist()
+            right += sum(head == gold for head, gold in zip(heads, example["heads"], strict=True))
+            pairs = ({frozenset({i, head or i}) for i, head in enumerate(hs, 1)} for hs in (heads, example["heads"]))
+            right_pairs += len(set.intersection(*pairs))
+            words += len(heads)
+        assert metrics[f"test_uas{suffix}"] == pytest.approx(right / words)
+        assert metrics[f"test_uuas{suffix}"] == pytest.approx(right_pairs / words)
+    assert metrics["test_uuas"] != metrics["test_uuas_argmax"]
+
+
+def test_evaluation_without_trees(tmp_path):
+    metrics = evaluator(tmp_path, eval_dataset=sentences()).evaluate()
+    assert {"eval_loss", "eval_perplexity"} <= set(metrics)
+    assert not any("uas" in name for name in metrics)
+
+
+def test_evaluation_changes_nothing(tmp_path):
+    trainer = evaluator(tmp_path)
+    trainer.data_collator.set_epoch(7)
+    state = torch.get_rng_state()
+    for training in (True, False):
+        trainer.model.train(training)
+        first, second = trainer.evaluate(), trainer.evaluate()
+        assert first["eval_loss"] == second["eval_loss"]
+        assert trainer.model.training is training
+    assert trainer.data_collator.epoch == 7
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# Stopping and going on
+
+
+def run(folder, resume: str | None = None, **settings) -> MaskedLMTrainer:
+    options = {
+        "num_train_epochs": 3,
+        "learning_rate": 0.01,
+        "lr_scheduler_type": "reduce_lr_on_plateau",
+        "lr_scheduler_kwargs": {"factor": 0.5, "patience": 2},
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": 1,
+    }
+    trainer = MaskedLMTrainer(
+        model=tiny_model(dropout=0.3),
+        args=arguments(folder, **(options | settings)),
+        train_dataset=sentences(),
+        eval_dataset=sentences(5, heads=True),
+        data_collator=masker(),
+        max_tokens=24,
+        num_maskings=2,
+    )
+    trainer.train(resume_from_checkpoint=resume)
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    torch.manual_seed(0)
+    return folder, run(folder)
+
+
+def curve(trainer: MaskedLMTrainer) -> list[tuple]:
+    return [
+        (entry["step"], entry.get("loss"), entry.get("eval_loss"), entry.get("learning_rate"))
+        for entry in trainer.state.log_history
+        if "loss" in entry or "eval_loss" in entry
+    ]
+
+
+@pytest.mark.parametrize("place", ["inside_an_epoch", "at_its_end", "in_the_last_one"])
+def test_resumed_run_goes_on_as_if_never_stopped(whole_run, tmp_path, place):
+    folder, whole = whole_run
+    steps = whole.state.global_step
+    assert steps % 3 == 0
+    assert steps >= 9
+    step = {"inside_an_epoch": steps // 3 + 1, "at_its_end": steps // 3, "in_the_last_one": steps - 1}[place]
+    torch.manual_seed(99)
+    resumed = run(tmp_path, resume=str(folder / f"checkpoint-{step}"))
+    assert resumed.state.global_step == steps
+    assert_close(resumed.model.state_dict(), whole.model.state_dict(), rtol=0, atol=0)
+    assert curve(resumed) == curve(whole)
+
+
+def test_trainer_state_is_the_last_file_of_a_checkpoint(tmp_path, monkeypatch):
+    """What `last_complete_checkpoint` relies on."""
+    present = {}
+    save = TrainerState.save_to_json
+
+    def recording_save(state, path):
+        folder = tmp_path / f"checkpoint-{state.global_step}"
+        present[folder] = {file.name for file in folder.iterdir()}
+        save(state, path)
+
+    monkeypatch.setattr(TrainerState, "save_to_json", recording_save)
+    run(tmp_path, max_steps=2, eval_strategy="no", lr_scheduler_type="constant", lr_scheduler_kwargs={})
+    assert len(present) == 2
+    for folder, before in present.items():
+        assert {file.name for file in folder.iterdir()} - before == {"trainer_state.json"}
+        assert {"model.safetensors", "optimizer.pt", "rng_state.pth"} <= before
+
+
+def test_last_complete_checkpoint(tmp_path):
+    assert last_complete_checkpoint(tmp_path / "missing") is None
+    assert last_complete_checkpoint(tmp_path) is None
+    for step, state in [
+        (9, '{"global_step": 9}'),
+        (10, '{"global_step": 10}'),
+        (11, '{"global_st'),
+        (12, ""),
+        (13, None),
+    ]:
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        if state is not None:
+            (folder / "trainer_state.json").write_text(state)
+    assert last_complete_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert last_complete_checkpoint(str(tmp_path)) == str(tmp_path / "checkpoint-10")
