@@ -3,15 +3,18 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from itertools import islice, tee
 from pathlib import Path
 from typing import IO
 
 from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.corpus import guess_format
+from hf_structure.data.corpus import SUFFIXES
+from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.text import numbered_lines, tokenize_words
 from hf_structure.hub import short_names
 from hf_structure.metrics.attachment import score_sentences
@@ -27,6 +30,7 @@ examples:
   hf-structure evaluate gold.conllu system.conllu --ignore punct
   hf-structure render system.conllu --output trees.html
 """
+_CONLLU = re.compile(rb"(#[^\n]*\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
 
 
 @dataclass
@@ -40,6 +44,7 @@ class Item:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command; every expected error is one line on standard error and exit status 1."""
     options = build_parser().parse_args(arguments)
+    sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
     try:
         options.run(options)
         sys.stdout.flush()
@@ -48,51 +53,76 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"hf-structure: {error}")
+        message = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
+        sys.exit(f"hf-structure: {message}")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `hf-structure`."""
     parser = argparse.ArgumentParser(
         prog="hf-structure",
-        description=__doc__,
+        description="Parse text, compare trees with gold trees, draw trees.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
     _add_parse(commands.add_parser("parse", help="parse sentences", description=run_parse.__doc__))
-    _add_evaluate(commands.add_parser("evaluate", help="compare trees with gold trees", description=run_evaluate.__doc__))
+    _add_evaluate(
+        commands.add_parser("evaluate", help="compare trees with gold trees", description=run_evaluate.__doc__)
+    )
     _add_render(commands.add_parser("render", help="draw trees", description=run_render.__doc__))
     return parser
 
 
+def _positive(text: str) -> int:
+    """A number of at least 1, or what argparse makes an error message of."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 1, not {text!r}")
+    return int(text)
+
+
 def _add_parse(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_parse)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="text or CoNLL-U (.conllu, .conll, .dep); default: stdin")
+    parser.add_argument("files", nargs="*", metavar="FILE", default=["-"], help="text or CoNLL-U; default: stdin")
     parser.add_argument(
-        "--model", default="udgn-en", help=f"one of {', '.join(short_names()) or 'none bundled'}, a folder or a Hub name"
+        "--model",
+        default="udgn-en",
+        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
+        "default: %(default)s",
     )
-    parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output (default: text)")
-    parser.add_argument("--output", metavar="FILE", help="where to write (default: stdout)")
+    parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output; default: text")
+    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
     parser.add_argument(
         "--input_format",
         choices=["auto", "raw", "words", "conllu"],
         default="auto",
-        help="raw: a sentence a line; words: the same, already split at spaces; auto (default): by suffix, else raw",
+        help="raw: a sentence a line; words: the same, already split at spaces; auto (default): CoNLL-U if suffix or "
+        "first line say so, else raw",
     )
-    parser.add_argument("--decoder", choices=["tree", "argmax"], default="tree", help="best tree, or best head a word")
-    parser.add_argument("-k", type=int, default=1, help="number of trees a sentence (in json: all, else the best)")
-    parser.add_argument("--marginals", action="store_true", help="with --format json: arc marginals")
+    parser.add_argument(
+        "--decoder",
+        choices=["tree", "argmax"],
+        default="tree",
+        help="the best tree (default), or the best head of each word",
+    )
+    parser.add_argument(
+        "-k", type=_positive, default=1, metavar="N", help="with --format json: the N best trees of each sentence"
+    )
+    parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
     parser.add_argument(
         "--punctuation",
         choices=["attach", "drop", "parse"],
         default="attach",
         help="attach it by rule (default), drop it from the tree, or show it to the model",
     )
-    parser.add_argument("--batch_size", type=int, default=64, help="sentences that the model reads at once")
-    parser.add_argument("--max_words", type=int, default=1000, help="refuse longer sentences")
-    parser.add_argument("--device", help="cpu, cuda, ... (default: a GPU if there is one)")
+    parser.add_argument(
+        "--batch_size", type=_positive, default=64, metavar="N", help="sentences read at once; default: %(default)s"
+    )
+    parser.add_argument(
+        "--max_words", type=_positive, default=1000, metavar="N", help="refuse longer sentences; default: %(default)s"
+    )
+    parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -100,32 +130,41 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("gold", help="CoNLL-U file with the right trees")
     parser.add_argument("system", help="CoNLL-U file with the trees to judge, same sentences and words")
     parser.add_argument(
-        "--ignore", nargs="+", default=[], metavar="LABEL", help="do not score words with these gold labels, e.g. punct"
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="do not score words with this gold label, e.g. punct; may be given several times",
     )
-    parser.add_argument("--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)")
+    parser.add_argument(
+        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_render(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_render)
     parser.add_argument("file", help="CoNLL-U file with trees")
-    parser.add_argument("--output", metavar="FILE", help="where to write (default: stdout)")
+    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
     parser.add_argument(
-        "--format", choices=["html", "svg", "text", "tikz"], default="html", help="form of the output (default: html)"
+        "--format", choices=["html", "svg", "text", "tikz"], default="html", help="form of the output; default: html"
     )
-    parser.add_argument("--limit", type=int, help="draw the first sentences only")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="draw the first N sentences only")
 
 
 def run_parse(options: argparse.Namespace) -> None:
     """Parses sentences of text or CoNLL-U and writes a tree for each."""
+    from transformers.utils.logging import disable_progress_bar
+
     from hf_structure.pipelines.parsing import parse
 
-    if not options.files and sys.stdin.isatty():
+    _check_parse(options)
+    disable_progress_bar()  # that of loading
+    if "-" in options.files and sys.stdin.isatty():
         print("hf-structure: one sentence a line, end with Ctrl-D", file=sys.stderr)
-    items = list(read_items(options.files or ["-"], options.input_format)) if options.output else None
-    items, sources = _tee(items or read_items(options.files or ["-"], options.input_format))
+    items, sources = tee(read_items(options.files, options.input_format))
     parses = parse(
-        items,
+        (item.words for item in items),
         model=options.model,
         decoder=options.decoder,
         k=options.k,
@@ -134,13 +173,28 @@ def run_parse(options: argparse.Namespace) -> None:
         batch_size=options.batch_size,
         max_words=options.max_words,
         device=options.device,
-        progress=bool(options.output) and sys.stderr.isatty(),
+        progress=options.output is not None and sys.stderr.isatty(),
     )
     write = WRITERS[options.format]
     with _output(options.output) as file:
-        for parsed, source in zip(parses, sources, strict=False):
-            file.write(write(parsed, source))
+        for parsed, item in zip(parses, sources, strict=False):  # reading a source first would block a pipe
+            file.write(write(parsed, item.source))
             file.flush()
+
+
+def _check_parse(options: argparse.Namespace) -> None:
+    """What can be known to be wrong before a model is loaded and a file is overwritten."""
+    if options.format != "json" and (options.k > 1 or options.marginals):
+        raise ValueError("-k and --marginals need --format json: no other format can hold them")
+    if options.k > 1 and options.decoder == "argmax":
+        raise ValueError("-k needs --decoder tree")
+    for name in options.files:
+        if name != "-":
+            os.stat(name)  # raises OSError if it is not there
+            if Path(name).is_dir():
+                raise ValueError(f"{name} is a folder, not a file")
+            if options.output is not None and Path(name).resolve() == Path(options.output).resolve():
+                raise ValueError(f"{name} is to be read and written at once: choose another --output")
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
@@ -163,9 +217,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 def run_render(options: argparse.Namespace) -> None:
     """Draws the trees of a CoNLL-U file."""
     parses = []
-    for number, sentence in enumerate(read_conllu(options.file), start=1):
-        if options.limit is not None and number > options.limit:
-            break
+    for number, sentence in enumerate(islice(read_conllu(options.file), options.limit), start=1):
         if sentence.heads is None:
             raise ValueError(f"{options.file}: sentence {number} has words without a head: there is no tree to draw")
         labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
@@ -173,66 +225,40 @@ def run_render(options: argparse.Namespace) -> None:
     with _output(options.output) as file:
         if options.format == "html":
             file.write(render_html(parses, title=Path(options.file).name))
-        for parsed in parses if options.format != "html" else ():
-            file.write(WRITERS[options.format](parsed, None))
+        else:
+            file.writelines(WRITERS[options.format](parsed, None) for parsed in parses)
 
 
 def read_items(files: Iterable[str], input_format: str) -> Iterator[Item]:
     """Streams the sentences of files (`-` is standard input)."""
     for name in files:
-        form = input_format
-        if form == "auto":
-            form = "conllu" if name != "-" and _is_conllu(name) else "raw"
-        source = sys.stdin.buffer if name == "-" else name
-        if form == "conllu":
-            for sentence in read_conllu(source):
-                yield Item(sentence.forms, sentence)
-            continue
-        for _, line in numbered_lines(source):
-            if words := (line.split() if form == "words" else tokenize_words(line)):
-                yield Item(words)
+        with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:
+            form = _guess_input(name, file) if input_format == "auto" else input_format
+            if form == "conllu":
+                for sentence in read_conllu(file):
+                    yield Item(sentence.forms, sentence)
+                continue
+            for _, line in numbered_lines(file):
+                if words := (line.split() if form == "words" else tokenize_words(line)):
+                    yield Item(words)
 
 
-def _is_conllu(name: str) -> bool:
-    try:
-        return guess_format(name) == "conllu"
-    except ValueError:
-        return False
+def _guess_input(name: str, file: IO[bytes]) -> str:
+    is_conllu = Path(name).suffix.lower() in SUFFIXES["conllu"] or _CONLLU.match(file.peek())
+    return "conllu" if is_conllu else "raw"
 
 
-def _tee(items: Iterable[Item]) -> tuple[Iterator[list[str]], Iterator[ConlluSentence | None]]:
-    """Words for the parser, and the sources of the sentences it has read so far."""
-    from collections import deque
-
-    read: deque[ConlluSentence | None] = deque()
-
-    def words() -> Iterator[list[str]]:
-        for item in items:
-            read.append(item.source)
-            yield item.words
-
-    def sources() -> Iterator[ConlluSentence | None]:
-        while True:
-            yield read.popleft()
-
-    return words(), sources()
-
-
-@contextmanager
-def _output(path: str | None) -> Iterator[IO[str]]:
-    if path is None:
-        yield sys.stdout
-    else:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            yield file
+def _output(path: str | None) -> AbstractContextManager[IO[str]]:
+    return nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="")
 
 
 def _write_conllu(parsed: Parse, source: ConlluSentence | None) -> str:
     tree = parsed.dependency
-    if source is None or len(tree.heads) < len(parsed.words):
+    if source is None:
         return parsed.to_conllu({"text": " ".join(parsed.words)})
-    labels = tree.labels or ["root" if head == 0 else "_" for head in tree.heads]
-    return str(source.with_heads(tree.heads, labels))
+    if len(tree.words) < len(parsed.words):  # --punctuation drop
+        source = source.keep_words([not is_punctuation(word) for word in parsed.words])
+    return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
 
 
 WRITERS: dict[str, Callable[[Parse, ConlluSentence | None], str]] = {

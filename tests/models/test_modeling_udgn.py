@@ -80,8 +80,8 @@ def brute_force_marginals(scores: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def textbook_arc_scores(parser: torch.nn.Module, input_ids: torch.Tensor) -> torch.Tensor:
     """Eq. 1 to 4: `(L, L)`, a word's score for itself on the diagonal."""
-    states, _ = parser.lstm(parser.embeddings(input_ids))  # no packing: there is no padding
-    size = parser.lstm.hidden_size
+    states = parser.lstm(parser.embeddings(input_ids), torch.tensor([input_ids.shape[1]]))
+    size = parser.embeddings.embedding_dim
     weight, bias = parser.arcs.weight, parser.arcs.bias
     parents = [weight[:size] @ state + bias[:size] for state in states[0]]
     children = [weight[size:] @ state + bias[size:] for state in states[0]]

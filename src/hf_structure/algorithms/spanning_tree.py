@@ -3,16 +3,17 @@
 `scores[b, d, h]` scores word `h` (0 = root) as the head of word `d + 1`; self arcs and padding are ignored, -inf
 forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64.
 
-What searches (`max_spanning_tree`, `k_best_spanning_trees`, `argmax_heads`) takes torch tensors on any device and
-numpy arrays alike, returns its results in kind, runs in numpy on the CPU and is not differentiable. What sums
-(`tree_log_partition`, `arc_marginals`, `tree_score`, `tree_log_prob`) takes torch tensors, runs on their device and is
-differentiable, also twice.
+What searches (`max_spanning_tree`, `max_projective_tree`, `k_best_spanning_trees`, `argmax_heads`) takes torch tensors
+on any device and numpy arrays alike, returns its results in kind, runs in numpy on the CPU and is not differentiable.
+What sums (`tree_log_partition`, `arc_marginals`, `tree_score`, `tree_log_prob`) takes torch tensors, runs on their
+device and is differentiable, also twice.
 """
 
 import numpy as np
 import torch
 
 from hf_structure.algorithms.chu_liu_edmonds import best_trees
+from hf_structure.algorithms.eisner import best_projective_trees
 from hf_structure.algorithms.k_best import k_best_trees
 from hf_structure.algorithms.matrix_tree import LogPartition, marginals
 
@@ -58,6 +59,17 @@ def max_spanning_tree(scores: Array, lengths: Array | None = None) -> Array:
     arcs, lengths = _masked_array(scores, lengths)
     heads, solved = best_trees(arcs, lengths)
     _require(solved, "there is no tree with one root and a finite score")
+    return _like(scores, heads)
+
+
+def max_projective_tree(scores: Array, lengths: Array | None = None) -> Array:
+    """
+    Best tree without crossing arcs and with exactly one root word for every sentence, in O(n^3) (Eisner 1996).
+
+    Arguments, result and errors as for `max_spanning_tree`.
+    """
+    heads, solved = best_projective_trees(*_masked_array(scores, lengths))
+    _require(solved, "there is no projective tree with one root and a finite score")
     return _like(scores, heads)
 
 

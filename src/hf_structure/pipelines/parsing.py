@@ -8,11 +8,11 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -59,7 +59,7 @@ def parse(
             Raw sentences, which `word_tokenizer` splits into words, or sentences as lists of words, which come back
             as they are.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
-            Short name, folder or Hub name of a model, or a loaded model.
+            Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         structure (`"dependency"`):
@@ -88,11 +88,11 @@ def parse(
         `Parse` for a string, `list[Parse]` for a list, an iterator of `Parse` for an iterator; in the order given.
 
     Raises:
-        ValueError: no such model or option, a sentence that is empty or too long (the message gives its number), or a
-            model that does not give this structure.
+        ValueError: no such model, device or option, a model that does not give this structure, or a sentence that is
+            empty or too long. The message gives the number of the sentence; from an iterator, those before it come
+            out first.
     """
-    if punctuation not in PUNCTUATION:
-        raise ValueError(f"punctuation must be one of {', '.join(PUNCTUATION)}, not {punctuation!r}")
+    _check_punctuation(punctuation)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device)
@@ -105,15 +105,27 @@ def parse(
         word_tokenizer=word_tokenizer,
         max_words=max_words,
     )
-    options = {"decoder": decoder, "k": k, "marginals": marginals}
-    one = isinstance(sentences, str)
-    items = [sentences] if one else sentences
+    decode = functools.partial(
+        parse_batch,
+        model=model,
+        tokenizer=tokenizer,
+        punctuation=punctuation,
+        decoder=decoder,
+        k=k,
+        marginals=marginals,
+    )
+    items = [sentences] if isinstance(sentences, str) else sentences
     total = len(items) if isinstance(items, Sequence) else None
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    parses = _parse_windows(iter(items), model, tokenizer, encode, options, batch_size, bar)
-    if one:
+    parses = _parse_windows(iter(items), encode, decode, batch_size, bar)
+    if isinstance(sentences, str):
         return next(parses)
     return list(parses) if isinstance(sentences, Sequence) else parses
+
+
+def _check_punctuation(punctuation: str) -> None:
+    if punctuation not in PUNCTUATION:
+        raise ValueError(f"punctuation must be one of {', '.join(PUNCTUATION)}, not {punctuation!r}")
 
 
 def load_parser(
@@ -123,24 +135,49 @@ def load_parser(
     Model in evaluation mode on its device, and its tokenizer.
 
     Raises:
-        ValueError: if there is no such model, or a loaded one has no known tokenizer.
+        ValueError: if there is no such model or device, a folder holds no model that parses, or the tokenizer of a
+            loaded model is not known.
     """
-    if isinstance(model, PreTrainedModel):
-        tokenizer = tokenizer or (AutoTokenizer.from_pretrained(model.name_or_path) if model.name_or_path else None)
-        if tokenizer is None:
-            raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one")
+    if isinstance(model, torch.nn.Module):
+        tokenizer = tokenizer or _load_tokenizer(model)
     else:
-        folder = resolve_model(model)
-        loaded, loaded_tokenizer = _load(folder, (Path(folder) / "config.json").stat().st_mtime_ns)
-        model, tokenizer = loaded, tokenizer or loaded_tokenizer
+        folder = Path(resolve_model(model)).resolve()
+        modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
+        model, own_tokenizer = _load(folder, modified)
+        tokenizer = tokenizer or own_tokenizer
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return model.to(device).eval() if device else model.eval(), tokenizer
+    if not hasattr(model, "decode"):
+        raise ValueError(f"{type(model).__name__} does not parse: it has no decode()")
+    try:
+        return model.to(device).eval() if device else model.eval(), tokenizer
+    except (RuntimeError, AssertionError) as error:  # torch has no such device, or was built without it
+        raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
+
+
+def _load_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    try:
+        return AutoTokenizer.from_pretrained(resolve_model(model.name_or_path))
+    except (ValueError, OSError) as error:
+        raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
 
 
 @functools.lru_cache(maxsize=2)
-def _load(folder: str, modified: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _load(folder: Path, modified: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The last models used stay loaded, as long as their folders do not change."""
-    return AutoModelForDependencyParsing.from_pretrained(folder, dtype=torch.float32), AutoTokenizer.from_pretrained(folder)
+    try:
+        model, loaded = AutoModelForDependencyParsing.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True
+        )
+        missing = sorted(key for key in loaded["missing_keys"] if key.startswith(model.base_model_prefix))
+        if missing:  # transformers only warns, and goes on with random weights
+            raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
+        return model, AutoTokenizer.from_pretrained(folder)
+    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{folder} holds no model that parses: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
 
 
 def encode_sentence(
@@ -166,7 +203,7 @@ def encode_sentence(
     if not words:
         raise ValueError("the sentence is empty")
     if len(words) > max_words:
-        raise ValueError(f"the sentence has {len(words)} words, more than max_words={max_words}: split it, or raise it")
+        raise ValueError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
     keep = [True] * len(words)
     if punctuation != "parse" and tokenizer.init_kwargs.get("skip_punctuation"):
         keep = [not is_punctuation(word) for word in words]
@@ -216,50 +253,63 @@ def _marginals(marginals: torch.Tensor, encoded, tree: DependencyTree, punctuati
     return torch.where(keep.unsqueeze(1), restored, rows).tolist()
 
 
-def decode_batch(
-    encoded: Sequence[Mapping[str, Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options
-) -> DependencyDecoderOutput:
-    """Structures of a batch of encoded sentences, on the CPU."""
+def parse_batch(
+    encoded: Sequence[Mapping[str, Any]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    punctuation: str = "attach",
+    **options,
+) -> list[Parse]:
+    """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
     batch = WordCollator(tokenizer.pad_token_id)(encoded)
     decoded = model.decode(**{name: value.to(model.device) for name, value in batch.items()}, **options)
-    return DependencyDecoderOutput(**{name: value.cpu() for name, value in decoded.items()})
+    decoded = DependencyDecoderOutput(**{name: value.cpu() for name, value in decoded.items()})
+    return [assemble_parse(sentence, decoded, row, punctuation) for row, sentence in enumerate(encoded)]
 
 
-def _parse_windows(sentences: Iterator, model, tokenizer, encode, options, batch_size: int, bar) -> Iterator[Parse]:
+def _parse_windows(sentences: Iterator[Sentence], encode, decode, batch_size: int, bar: tqdm) -> Iterator[Parse]:
     """Reads a window of sentences at a time and parses them in batches of similar lengths."""
-    number, error = 0, None
     with bar:
-        while error is None and (window := list(islice(sentences, batch_size * WINDOW))):
-            encoded = []
-            for sentence in window:
-                number += 1
-                try:
-                    encoded.append(encode(sentence))
-                except ValueError as problem:  # raised when the sentences before this one are out
-                    error = ValueError(f"sentence {number}: {problem}")
-                    break
-            yield from _parse_sorted(encoded, model, tokenizer, encode.keywords["punctuation"], options, batch_size, bar)
-    if error is not None:
-        raise error
+        for window in _windows(_encode_all(sentences, encode), batch_size * WINDOW):
+            parses: list[Parse | None] = [None] * len(window)
+            order = sorted(range(len(window)), key=lambda i: len(window[i]["input_ids"]))
+            for start in range(0, len(order), batch_size):
+                batch = order[start : start + batch_size]
+                for i, parsed in zip(batch, decode([window[i] for i in batch]), strict=True):
+                    parses[i] = parsed
+                bar.update(len(batch))
+            yield from parses
 
 
-def _parse_sorted(encoded, model, tokenizer, punctuation: str, options, batch_size: int, bar) -> list[Parse]:
-    parses: list[Parse | None] = [None] * len(encoded)
-    order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]["input_ids"]))
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        decoded = decode_batch([encoded[i] for i in batch], model, tokenizer, **options)
-        for row, i in enumerate(batch):
-            parses[i] = assemble_parse(encoded[i], decoded, row, punctuation)
-        bar.update(len(batch))
-    return parses
+def _encode_all(sentences: Iterable[Sentence], encode: Callable) -> Iterator[dict[str, Any]]:
+    for number, sentence in enumerate(sentences, start=1):
+        try:
+            encoded = encode(sentence)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from error
+        yield encoded
+
+
+def _windows(items: Iterator, size: int) -> Iterator[list]:
+    """Lists of `size` items. An error of the iterator is raised when the items before it are out."""
+    window = []
+    try:
+        for item in items:
+            window.append(item)
+            if len(window) == size:
+                yield window
+                window = []
+    except Exception:
+        yield window
+        raise
+    yield window
 
 
 class DependencyParsingPipeline(Pipeline):
     """
     `pipeline("dependency-parsing", model=...)`: sentences (strings or lists of words) in, JSON-ready dictionaries of
     [`~hf_structure.structures.Parse`] out. Options as in [`parse`]: `decoder`, `k`, `marginals`, `punctuation`,
-    `max_words`.
+    `word_tokenizer`, `max_words`.
     """
 
     _load_processor = False
@@ -267,12 +317,16 @@ class DependencyParsingPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
-    def _sanitize_parameters(self, punctuation=None, max_words=None, decoder=None, k=None, marginals=None):
+    def _sanitize_parameters(
+        self, decoder=None, k=None, marginals=None, punctuation=None, word_tokenizer=None, max_words=None
+    ):
         def given(**options):
             return {name: value for name, value in options.items() if value is not None}
 
+        if punctuation is not None:
+            _check_punctuation(punctuation)
         return (
-            given(punctuation=punctuation, max_words=max_words),
+            given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
             given(decoder=decoder, k=k, marginals=marginals),
             given(punctuation=punctuation),
         )

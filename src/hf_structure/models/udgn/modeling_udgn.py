@@ -10,7 +10,6 @@ import math
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -21,6 +20,7 @@ from hf_structure.algorithms.spanning_tree import (
     arc_marginals,
     argmax_heads,
     k_best_spanning_trees,
+    max_projective_tree,
     max_spanning_tree,
     tree_log_partition,
 )
@@ -31,6 +31,7 @@ from hf_structure.modeling_outputs import (
 )
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.lstm import BiLSTM
 
 ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
 
@@ -41,17 +42,10 @@ class UDGNParser(nn.Module):
     def __init__(self, config: UDGNConfig):
         super().__init__()
         self.head_normalization = config.head_normalization
-        size, layers = config.parser_hidden_size, config.parser_num_layers
+        size = config.parser_hidden_size
         self.embeddings = nn.Embedding(config.vocab_size, size)
         self.dropout = Dropout(config.parser_dropout)
-        self.lstm = nn.LSTM(
-            size,
-            size,
-            num_layers=layers,
-            dropout=config.parser_dropout if layers > 1 else 0.0,
-            bidirectional=True,
-            batch_first=True,
-        )
+        self.lstm = BiLSTM(size, size, config.parser_num_layers, config.parser_dropout)
         self.arcs = nn.Linear(2 * size, 2 * size)
 
     def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
@@ -65,39 +59,38 @@ class UDGNParser(nn.Module):
             [`DependencyModelOutput`].
         """
         order = words_first(attention_mask)
-        words = attention_mask.bool().gather(1, order)
-        states = self.dropout(self._encode(input_ids.gather(1, order), words.sum(1)))
-        parent, child = self.arcs(states).chunk(2, dim=-1)  # eq. 2 and 3
-        scores = (child @ parent.transpose(1, 2)).float() / math.sqrt(child.shape[-1])  # eq. 4
-        log_probs = self._normalize(scores, words).masked_fill(~arc_mask(words), -torch.inf)
+        log_probs = self.normalize(self.score(input_ids.gather(1, order), attention_mask.gather(1, order)))
         back = order.argsort(1)  # every word to its place again, as a dependent and as a head
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
         log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
         return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
 
-    def _encode(self, input_ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def score(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """
+        Arc scores `(batch_size, seq_len, seq_len + 1)` of sentences whose padding is on the right; -inf for a word's
+        own column and for padding. A word's score for itself is that of the root.
+        """
+        words = attention_mask.bool()
         embedded = self.dropout(self.embeddings(input_ids))  # (B, L, D)
-        packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
-        return states  # (B, L, 2D), eq. 1
+        states = self.lstm(embedded, words.sum(1))  # (B, L, 2D), eq. 1
+        parent, child = self.arcs(self.dropout(states)).chunk(2, dim=-1)  # eq. 2 and 3
+        scores = (child @ parent.transpose(1, 2)).float() / math.sqrt(child.shape[-1])  # (B, L, L), eq. 4
+        scores = torch.cat([scores.diagonal(dim1=1, dim2=2).unsqueeze(-1), scores], dim=-1)
+        return scores.masked_fill(~arc_mask(words), -torch.inf)
 
-    def _normalize(self, scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """`(B, L, L)` -> `(B, L, L + 1)`; what a word's own score becomes is the score of the root."""
-        if self.head_normalization == "kirchhoff":  # appendix A.3
-            marginals = arc_marginals(with_root_column(scores), words.sum(1))
-            return marginals.clamp(min=torch.finfo(marginals.dtype).tiny).log()
-        scores = scores.masked_fill(~words.unsqueeze(1), torch.finfo(scores.dtype).min)
-        return with_root_column(scores.log_softmax(dim=-1))  # eq. 5
+    def normalize(self, scores: torch.Tensor) -> torch.Tensor:
+        """Head log-probabilities of arc scores, both `(B, L, L + 1)`."""
+        impossible = scores == -torch.inf
+        if self.head_normalization == "kirchhoff":  # marginals over all trees, appendix A.3
+            probs = arc_marginals(scores, (~impossible[..., 0]).sum(1))
+            return probs.clamp(min=torch.finfo(probs.dtype).tiny).log().masked_fill(impossible, -torch.inf)
+        finite = scores.masked_fill(impossible, torch.finfo(scores.dtype).min)
+        return finite.log_softmax(dim=-1).masked_fill(impossible, -torch.inf)  # eq. 5
 
 
 def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
     """`(B, L)`: the positions of the words in order, then those of the padding, wherever it is."""
     return attention_mask.long().argsort(dim=1, descending=True, stable=True)
-
-
-def with_root_column(scores: torch.Tensor) -> torch.Tensor:
-    """Moves the diagonal, a word's score for being the root, in front: `(B, L, L)` -> `(B, L, L + 1)`."""
-    return torch.cat([scores.diagonal(dim1=1, dim2=2).unsqueeze(-1), scores], dim=-1)
 
 
 def arc_mask(words: torch.Tensor) -> torch.Tensor:
@@ -227,30 +220,32 @@ class UDGNPreTrainedModel(PreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
                 The output holds the words of each sentence first, also where the padding is on the left.
-            decoder (`"tree"` or `"argmax"`): Maximum spanning arborescence with one root, or each word's best head
-                (the root excluded, as in the paper: there is always a cycle).
+            decoder (`"tree"`, `"projective"` or `"argmax"`): Best tree with one root, best tree without crossing arcs,
+                or each word's best head (the root excluded, as in the paper: there is always a cycle).
             k (`int`): Number of trees, best first.
             marginals (`bool`): Whether to add arc marginals over all single-root trees.
 
         Raises:
             ValueError: if `decoder` is unknown or `k` does not fit it.
         """
-        if decoder not in ("tree", "argmax"):
-            raise ValueError(f"decoder must be 'tree' or 'argmax', not {decoder!r}")
-        if k < 1 or (decoder == "argmax" and k > 1):
+        if decoder not in ("tree", "projective", "argmax"):
+            raise ValueError(f"decoder must be 'tree', 'projective' or 'argmax', not {decoder!r}")
+        if k < 1 or (decoder != "tree" and k > 1):
             raise ValueError(f"k={k} is not possible with decoder={decoder!r}: k-best needs 'tree' and k at least 1")
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         order = words_first(attention_mask)
         attention_mask = attention_mask.gather(1, order)
         lengths = attention_mask.long().sum(1)
-        log_probs = self.base_model.parser(input_ids.gather(1, order), attention_mask)  # (B, L, L + 1)
-        scores = log_probs
+        scores = self.base_model.parser.score(input_ids.gather(1, order), attention_mask)  # (B, L, L + 1)
+        log_probs = self.base_model.parser.normalize(scores)
         if self.config.root_score == "uniform":
             scores = torch.cat([torch.zeros_like(log_probs[..., :1]), log_probs[..., 1:]], dim=-1)
         output = DependencyDecoderOutput()
         if decoder == "argmax":
             output.heads = argmax_heads(log_probs, lengths, root=False).unsqueeze(1)
+        elif decoder == "projective":
+            output.heads = max_projective_tree(scores, lengths).unsqueeze(1)
         elif k == 1:
             output.heads = max_spanning_tree(scores, lengths).unsqueeze(1)
         else:
@@ -259,7 +254,7 @@ class UDGNPreTrainedModel(PreTrainedModel):
         is_word = output.heads >= 0
         head_log_probs = log_probs.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
         output.head_probs = head_log_probs.exp().masked_fill(~is_word, 0.0)
-        if decoder == "tree":
+        if decoder != "argmax":
             arc_scores = scores.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
             tree_scores = arc_scores.masked_fill(~is_word, 0.0).sum(-1).masked_fill(~is_word.any(-1), -torch.inf)
             output.log_probs = tree_scores - tree_log_partition(scores, lengths).unsqueeze(1)

@@ -1,0 +1,48 @@
+"""Bidirectional LSTM over sentences of different lengths."""
+
+import torch
+from torch import nn
+
+from hf_structure.modules.dropout import Dropout
+
+
+class BiLSTM(nn.Module):
+    """
+    Layers of bidirectional LSTMs, each direction a [`~torch.nn.LSTM`] of its own over padded sentences.
+
+    The same function as a bidirectional [`~torch.nn.LSTM`] over packed sequences, but faster on a CPU, where torch's
+    fused kernel takes no sequences of different lengths, and without a copy of the lengths to the host on a GPU.
+
+    Args:
+        input_size (`int`): Width of the input.
+        hidden_size (`int`): Width of each direction.
+        num_layers (`int`): Number of layers.
+        dropout (`float`): Dropout between layers.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int, dropout: float = 0.0):
+        super().__init__()
+        widths = [input_size] + [2 * hidden_size] * (num_layers - 1)
+        self.forward_layers = nn.ModuleList(nn.LSTM(width, hidden_size, batch_first=True) for width in widths)
+        self.backward_layers = nn.ModuleList(nn.LSTM(width, hidden_size, batch_first=True) for width in widths)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            inputs (`torch.FloatTensor` of shape `(batch_size, seq_len, input_size)`): Vectors, padding on the right.
+            lengths (`torch.LongTensor` of shape `(batch_size,)`): Number of vectors of each sentence.
+
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, seq_len, 2 * hidden_size)`, of no meaning at the padding.
+        """
+        positions = torch.arange(inputs.shape[1], device=inputs.device)
+        reverse = lengths.unsqueeze(1) - 1 - positions  # the sentence backwards, then the padding
+        reverse = torch.where(reverse < 0, positions, reverse).unsqueeze(-1)  # (B, L, 1)
+        for layer, (ahead, back) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
+            if layer:
+                inputs = self.dropout(inputs)
+            reversed_inputs = inputs.gather(1, reverse.expand_as(inputs))
+            left, right = ahead(inputs)[0], back(reversed_inputs)[0]
+            inputs = torch.cat([left, right.gather(1, reverse.expand_as(right))], dim=-1)
+        return inputs
