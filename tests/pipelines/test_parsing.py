@@ -1,0 +1,518 @@
+import itertools
+import json
+import math
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, pipeline
+from transformers.pipelines import PIPELINE_REGISTRY
+
+import hf_structure
+from hf_structure import Parse, UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
+from hf_structure.algorithms.trees import is_projective
+from hf_structure.data.normalization import is_punctuation
+from hf_structure.hub import CHECKPOINTS, save_compact
+from hf_structure.pipelines import parsing
+
+WORDS = "the a old cat dog man saw chased slept near that and she".split()
+MARKS = [".", ",", '"', "(", "..."]
+
+
+def tiny_model(seed: int = 0) -> UDGNForMaskedLM:
+    """A random model that has opinions: its head distributions are far from uniform."""
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
+    model = UDGNForMaskedLM(UDGNConfig(vocab_size=3 + len(WORDS) + len(MARKS), initializer_range=1.0, **sizes))
+    with torch.no_grad():
+        model.udgn.parser.arcs.weight *= 5
+    return model
+
+
+def tiny_tokenizer(**options):
+    return build_word_tokenizer(WORDS + MARKS, **options)  # the marks too, so that the model could read them
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_model().save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder) -> UDGNForMaskedLM:
+    return UDGNForMaskedLM.from_pretrained(folder)
+
+
+def random_sentences(number: int, marks: float = 0.3, longest: int = 12, seed: int = 0) -> list[list[str]]:
+    """Sentences of mixed lengths, each with a word at least."""
+    rng = random.Random(seed)
+
+    def word() -> str:
+        return rng.choice(MARKS if rng.random() < marks else WORDS)
+
+    return [[*(word() for _ in range(rng.randrange(longest))), rng.choice(WORDS)] for _ in range(number)]
+
+
+def heads_of(parses: list[Parse]) -> list[tuple[int, ...]]:
+    return [parsed.dependency.heads for parsed in parses]
+
+
+def assert_same(first: Parse, second: Parse) -> None:
+    assert first.words == second.words
+    for one, other in [
+        (first.dependency, second.dependency),
+        *zip(first.alternatives, second.alternatives, strict=True),
+    ]:
+        assert (one.words, one.heads) == (other.words, other.heads)
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
+    if first.marginals is None:
+        assert second.marginals is None
+    else:
+        assert torch.tensor(first.marginals).allclose(torch.tensor(second.marginals), atol=1e-5)
+
+
+# What goes in and what comes out
+
+
+def test_form_of_the_output_is_that_of_the_input(folder):
+    one = parse("the cat slept .", folder)
+    assert isinstance(one, Parse)
+    listed = parse(["the cat slept .", "a dog"], folder)
+    assert isinstance(listed, list)
+    words = parse([["the", "cat", "slept", "."], ("a", "dog")], folder)
+    lazy = parse((text for text in ["the cat slept .", "a dog"]), folder)
+    assert isinstance(lazy, Iterator)
+    assert not isinstance(lazy, list)
+    assert listed == words == list(lazy) == list(parse(iter([["the", "cat", "slept", "."], "a dog"]), folder))
+    assert listed[0] == one
+    assert parse([], folder) == list(parse(iter([]), folder)) == []
+
+
+def test_given_words_come_back_untouched(folder):
+    words = ["Don't", "New York", "<unk>", "3.14", "ﬁ\tne", " x", "e\u0301", "-LRB-", "🙂", "the"]
+    parsed = parse([words], folder)[0]
+    assert list(parsed.words) == words == list(parsed.dependency.words)
+
+
+def test_raw_strings_go_through_the_word_tokenizer(folder):
+    assert parse("She can't sleep.", folder).words == ("She", "ca", "n't", "sleep", ".")
+    assert parse("She can't sleep.", folder, word_tokenizer=str.split).words == ("She", "can't", "sleep.")
+    assert parse([["She can't"]], folder, word_tokenizer=str.split)[0].words == ("She can't",)
+
+
+def test_random_model_gives_many_different_trees(folder):
+    """Without this the comparisons below would prove little."""
+    trees = {heads for heads in heads_of(parse(random_sentences(100), folder)) if len(heads) == 5}
+    assert len(trees) >= 5
+
+
+def test_order_is_kept(folder, monkeypatch):
+    sentences = random_sentences(60)
+    alone = [parse([words], folder)[0] for words in sentences]
+    monkeypatch.setattr(parsing, "WINDOW", 3)
+    for batch_size in (1, 4, 7):
+        together = parse(sentences, folder, batch_size=batch_size)
+        assert [list(parsed.words) for parsed in together] == sentences
+        assert heads_of(together) == heads_of(alone)
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+def test_batch_size_changes_nothing(folder, punctuation):
+    sentences = random_sentences(70)
+    options = {"k": 3, "marginals": True, "punctuation": punctuation}
+    expected = parse(sentences, folder, batch_size=1, **options)
+    for batch_size in (8, 64):
+        for one, other in zip(expected, parse(sentences, folder, batch_size=batch_size, **options), strict=True):
+            assert_same(one, other)
+
+
+def test_iterators_are_read_a_window_ahead(folder, monkeypatch):
+    monkeypatch.setattr(parsing, "WINDOW", 2)
+    read = []
+
+    def endless() -> Iterator[list[str]]:
+        for number in itertools.count():
+            read.append(number)
+            yield ["the"] * (1 + number % 5)
+
+    parses = parse(endless(), folder, batch_size=3)
+    assert read == []
+    assert len(next(parses).words) == 1
+    assert read == list(range(6))
+    assert [len(parsed.words) for parsed in itertools.islice(parses, 16)] == [1 + n % 5 for n in range(1, 17)]
+    assert read == list(range(18))
+
+
+def test_progress_bar(folder, capsys):
+    parse(["the cat", "a dog"], folder)
+    assert capsys.readouterr().err == ""
+    parse(["the cat", "a dog"], folder, progress=True)
+    assert "2/2" in capsys.readouterr().err
+    list(parse(iter(["the cat", "a dog"]), folder, progress=True))
+    assert "2 sentences" in capsys.readouterr().err
+
+
+# k-best and marginals
+
+
+def test_k_best_of_three_words_are_all_trees(folder):
+    parsed = parse(["old dog slept", "cat"], folder, k=20)
+    trees = parsed[0].alternatives
+    assert len(trees) == len({tree.heads for tree in trees}) == 9  # 3 ** 2 trees with one root
+    assert trees[0] == parsed[0].dependency
+    scores = [tree.log_probability for tree in trees]
+    assert scores == sorted(scores, reverse=True)
+    assert sum(map(math.exp, scores)) == pytest.approx(1, abs=1e-5)
+    assert [tree.heads for tree in parsed[1].alternatives] == [(0,)]
+
+
+def test_best_tree_and_its_probability_do_not_depend_on_k(folder):
+    for one, many in zip(parse(random_sentences(20), folder), parse(random_sentences(20), folder, k=4), strict=True):
+        assert one.alternatives == ()
+        assert one.dependency.heads == many.dependency.heads
+        assert one.dependency.log_probability == pytest.approx(many.dependency.log_probability, abs=1e-5)
+
+
+def test_marginals_are_sums_over_trees(folder):
+    parsed = parse("the cat saw", folder, k=9, marginals=True)
+    expected = [[0.0] * 4 for _ in range(3)]
+    for tree in parsed.alternatives:
+        for word, head in enumerate(tree.heads):
+            expected[word][head] += math.exp(tree.log_probability)
+    assert torch.tensor(parsed.marginals).allclose(torch.tensor(expected), atol=1e-5)
+    assert parse("the cat saw", folder).marginals is None
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+def test_rows_of_marginals_sum_to_one(folder, punctuation):
+    for parsed in parse(random_sentences(40), folder, marginals=True, punctuation=punctuation):
+        marginals = torch.tensor(parsed.marginals, dtype=torch.float64)
+        tree = parsed.dependency
+        assert marginals.shape == (len(tree.words), len(tree.words) + 1)
+        assert marginals.sum(1).allclose(torch.ones(len(tree.words), dtype=torch.float64), atol=1e-5)
+        if punctuation == "attach":
+            for number, word in enumerate(tree.words, start=1):
+                if is_punctuation(word):
+                    assert marginals[number - 1, tree.heads[number - 1]] == 1
+                    assert not marginals[:, number].any()
+
+
+# Punctuation
+
+
+def test_attached_marks_change_no_other_arc(folder):
+    sentences = random_sentences(200)
+    projective = 0
+    attached = parse(sentences, folder, k=2)
+    for one, other in zip(attached, parse(sentences, folder, k=2, punctuation="drop"), strict=True):
+        kept = [number for number, word in enumerate(one.words, start=1) if not is_punctuation(word)]
+        numbers = [0, *kept]
+        assert other.dependency.words == tuple(one.words[number - 1] for number in kept)
+        for tree, bare in zip(one.alternatives, other.alternatives, strict=True):
+            assert tree.is_tree
+            assert [tree.heads[number - 1] for number in kept] == [numbers[head] for head in bare.heads]
+            assert [tree.probabilities[number - 1] for number in kept] == list(bare.probabilities)
+            marks = [number for number in range(1, len(one.words) + 1) if number not in kept]
+            assert all(tree.probabilities[number - 1] is None for number in marks)
+            assert not set(marks) & set(tree.heads)
+            if is_projective(bare.heads):
+                assert is_projective(tree.heads)
+                projective += bool(marks)
+    assert projective > 20
+
+
+def seen_words(model, sentences, monkeypatch, tokenizer=None, **options) -> list[list[str]]:
+    """The words that reach the model."""
+    tokenizer = tokenizer or AutoTokenizer.from_pretrained(model.name_or_path)
+    rows, decode = [], model.decode
+
+    def spy(input_ids, attention_mask, **kwargs):
+        rows.extend(ids[mask.bool()].tolist() for ids, mask in zip(input_ids, attention_mask, strict=True))
+        return decode(input_ids, attention_mask, **kwargs)
+
+    monkeypatch.setattr(model, "decode", spy)
+    parse(sentences, model, tokenizer=tokenizer, **options)
+    return [tokenizer.convert_ids_to_tokens(row) for row in rows]
+
+
+SENTENCE = ["(", "the", "cat", ",", "...", "slept", ")", "."]
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop"])
+def test_model_does_not_see_punctuation(model, monkeypatch, punctuation):
+    assert seen_words(model, [SENTENCE], monkeypatch, punctuation=punctuation) == [["the", "cat", "slept"]]
+
+
+def test_model_sees_punctuation_on_request(model, monkeypatch):
+    expected = ["(", "the", "cat", ",", "...", "slept", "<unk>", "."]
+    assert seen_words(model, [SENTENCE], monkeypatch, punctuation="parse") == [expected]
+
+
+def test_model_trained_with_punctuation_sees_it(model, monkeypatch):
+    tokenizer = tiny_tokenizer(skip_punctuation=False)
+    assert "..." in seen_words(model, [SENTENCE], monkeypatch, tokenizer=tokenizer)[0]
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+def test_sentence_of_punctuation_alone(folder, punctuation):
+    parsed = parse([[".", "...", "("], ["the"], ["!"]], folder, punctuation=punctuation, marginals=True)
+    assert parsed[0].dependency.is_tree
+    assert parsed[0].dependency.words == (".", "...", "(")
+    assert None not in parsed[0].dependency.probabilities
+    assert parsed[2].dependency.heads == (0,)
+    assert len(parsed[0].marginals) == 3
+
+
+# The model
+
+
+def test_ways_to_name_a_model(folder, model, monkeypatch):
+    expected = parse("the cat slept", str(folder))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    unnamed = tiny_model()
+    assert parse("the cat slept", folder) == expected
+    assert parse("the cat slept", model) == expected
+    assert parse("the cat slept", model, tokenizer=tokenizer) == expected
+    assert parse("the cat slept", unnamed, tokenizer=tokenizer) == expected
+    assert unnamed.parse("the cat slept", tokenizer) == expected
+    monkeypatch.setattr("hf_structure.hub.CHECKPOINTS", folder.parent)
+    assert parse("the cat slept", folder.name) == expected
+    with pytest.raises(ValueError, match="pass the tokenizer too"):
+        parse("the cat slept", unnamed)
+    with pytest.raises(ValueError, match="no model 'nonsense'.*" + folder.name):
+        parse("the cat slept", "nonsense")
+
+
+def test_only_the_parser_runs(model, monkeypatch):
+    def forbidden(*args, **kwargs):
+        raise AssertionError("the graph network runs")
+
+    for part in (model, model.udgn, model.udgn.embeddings, *model.udgn.layers, model.udgn.norm, model.lm_head):
+        monkeypatch.setattr(part, "forward", forbidden)
+    parse(["the cat slept", "a dog"], model, k=2, marginals=True)
+
+
+def test_model_in_training_is_put_into_evaluation_mode(folder):
+    model = UDGNForMaskedLM.from_pretrained(folder).train()
+    assert parse("the old cat slept near a dog", model) == parse("the old cat slept near a dog", folder)
+    assert not model.training
+
+
+def test_device(folder):
+    assert parse("the cat slept", folder, device="cpu") == parse("the cat slept", folder)
+    assert parse("the cat slept", folder, device=torch.device("cpu")).dependency.is_tree
+    with pytest.raises(ValueError, match="device 'nonsense'"):
+        parse("the cat slept", folder, device="nonsense")
+
+
+def test_model_stays_loaded_while_its_folder_does_not_change(folder, tmp_path, monkeypatch):
+    loads = []
+    load = parsing.AutoModelForDependencyParsing.from_pretrained
+
+    def counting_load(name, **kwargs):
+        loads.append(name)
+        return load(name, **kwargs)
+
+    monkeypatch.setattr(parsing.AutoModelForDependencyParsing, "from_pretrained", counting_load)
+    for seed in (0, 1):
+        tiny_model(seed).save_pretrained(tmp_path / str(seed))
+        tiny_tokenizer().save_pretrained(tmp_path / str(seed))
+    sentences = random_sentences(20)
+    first, second = (parse(sentences, tmp_path / name) for name in "01")
+    assert heads_of(first) != heads_of(second)
+    monkeypatch.chdir(tmp_path)
+    assert parse(sentences, "0") == first
+    assert len(loads) == 2
+    # other weights under the same configuration
+    weights = tmp_path / "0" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    weights.write_bytes((tmp_path / "1" / "model.safetensors").read_bytes())
+    os.utime(weights, ns=(before + 10**9, before + 10**9))
+    assert parse(sentences, "0") == second
+    assert len(loads) == 3
+
+
+def test_folders_that_hold_no_parser(folder, tmp_path):
+    def copy(name: str, *left_out: str) -> Path:
+        target = tmp_path / name
+        target.mkdir()
+        for file in folder.iterdir():
+            if file.name not in left_out:
+                (target / file.name).write_bytes(file.read_bytes())
+        return target
+
+    BertConfig().save_pretrained(tmp_path / "bert")
+    truncated = copy("truncated")
+    (truncated / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:5000])
+    deeper = copy("deeper")
+    config = json.loads((folder / "config.json").read_text())
+    (deeper / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    (tmp_path / "empty").mkdir()
+    for name, message in [
+        (tmp_path / "bert", "bert holds no model that parses"),
+        (truncated, "truncated holds no model that parses"),
+        (deeper, r"weights are missing, such as udgn\.layers\.1"),
+        (copy("unweighted", "model.safetensors"), "unweighted holds no model that parses"),
+        (copy("wordless", "tokenizer.json", "tokenizer_config.json"), "wordless holds no model that parses"),
+        (tmp_path / "empty", "there is no config.json in it"),
+    ]:
+        with pytest.raises(ValueError, match=message) as error:
+            parse("the cat", name)
+        assert "\n" not in str(error.value)
+
+
+def test_argmax_takes_the_best_head_of_each_word(folder):
+    sentences = [*random_sentences(50, marks=0.0), ["the"]]
+    argmax, trees = (parse(sentences, folder, decoder=decoder) for decoder in ("argmax", "tree"))
+    for one, other in zip(argmax[:-1], trees, strict=False):
+        assert one.dependency.log_probability is None
+        for best, head, probability in zip(
+            one.dependency.probabilities, other.dependency.heads, other.dependency.probabilities, strict=True
+        ):
+            assert head == 0 or best >= probability - 1e-6
+    assert any(not parsed.dependency.is_tree for parsed in argmax)
+    assert argmax[-1].dependency.heads == (0,)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("sentence", "message"),
+    [
+        ("", "the sentence is empty"),
+        ([], "the sentence is empty"),
+        ("  \n", "the sentence is empty"),
+        (["the", ""], "word 2 is ''"),
+        (["the", " "], "word 2 is ' '"),
+        (["the", 3], "word 2 is 3"),
+        (["the", None], "word 2 is None"),
+        ([["the"]], r"word 1 is \['the'\]"),
+        (3.5, "a sentence is a string or a list of words, not 3.5"),
+        ("the " * 21, "21 words, more than the 20 of max_words"),
+    ],
+)
+def test_bad_sentence_is_named_and_those_before_it_come_out(folder, sentence, message):
+    sentences = ["the cat", "a dog", sentence, "she slept"]
+    with pytest.raises(ValueError, match=f"^sentence 3: .*{message}"):
+        parse(sentences, folder, max_words=20)
+    parses = parse(iter(sentences), folder, max_words=20)
+    assert [next(parses).words, next(parses).words] == [("the", "cat"), ("a", "dog")]
+    with pytest.raises(ValueError, match=f"^sentence 3: .*{message}"):
+        next(parses)
+
+
+def test_sentence_as_long_as_allowed(folder):
+    assert len(parse("the " * 20, folder, max_words=20).words) == 20
+    with pytest.raises(ValueError, match="sentence 1: the sentence has 10000 words"):
+        parse("the " * 10_000, folder)
+
+
+def test_error_of_the_source_comes_after_the_sentences_before_it(folder):
+    def broken() -> Iterator[str]:
+        yield from ["the cat", "a dog"]
+        raise KeyError("source")
+
+    parses = parse(broken(), folder)
+    assert [next(parses).words, next(parses).words] == [("the", "cat"), ("a", "dog")]
+    with pytest.raises(KeyError, match="source"):
+        next(parses)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"punctuation": "keep"}, "punctuation must be one of attach, drop, parse, not 'keep'"),
+        ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
+        ({"structure": "constituency"}, "UDGNForMaskedLM gives dependency, not 'constituency'"),
+        ({"decoder": "viterbi"}, "not 'viterbi'"),
+        ({"k": 0}, "k=0 is not possible"),
+        ({"k": 2, "decoder": "argmax"}, "k=2 is not possible"),
+    ],
+)
+def test_bad_options(folder, options, message):
+    with pytest.raises(ValueError, match=message):
+        parse(["the cat"], folder, **options)
+
+
+def test_neither_sentences_nor_a_parser(folder):
+    with pytest.raises(TypeError, match="not iterable"):
+        parse(3, folder)
+    with pytest.raises(ValueError, match="Linear does not parse"):
+        parse("the cat", torch.nn.Linear(1, 1), tokenizer=tiny_tokenizer())
+
+
+# The same as a pipeline
+
+
+def assert_close(found, expected) -> None:
+    """Nested lists and dictionaries, equal but for 1e-5 in numbers."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_close(found[name], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=1e-5)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"k": 3, "marginals": True}, {"punctuation": "drop", "marginals": True}, {"decoder": "argmax"}],
+    ids=["default", "k_best", "drop", "argmax"],
+)
+def test_pipeline_gives_what_parse_gives(folder, batch_size, options):
+    sentences = random_sentences(20)
+    expected = [parsed.to_dict() for parsed in parse(sentences, folder, **options)]
+    parser = pipeline("dependency-parsing", model=str(folder))
+    found = parser(sentences, batch_size=batch_size, **options)
+    assert_close(found, expected)
+    assert json.loads(json.dumps(found)) == found
+    assert [Parse.from_dict(values).words for values in found] == [tuple(words) for words in sentences]
+    assert_close(pipeline("dependency-parsing", model=str(folder), **options)(sentences), expected)
+
+
+def test_pipeline_reads_strings(folder):
+    parser = pipeline("dependency-parsing", model=str(folder))
+    assert_close(parser("She can't sleep."), parse("She can't sleep.", folder).to_dict())
+    assert_close(parser(["the cat", ["a dog"]])[1], parse([["a dog"]], folder)[0].to_dict())
+    assert parser("She can't", word_tokenizer=str.split)["words"] == ["She", "can't"]
+    lazy = parser(text for text in ["the cat", "a dog"])
+    assert [values["words"] for values in lazy] == [["the", "cat"], ["a", "dog"]]
+
+
+def test_pipeline_of_a_compact_checkpoint(folder, tmp_path):
+    save_compact(tiny_model(), tiny_tokenizer(), tmp_path)
+    sentences = random_sentences(20)
+    parser = pipeline("dependency-parsing", model=str(tmp_path))
+    assert parser.model.dtype == torch.float32
+    assert_close(parser(sentences), [parsed.to_dict() for parsed in parse(sentences, tmp_path)])
+
+
+def test_pipeline_refuses_what_parse_refuses(folder):
+    parser = pipeline("dependency-parsing", model=str(folder))
+    with pytest.raises(ValueError, match="punctuation must be one of"):
+        parser("the cat", punctuation="keep")
+    with pytest.raises(ValueError, match="the sentence is empty"):
+        parser("")
+    with pytest.raises(ValueError, match="3 words, more than the 2"):
+        parser("the cat slept", max_words=2)
+
+
+def test_pipeline_is_registered_with_the_bundled_model():
+    _, task, _ = PIPELINE_REGISTRY.check_task("dependency-parsing")
+    assert task["impl"] is hf_structure.DependencyParsingPipeline
+    assert task["default"]["model"][0] == str(CHECKPOINTS / "udgn-en")
