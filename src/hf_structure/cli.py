@@ -102,9 +102,9 @@ def _add_parse(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--decoder",
-        choices=["tree", "argmax"],
+        choices=["tree", "projective", "argmax"],
         default="tree",
-        help="the best tree (default), or the best head of each word",
+        help="the best tree (default), the best tree without crossing arcs, or the best head of each word",
     )
     parser.add_argument(
         "-k", type=_positive, default=1, metavar="N", help="with --format json: the N best trees of each sentence"
@@ -186,7 +186,7 @@ def _check_parse(options: argparse.Namespace) -> None:
     """What can be known to be wrong before a model is loaded and a file is overwritten."""
     if options.format != "json" and (options.k > 1 or options.marginals):
         raise ValueError("-k and --marginals need --format json: no other format can hold them")
-    if options.k > 1 and options.decoder == "argmax":
+    if options.k > 1 and options.decoder != "tree":
         raise ValueError("-k needs --decoder tree")
     for name in options.files:
         if name != "-":

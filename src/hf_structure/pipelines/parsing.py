@@ -64,8 +64,9 @@ def parse(
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         structure (`"dependency"`):
             The kind of structure.
-        decoder (`"tree"` or `"argmax"`):
-            The best tree with one root, or each word's best head (no tree in general).
+        decoder (`"tree"`, `"projective"` or `"argmax"`):
+            The best tree with one root, the best such tree without crossing arcs, or each word's best head (no tree
+            in general).
         k (`int`):
             Number of trees; with more than one, `Parse.alternatives` holds them, best first.
         marginals (`bool`):
