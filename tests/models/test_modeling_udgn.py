@@ -447,6 +447,30 @@ def test_decoded_trees_are_the_best_of_all(length, root_score):
     assert_close(output.marginals[0].double(), brute_force_marginals(scores), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("root_score", ["parser", "uniform"])
+@pytest.mark.parametrize("decoder", ["tree", "projective"])
+def test_trees_can_maximise_the_expected_number_of_right_heads(decoder, root_score):
+    model = tiny_model(root_score=root_score, tree_objective="expected_heads")
+    model.udgn.parser.arcs.weight.data *= 6
+    differences = 0
+    for seed in range(20):
+        input_ids = sentence(4, seed=seed)
+        scores = textbook_head_log_probs(model.udgn.parser, input_ids).double()
+        if root_score == "uniform":
+            scores[:, 0] = 0
+        trees = {heads: s for heads, s in tree_scores(scores).items() if decoder == "tree" or is_projective(heads)}
+        arcs = brute_force_marginals(scores)
+        expected = {heads: sum(arcs[word, head].item() for word, head in enumerate(heads)) for heads in trees}
+        output = model.decode(input_ids, decoder=decoder)
+        heads = tuple(output.heads[0, 0].tolist())
+        assert expected[heads] == pytest.approx(max(expected.values()), abs=1e-4)
+        log_partition = math.log(sum(math.exp(score) for score in tree_scores(scores).values()))
+        assert output.log_probs.item() == pytest.approx(trees[heads] - log_partition, abs=1e-3)
+        assert output.marginals is None
+        differences += heads != max(trees, key=trees.get)
+    assert differences
+
+
 def test_argmax_takes_each_words_best_head_but_the_root():
     model = tiny_model()
     batch = collate([{"input_ids": sentence(length, seed=1)[0].tolist()} for length in (5, 1, 3)])

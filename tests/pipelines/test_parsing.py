@@ -18,7 +18,7 @@ from hf_structure.data.normalization import is_punctuation
 from hf_structure.hub import CHECKPOINTS, save_compact
 from hf_structure.pipelines import parsing
 
-WORDS = "the a old cat dog man saw chased slept near that and she".split()
+WORDS = ["the", "a", "old", "cat", "dog", "man", "saw", "chased", "slept", "near", "that", "and", "she"]
 MARKS = [".", ",", '"', "(", "..."]
 
 

@@ -57,6 +57,9 @@ class UDGNConfig(PreTrainedConfig):
         root_score (`"parser"` or `"uniform"`, defaults to `"parser"`):
             Score of the root arcs in trees: the log-probability that a word chooses itself, or the same for all words
             (as the paper's authors evaluate).
+        tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
+            What the best tree maximises: its probability, or the number of right heads to be expected of it, which is
+            the sum of its arcs' marginals (minimum Bayes risk).
         initializer_range (`float`, defaults to 0.1):
             Embeddings and position biases start uniform in `[-initializer_range, initializer_range]`.
         layer_norm_eps (`float`, defaults to 1e-5):
@@ -94,6 +97,7 @@ class UDGNConfig(PreTrainedConfig):
     use_given_heads: bool = False
     head_loss_weight: float | int = 0.0
     root_score: Literal["parser", "uniform"] = "parser"
+    tree_objective: Literal["probability", "expected_heads"] = "probability"
     initializer_range: float = 0.1
     layer_norm_eps: float = 1e-5
     tie_word_embeddings: bool = True

@@ -220,8 +220,9 @@ class UDGNPreTrainedModel(PreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
                 The output holds the words of each sentence first, also where the padding is on the left.
-            decoder (`"tree"`, `"projective"` or `"argmax"`): Best tree with one root, best tree without crossing arcs,
-                or each word's best head (the root excluded, as in the paper: there is always a cycle).
+            decoder (`"tree"`, `"projective"` or `"argmax"`): Best tree with one root, best tree without crossing arcs
+                (both by `config.tree_objective`), or each word's best head (the root excluded, as in the paper: there
+                is always a cycle).
             k (`int`): Number of trees, best first.
             marginals (`bool`): Whether to add arc marginals over all single-root trees.
 
@@ -242,14 +243,19 @@ class UDGNPreTrainedModel(PreTrainedModel):
         if self.config.root_score == "uniform":
             scores = torch.cat([torch.zeros_like(log_probs[..., :1]), log_probs[..., 1:]], dim=-1)
         output = DependencyDecoderOutput()
+        expected_heads = self.config.tree_objective == "expected_heads" and decoder != "argmax"
+        if marginals or expected_heads:
+            arc_probs = arc_marginals(scores, lengths)
+            output.marginals = arc_probs if marginals else None
+        objective = arc_probs if expected_heads else scores
         if decoder == "argmax":
             output.heads = argmax_heads(log_probs, lengths, root=False).unsqueeze(1)
         elif decoder == "projective":
-            output.heads = max_projective_tree(scores, lengths).unsqueeze(1)
+            output.heads = max_projective_tree(objective, lengths).unsqueeze(1)
         elif k == 1:
-            output.heads = max_spanning_tree(scores, lengths).unsqueeze(1)
+            output.heads = max_spanning_tree(objective, lengths).unsqueeze(1)
         else:
-            output.heads, _ = k_best_spanning_trees(scores, k, lengths)
+            output.heads, _ = k_best_spanning_trees(objective, k, lengths)
         chosen = output.heads.clamp(min=0).unsqueeze(-1)  # (B, k, L, 1)
         is_word = output.heads >= 0
         head_log_probs = log_probs.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
@@ -258,8 +264,6 @@ class UDGNPreTrainedModel(PreTrainedModel):
             arc_scores = scores.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
             tree_scores = arc_scores.masked_fill(~is_word, 0.0).sum(-1).masked_fill(~is_word.any(-1), -torch.inf)
             output.log_probs = tree_scores - tree_log_partition(scores, lengths).unsqueeze(1)
-        if marginals:
-            output.marginals = arc_marginals(scores, lengths)
         return output
 
     def parse(self, sentences, tokenizer, **kwargs):
