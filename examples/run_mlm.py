@@ -9,19 +9,25 @@ files may be given. Only the words are trained on. Where the validation file has
 reported beside the masked perplexity. The defaults are the optimiser and schedule of the UDGN paper; `--config` takes
 a file with the sizes and settings of a published model (see `examples/configs`), which further options override. A
 run that was stopped goes on from its last complete checkpoint when the same command is given again.
+
+Without a training file a trained model is evaluated:
+
+    python examples/run_mlm.py --model_name_or_path runs/udgn --test_file test.conllu --output_dir runs/udgn
 """
 
-import dataclasses
+import argparse
 import json
 import logging
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 import transformers
 from datasets import Dataset
 from transformers import (
+    CONFIG_MAPPING,
     AutoConfig,
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -42,18 +48,24 @@ logger = logging.getLogger("run_mlm")
 
 @dataclass
 class ModelArguments:
+    _argument_group_name: ClassVar[str] = "model"
+
     model_type: str | None = field(default=None, metadata={"help": "Family of a model trained from scratch: udgn."})
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
     )
     config_overrides: str | None = field(
-        default=None, metadata={"help": 'Settings of a new model, as JSON: \'{"hidden_size": 256}\'.'}
+        default=None, metadata={"help": "Settings of a new model, as JSON: '{\"hidden_size\": 256}'."}
     )
 
 
 @dataclass
 class DataArguments:
-    train_file: list[str] | None = field(default=None, metadata={"help": "Training text, one or more files."})
+    _argument_group_name: ClassVar[str] = "data"
+
+    train_file: list[str] | None = field(
+        default=None, metadata={"help": "Training text, one or more files; without it, the model is only evaluated."}
+    )
     validation_file: list[str] | None = field(default=None, metadata={"help": "Validation text, one or more files."})
     test_file: list[str] | None = field(
         default=None, metadata={"help": "Text that the best checkpoint is evaluated on at the end."}
@@ -65,7 +77,9 @@ class DataArguments:
         default="auto",
         metadata={"help": "How punctuation is recognised.", "choices": ["auto", "deprel", "tags", "form"]},
     )
-    min_frequency: int = field(default=5, metadata={"help": "Words seen fewer times in the training text are unknown."})
+    min_frequency: int = field(
+        default=5, metadata={"help": "Words seen fewer times in the training text are unknown."}
+    )
     vocab_size: int | None = field(default=None, metadata={"help": "Largest size of the vocabulary."})
     vocabulary_file: list[str] | None = field(
         default=None, metadata={"help": "Text whose words make the vocabulary, if not the training text."}
@@ -79,6 +93,8 @@ class DataArguments:
 @dataclass
 class MLMTrainingArguments(TrainingArguments):
     """`TrainingArguments` with the defaults of the UDGN paper."""
+
+    _argument_group_name: ClassVar[str] = "training: all options of transformers.TrainingArguments"
 
     learning_rate: float = field(default=1e-3, metadata={"help": "Initial learning rate of Adam."})
     adam_epsilon: float = field(default=1e-9, metadata={"help": "Epsilon of Adam."})
@@ -97,6 +113,9 @@ class MLMTrainingArguments(TrainingArguments):
     save_total_limit: int | None = field(default=2, metadata={"help": "Checkpoints kept, the best one included."})
     load_best_model_at_end: bool = field(default=True, metadata={"help": "Whether to end with the best checkpoint."})
     metric_for_best_model: str | None = field(default="loss", metadata={"help": "What makes a checkpoint the best."})
+    logging_steps: float = field(
+        default=0, metadata={"help": "Log the training loss every so many steps; by default once an epoch."}
+    )
     early_stopping_patience: int | None = field(
         default=10, metadata={"help": "Stop after this many evaluations without a better one; 0 never stops."}
     )
@@ -105,29 +124,58 @@ class MLMTrainingArguments(TrainingArguments):
     )
     report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
 
+    def __post_init__(self):
+        if self.logging_strategy == "steps" and not self.logging_steps:
+            self.logging_strategy = "epoch"
+        if not torch.accelerator.is_available():
+            self.use_cpu = True  # or else each of several processes would train by itself
+        super().__post_init__()
+
 
 def parse_arguments() -> tuple[ModelArguments, DataArguments, MLMTrainingArguments, dict]:
     """Command line over `--config FILE` over defaults."""
     parser = HfArgumentParser(
-        (ModelArguments, DataArguments, MLMTrainingArguments), description=__doc__, allow_abbrev=False
+        (ModelArguments, DataArguments, MLMTrainingArguments),
+        description=__doc__,
+        usage="%(prog)s [--config FILE] [--model_type udgn] --train_file FILE ... --output_dir FOLDER [option ...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("--config", help="JSON file with 'model' (settings of the model) and 'options' (of this script)")
-    config_file = parser.parse_known_args()[0].config
+    parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
     settings = {}
-    if config_file:
-        content = json.loads(Path(config_file).read_text(encoding="utf-8"))
+    if config_file := parser.parse_known_args()[0].config:
+        content = read_json(Path(config_file).read_text(encoding="utf-8"), config_file)
         unknown = set(content.get("options", {})) - {action.dest for action in parser._actions}
         if unknown:
             raise ValueError(f"{config_file}: unknown options {', '.join(sorted(unknown))}")
         parser.set_defaults(**content.get("options", {}))
         settings = content.get("model", {})
-    model_args, data_args, training_args, _ = parser.parse_args_into_dataclasses()
+    *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
+    if rest:
+        raise ValueError(f"unknown options: {' '.join(rest)}")
+    model_args, data_args, training_args = parsed
     if model_args.config_overrides:
-        settings |= json.loads(model_args.config_overrides)
-    for name in ("train_file", "validation_file"):
-        if not getattr(data_args, name):
-            raise ValueError(f"--{name} is needed")
+        settings |= read_json(model_args.config_overrides, "--config_overrides")
+    if data_args.train_file and not data_args.validation_file:
+        raise ValueError("--validation_file is needed with --train_file: it tells the best checkpoint")
+    if not data_args.train_file and not model_args.model_name_or_path:
+        raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
+    if not data_args.train_file and not (data_args.validation_file or data_args.test_file):
+        raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
+    if not data_args.train_file:
+        training_args.eval_strategy = "no"
     return model_args, data_args, training_args, settings
+
+
+def read_json(text: str, name: str) -> dict:
+    """A JSON object; `name` says in errors where it stands."""
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name}: not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{name}: not a JSON object: {text}")
+    return values
 
 
 def load_words(files: list[str], args: DataArguments) -> list[dict]:
@@ -151,41 +199,51 @@ def encode(sentences: list[dict], tokenizer) -> Dataset:
     return Dataset.from_dict(columns)
 
 
-def load_model(args: ModelArguments, settings: dict, tokenizer, data_args: DataArguments):
-    """A new model of a family, or a trained one."""
+def load_training_text(args: DataArguments) -> list[dict]:
+    """Training sentences that are not too long."""
+    sentences = load_words(args.train_file, args)
+    kept = [sentence for sentence in sentences if len(sentence["words"]) <= args.max_length]
+    if len(kept) < len(sentences):
+        logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), args.max_length)
+    if not kept:
+        raise ValueError(f"no training sentence has at most {args.max_length} words (--max_length)")
+    return kept
+
+
+def load_tokenizer(model_args: ModelArguments, data_args: DataArguments, sentences: list[dict]):
+    """The trained model's tokenizer, or a new one."""
+    if model_args.model_name_or_path:
+        return AutoTokenizer.from_pretrained(hf_structure.resolve_model(model_args.model_name_or_path))
+    counted = load_words(data_args.vocabulary_file, data_args) if data_args.vocabulary_file else sentences
+    return train_word_tokenizer(
+        (sentence["words"] for sentence in counted),
+        min_frequency=data_args.min_frequency,
+        vocab_size=data_args.vocab_size,
+        skip_punctuation=data_args.punctuation == "drop",
+    )
+
+
+def load_model(args: ModelArguments, settings: dict, tokenizer):
+    """A trained model, or a new one of a family."""
     if args.model_name_or_path:
         return AutoModelForMaskedLM.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
     settings = {"model_type": args.model_type, **settings}
-    if not settings["model_type"]:
+    family = settings.pop("model_type")
+    if not family:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")
+    if family not in CONFIG_MAPPING:
+        raise ValueError(f"there is no model family {family!r}")
+    unknown = [name for name in settings if not hasattr(CONFIG_MAPPING[family](), name)]
+    if unknown:
+        raise ValueError(f"{family} has no settings {', '.join(unknown)}")
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("unk", "pad", "mask")}
-    config = AutoConfig.for_model(**settings, vocab_size=len(tokenizer), **special)
+    config = AutoConfig.for_model(family, **settings, vocab_size=len(tokenizer), **special)
     return AutoModelForMaskedLM.from_config(config)
 
 
-def main() -> None:
-    model_args, data_args, training_args, settings = parse_arguments()
-    logging.basicConfig(level=logging.INFO if training_args.should_log else logging.WARNING, format="%(message)s")
-    transformers.utils.logging.set_verbosity_warning()
-    set_seed(training_args.seed)
-
-    sentences = load_words(data_args.train_file, data_args)
-    kept = [sentence for sentence in sentences if len(sentence["words"]) <= data_args.max_length]
-    if len(kept) < len(sentences):
-        logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), data_args.max_length)
-    if model_args.model_name_or_path:
-        tokenizer = AutoTokenizer.from_pretrained(hf_structure.resolve_model(model_args.model_name_or_path))
-    else:
-        counted = load_words(data_args.vocabulary_file, data_args) if data_args.vocabulary_file else kept
-        tokenizer = train_word_tokenizer(
-            (sentence["words"] for sentence in counted),
-            min_frequency=data_args.min_frequency,
-            vocab_size=data_args.vocab_size,
-            skip_punctuation=data_args.punctuation == "drop",
-        )
-    model = load_model(model_args, settings, tokenizer, data_args)
-    logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
-
+def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_args) -> MaskedLMTrainer:
+    """Trainer with the papers' optimiser: Adam with the weight decay in the gradient."""
+    validation = load_words(data_args.validation_file, data_args) if data_args.validation_file else []
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=training_args.learning_rate,
@@ -193,36 +251,72 @@ def main() -> None:
         eps=training_args.adam_epsilon,
         weight_decay=training_args.weight_decay,
     )
-    callbacks = []
-    if training_args.early_stopping_patience:
-        callbacks.append(EarlyStoppingCallback(training_args.early_stopping_patience))
-    trainer = MaskedLMTrainer(
+    patience = training_args.early_stopping_patience
+    return MaskedLMTrainer(
         model=model,
         args=training_args,
-        train_dataset=encode(kept, tokenizer),
-        eval_dataset=encode(load_words(data_args.validation_file, data_args), tokenizer),
+        train_dataset=encode(sentences, tokenizer) if sentences else None,
+        eval_dataset=encode(validation, tokenizer) if validation else None,
         data_collator=MaskedWordCollator.from_tokenizer(
             tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed
         ),
         processing_class=tokenizer,
         optimizers=(optimizer, None),
-        callbacks=callbacks,
+        callbacks=[EarlyStoppingCallback(patience)] if patience and sentences else [],
         max_tokens=data_args.max_tokens,
         num_maskings=data_args.num_maskings,
     )
-    checkpoint = training_args.resume_from_checkpoint or last_complete_checkpoint(training_args.output_dir)
-    result = trainer.train(resume_from_checkpoint=checkpoint)
-    trainer.save_model()
-    trainer.save_metrics("train", result.metrics)
-    trainer.save_metrics("eval", trainer.evaluate())
+
+
+def main() -> None:
+    model_args, data_args, training_args, settings = parse_arguments()
+    logging.basicConfig(level=logging.INFO if training_args.should_log else logging.WARNING, format="%(message)s")
+    transformers.utils.logging.set_verbosity_error()  # warns of tied weights whenever a checkpoint is loaded
+    transformers.utils.logging.disable_progress_bar()  # of saving: training has its own
+    set_seed(training_args.seed)
+
+    sentences = load_training_text(data_args) if data_args.train_file else []
+    tokenizer = load_tokenizer(model_args, data_args, sentences)
+    model = load_model(model_args, settings, tokenizer)
+    logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
+    trainer = build_trainer(model, tokenizer, sentences, data_args, training_args)
+    if sentences:
+        checkpoint = training_args.resume_from_checkpoint or last_complete_checkpoint(training_args.output_dir)
+        if checkpoint:
+            check_same_run(checkpoint, model, tokenizer)
+            logger.info("going on from %s", checkpoint)
+        result = trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.save_model()
+        report(trainer, "train", result.metrics)
+        trainer.save_state()
+    if data_args.validation_file:
+        report(trainer, "eval", trainer.evaluate())
     if data_args.test_file:
         test = encode(load_words(data_args.test_file, data_args), tokenizer)
-        trainer.save_metrics("test", trainer.evaluate(test, metric_key_prefix="test"))
-    trainer.save_state()
+        report(trainer, "test", trainer.evaluate(test, metric_key_prefix="test"))
+
+
+def check_same_run(checkpoint: str, model, tokenizer) -> None:
+    """Raises `ValueError` where a checkpoint cannot be of a run with this model and vocabulary."""
+    saved = AutoConfig.from_pretrained(checkpoint)
+    changed = [name for name in vars(type(saved)()) if getattr(saved, name) != getattr(model.config, name, None)]
+    changed = [name for name in changed if name not in ("architectures", "dtype")]
+    if AutoTokenizer.from_pretrained(checkpoint).get_vocab() != tokenizer.get_vocab():
+        changed.append("vocabulary")
+    if changed:
+        raise ValueError(
+            f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir, or delete it"
+        )
+
+
+def report(trainer: MaskedLMTrainer, split: str, metrics: dict[str, float]) -> None:
+    trainer.log_metrics(split, metrics)
+    trainer.save_metrics(split, metrics)
 
 
 if __name__ == "__main__":
     try:
         main()
     except (ValueError, OSError) as error:
-        sys.exit(f"run_mlm.py: {error}")
+        filename = getattr(error, "filename", None)
+        sys.exit(f"run_mlm.py: {f'{filename}: {error.strerror}' if filename else error}")

@@ -12,12 +12,15 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import IO
 
+from transformers.utils.logging import disable_progress_bar
+
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.text import numbered_lines, tokenize_words
 from hf_structure.hub import short_names
 from hf_structure.metrics.attachment import score_sentences
+from hf_structure.pipelines.parsing import DEFAULT_MODEL, MAX_WORDS, PUNCTUATION, parse
 from hf_structure.structures import DependencyTree, Parse
 from hf_structure.version import __version__
 from hf_structure.visualization import render_html
@@ -87,7 +90,7 @@ def _add_parse(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", default=["-"], help="text or CoNLL-U; default: stdin")
     parser.add_argument(
         "--model",
-        default="udgn-en",
+        default=DEFAULT_MODEL,
         help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
         "default: %(default)s",
     )
@@ -112,7 +115,7 @@ def _add_parse(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
     parser.add_argument(
         "--punctuation",
-        choices=["attach", "drop", "parse"],
+        choices=PUNCTUATION,
         default="attach",
         help="attach it by rule (default), drop it from the tree, or show it to the model",
     )
@@ -120,7 +123,11 @@ def _add_parse(parser: argparse.ArgumentParser) -> None:
         "--batch_size", type=_positive, default=64, metavar="N", help="sentences read at once; default: %(default)s"
     )
     parser.add_argument(
-        "--max_words", type=_positive, default=1000, metavar="N", help="refuse longer sentences; default: %(default)s"
+        "--max_words",
+        type=_positive,
+        default=MAX_WORDS,
+        metavar="N",
+        help="refuse longer sentences; default: %(default)s",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
 
@@ -154,10 +161,6 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
 
 def run_parse(options: argparse.Namespace) -> None:
     """Parses sentences of text or CoNLL-U and writes a tree for each."""
-    from transformers.utils.logging import disable_progress_bar
-
-    from hf_structure.pipelines.parsing import parse
-
     _check_parse(options)
     disable_progress_bar()  # that of loading
     if "-" in options.files and sys.stdin.isatty():

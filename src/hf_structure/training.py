@@ -129,8 +129,10 @@ class MaskedLMTrainer(TokenBudgetTrainer):
             heads = model.decode(**inputs, decoder=decoder).heads[:, 0].tolist()
             gold += [example["heads"] for example in batch]
             predicted += [row[: len(example["heads"])] for row, example in zip(heads, batch, strict=True)]
-        scores = attachment_scores(predicted, gold)
-        sums = [scores.uas * scores.words, scores.words, scores.uuas * scores.pairs, scores.pairs]
+        sums = [0.0] * 4
+        if gold:  # the share of one of several processes may be empty
+            scores = attachment_scores(predicted, gold)
+            sums = [scores.uas * scores.words, scores.words, scores.uuas * scores.pairs, scores.pairs]
         correct, words, correct_pairs, pairs = self._sum_over_processes(sums)
         return correct / words, correct_pairs / pairs
 

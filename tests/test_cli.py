@@ -1,0 +1,481 @@
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, cli, parse
+from hf_structure.data.conllu import COLUMNS, read_conllu
+from hf_structure.metrics.attachment import attachment_scores, score_sentences
+from hf_structure.version import __version__
+
+TEXT = 'She can\'t sleep.\n\nThe cat chased the "old" dog!\n'
+WORDS = [["She", "ca", "n't", "sleep", "."], ["The", "cat", "chased", "the", '"', "old", '"', "dog", "!"]]
+GOLD = """\
+# sent_id = 1
+# text = Dogs don't bark, "loudly"!
+1	Dogs	dog	NOUN	NNS	Number=Plur	4	nsubj	4:nsubj	_
+2-3	don't	_	_	_	_	_	_	_	SpaceAfter=No
+2	do	do	AUX	VBP	_	4	aux	4:aux	_
+3	n't	not	PART	RB	_	4	advmod	4:advmod	_
+4	bark	bark	VERB	VB	_	0	root	0:root	SpaceAfter=No
+4.1	it	it	PRON	_	_	_	_	4:obj	_
+5	,	,	PUNCT	,	_	4	punct	_	_
+6	"	"	PUNCT	``	_	7	punct	_	SpaceAfter=No
+7	loudly	loudly	ADV	RB	_	4	advmod:x	_	SpaceAfter=No
+8	"	"	PUNCT	''	_	7	punct	_	SpaceAfter=No
+9	!	!	PUNCT	.	_	4	punct	_	_
+
+# sent_id = 2
+1	Cats	cat	NOUN	NNS	_	2	nsubj	_	_
+2	sleep	sleep	VERB	VBP	_	0	root	_	_
+
+"""
+LINES = GOLD.count("\n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A random model with opinions."""
+    folder = tmp_path_factory.mktemp("tiny")
+    words = ["the", "she", "cat", "dogs", "cats", "dog", "old", "do", "ca", "n't", "sleep", "bark", "chased", "loudly"]
+    tokenizer = build_word_tokenizer(words)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
+    model = UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), initializer_range=1.0, **sizes))
+    with torch.no_grad():
+        model.udgn.parser.arcs.weight *= 5
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty working directory with some input files."""
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text(TEXT, encoding="utf-8")
+    Path("gold.conllu").write_text(GOLD, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, here):
+    """Runs the command in this process; gives its output, and asserts that it had nothing to complain about."""
+
+    def run(*arguments, stdin: str | bytes = "") -> str:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+        cli.main([str(argument) for argument in arguments])
+        output, complaints = capsys.readouterr()
+        assert complaints == ""
+        return output
+
+    return run
+
+
+@pytest.fixture
+def fail(run, capsys):
+    """Runs a command that must fail with one line on standard error; gives that line, and the output before it."""
+
+    def fail(*arguments, stdin: str | bytes = "") -> tuple[str, str]:
+        with pytest.raises(SystemExit) as error:
+            run(*arguments, stdin=stdin)
+        output, complaints = capsys.readouterr()
+        assert complaints == ""
+        assert isinstance(error.value.code, str)  # Python prints it and exits with status 1
+        assert error.value.code.startswith("hf-structure: ")
+        assert "\n" not in error.value.code
+        return error.value.code, output
+
+    return fail
+
+
+# parse: what goes in
+
+
+def words_of(output: str) -> list[list[str]]:
+    return [json.loads(line)["words"] for line in output.splitlines()]
+
+
+def test_text(run, folder):
+    expected = [parsed.to_dict() for parsed in parse(WORDS, folder)]
+    assert [
+        json.loads(line) for line in run("parse", "--model", folder, "--format", "json", "notes.txt").splitlines()
+    ] == expected
+    assert words_of(run("parse", "--model", folder, "--format", "json", stdin=TEXT)) == WORDS
+    assert words_of(run("parse", "--model", folder, "--format", "json", "-", stdin="a cat")) == [["a", "cat"]]
+
+
+def test_words(run, folder):
+    options = ("parse", "--model", folder, "--format", "json", "--input_format", "words")
+    assert words_of(run(*options, stdin="She can't  sleep.\n")) == [["She", "can't", "sleep."]]
+
+
+def test_conllu_is_known_by_suffix_or_first_line(run, folder, here):
+    forms = [["Dogs", "do", "n't", "bark", ",", '"', "loudly", '"', "!"], ["Cats", "sleep"]]
+    options = ("parse", "--model", folder, "--format", "json")
+    for name in ("gold.CONLL", "gold.data"):
+        Path(name).write_text(GOLD, encoding="utf-8")
+        assert words_of(run(*options, name)) == forms
+    assert words_of(run(*options, stdin=GOLD)) == forms
+    assert words_of(run(*options, stdin=GOLD.partition("\n\n")[2].partition("\n")[2])) == forms[1:]
+    assert words_of(run(*options, "--input_format", "raw", stdin="1\ta"))[0] == ["1", "a"]
+    assert words_of(run(*options, stdin="# 1\ta\tb\n"))[0] == ["#", "1", "a", "b"]
+
+
+def test_several_files_and_standard_input(run, folder):
+    output = run("parse", "--model", folder, "--format", "json", "notes.txt", "-", "gold.conllu", stdin="one more")
+    assert [len(words) for words in words_of(output)] == [5, 9, 2, 9, 2]
+
+
+@pytest.mark.parametrize("stdin", ["", "\n", " \n\t\n\r\n"])
+def test_no_sentence(run, folder, stdin):
+    assert run("parse", "--model", folder, stdin=stdin) == ""
+    assert run("parse", "--model", folder, "--format", "json", "--input_format", "words", stdin=stdin) == ""
+    assert run("parse", "--model", folder, "--output", "out.txt", stdin=stdin) == ""
+    assert Path("out.txt").read_text() == ""
+
+
+# parse: what comes out
+
+
+def test_text_format(run, folder):
+    trees = parse(WORDS, folder)
+    expected = "".join(f"{' '.join(tree.words)}\n{tree}\n\n" for tree in trees)
+    assert run("parse", "--model", folder, "notes.txt") == expected
+    assert "╰" in expected
+
+
+def test_svg_and_tikz_formats(run, folder):
+    trees = parse(WORDS, folder)
+    assert run("parse", "--model", folder, "--format", "svg", "notes.txt") == "".join(f"{t.to_svg()}\n" for t in trees)
+    tikz = run("parse", "--model", folder, "--format", "tikz", "notes.txt")
+    assert tikz == "".join(f"{t.to_tikz()}\n" for t in trees)
+
+
+def test_conllu_format_from_text(run, folder):
+    output = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
+    sentences = list(read_conllu(output.splitlines(keepends=True)))
+    assert [sentence.forms for sentence in sentences] == WORDS
+    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(WORDS, folder)]
+    assert sentences[0].metadata["text"] == "She ca n't sleep ."
+
+
+def test_conllu_keeps_everything_but_the_tree(run, folder):
+    output = run("parse", "--model", folder, "--format", "conllu", "gold.conllu")
+    heads = iter([head for s in read_conllu("gold.conllu") for head in parse([s.forms], folder)[0].dependency.heads])
+    expected = []
+    for line in GOLD.splitlines():
+        columns = line.split("\t")
+        if columns[0].isdigit():
+            columns[COLUMNS.index("head")], columns[COLUMNS.index("deprel")] = str(next(heads)), "_"
+        expected.append("\t".join(columns))
+    assert output.splitlines() == expected
+    assert output != GOLD
+
+
+def test_dropped_punctuation(run, folder):
+    options = ("parse", "--model", folder, "--format", "conllu", "--punctuation", "drop")
+    first, second = read_conllu(run(*options, "gold.conllu").splitlines(keepends=True))
+    assert first.forms == ["Dogs", "do", "n't", "bark", "loudly"]
+    assert [token.lemma for token in first.words] == ["dog", "do", "not", "bark", "loudly"]
+    assert first.metadata["sent_id"] == "1"
+    assert tuple(first.heads) == parse([first.forms], folder)[0].dependency.heads
+    assert second.forms == ["Cats", "sleep"]
+    assert next(read_conllu(run(*options, stdin="She sleeps.").splitlines())).forms == ["She", "sleeps"]
+
+
+def test_k_best_and_marginals(run, folder):
+    output = run("parse", "--model", folder, "--format", "json", "-k", "4", "--marginals", "notes.txt")
+    expected = parse(WORDS, folder, k=4, marginals=True)
+    assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
+
+
+def test_decoder_and_device(run, folder):
+    output = run("parse", "--model", folder, "--format", "json", "--decoder", "argmax", "--device", "cpu", "notes.txt")
+    expected = parse(WORDS, folder, decoder="argmax")
+    assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
+
+
+def test_output_file(run, folder):
+    expected = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
+    assert run("parse", "--model", folder, "--format", "conllu", "notes.txt", "--output", "out.conllu") == ""
+    assert Path("out.conllu").read_text(encoding="utf-8") == expected
+
+
+def test_batch_size(run, folder):
+    Path("long.txt").write_text("".join("the cat " * (1 + n % 7) + "sleep\n" for n in range(30)))
+    options = ("parse", "--model", folder, "--format", "conllu", "--output")
+    for batch_size in (1, 8):
+        run(*options, f"{batch_size}.conllu", "--batch_size", batch_size, "long.txt")
+    one, eight = (read_conllu(f"{batch_size}.conllu") for batch_size in (1, 8))
+    assert [s.heads for s in one] == [s.heads for s in eight]
+
+
+# parse: what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.txt"], "missing.txt: No such file or directory"),
+        (["notes.txt", "missing.txt"], "missing.txt: No such file or directory"),
+        (["."], ". is a folder, not a file"),
+        (["--model", "nonsense"], "no model 'nonsense'"),
+        (["--model", "."], "there is no config.json in it"),
+        (["--device", "nonsense"], "device 'nonsense'"),
+        (["--marginals"], "-k and --marginals need --format json"),
+        (["-k", "2", "--format", "conllu"], "-k and --marginals need --format json"),
+        (["-k", "2", "--format", "json", "--decoder", "argmax"], "-k needs --decoder tree"),
+        (["--output", "nowhere/out.txt"], "nowhere/out.txt: No such file or directory"),
+        (["--output", "."], ".: Is a directory"),
+        (["notes.txt", "--output", "./notes.txt"], "notes.txt is to be read and written at once"),
+        (["--max_words", "2", "notes.txt"], "sentence 1: the sentence has 5 words, more than the 2"),
+        (["--input_format", "conllu", "notes.txt"], "notes.txt:1: 1 tab-separated columns instead of 10"),
+    ],
+)
+def test_wrong_arguments(fail, folder, arguments, message):
+    line, output = fail("parse", "--model", folder, *arguments)
+    assert message in line
+    assert output == ""
+    assert Path("notes.txt").read_text(encoding="utf-8") == TEXT
+
+
+def test_binary_input(fail, folder):
+    data = bytes(range(128, 256)) * 10
+    Path("binary.txt").write_bytes(data)
+    assert "binary.txt:1: not UTF-8 text" in fail("parse", "--model", folder, "binary.txt")[0]
+    assert "<_io" not in fail("parse", "--model", folder, stdin=data)[0]
+    assert "binary file" in fail("parse", "--model", folder, stdin=b"PK\0\0")[0]
+
+
+def test_sentence_of_ten_thousand_words(fail, folder):
+    line, _ = fail("parse", "--model", folder, stdin="the cat\n" + "the " * 10_000)
+    assert "sentence 2: the sentence has 10000 words, more than the 1000" in line
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("1\tthe\n", "2 tab-separated columns instead of 10"),
+        ("2\tthe" + "\t_" * 8 + "\n", "word 2 where 1 should come"),
+        ("1\tthe" + "\t_" * 4 + "\t7" + "\t_" * 3 + "\n", "head 7 in a sentence of 1 words"),
+    ],
+)
+def test_malformed_conllu_leaves_what_was_written(run, fail, folder, bad, message):
+    expected = run("parse", "--model", folder, "--format", "conllu", "gold.conllu")
+    Path("bad.conllu").write_text(GOLD + bad + "\n", encoding="utf-8")
+    line, output = fail("parse", "--model", folder, "--format", "conllu", "bad.conllu")
+    assert f"bad.conllu:{LINES + 1}: {message}" in line
+    assert output == expected
+    fail("parse", "--model", folder, "--format", "conllu", "bad.conllu", "--output", "out.conllu")
+    assert Path("out.conllu").read_text(encoding="utf-8") == expected
+
+
+def test_too_long_a_sentence_leaves_what_was_written(run, fail, folder):
+    expected = run("parse", "--model", folder, stdin="the cat\nthe dog")
+    line, output = fail("parse", "--model", folder, "--max_words", "3", stdin="the cat\nthe dog\na b c d\nthe old")
+    assert "sentence 3:" in line
+    assert output == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required"),
+        (["pars"], "invalid choice: 'pars'"),
+        (["parse", "--bogus"], "unrecognized arguments: --bogus"),
+        (["parse", "--format", "pdf"], "invalid choice: 'pdf'"),
+        (["parse", "--batch_size", "0"], "--batch_size: must be a number of at least 1, not '0'"),
+        (["parse", "--max_words", "many"], "--max_words: must be a number of at least 1, not 'many'"),
+        (["parse", "-k", "-1"], "-k: must be a number of at least 1, not '-1'"),
+        (["evaluate", "gold.conllu"], "the following arguments are required: system"),
+        (["render"], "the following arguments are required: file"),
+        (["render", "gold.conllu", "--limit", "0"], "--limit: must be a number of at least 1"),
+    ],
+)
+def test_wrong_usage(run, capsys, arguments, message):
+    with pytest.raises(SystemExit) as error:
+        run(*arguments)
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+# evaluate
+
+
+@pytest.fixture
+def system(run, folder) -> Path:
+    """The gold file with three other heads and labels."""
+    changed = (
+        GOLD.replace("4\tnsubj\t4:", "2\tnsubj\t4:").replace("7\tpunct", "4\tpunct").replace("advmod:x", "advmod")
+    )
+    Path("system.conllu").write_text(changed, encoding="utf-8")
+    return Path("system.conllu")
+
+
+def test_evaluate(run, system):
+    output = run("evaluate", "gold.conllu", system)
+    values = dict(line.split() for line in output.splitlines())
+    # 11 words; heads of words 1, 6 and 8 are wrong, the label of 7
+    assert values["sentences"] == "2"
+    assert values["words"] == "11"
+    assert float(values["UAS"]) == pytest.approx(100 * 8 / 11, abs=0.005)
+    assert float(values["LAS"]) == pytest.approx(100 * 7 / 11, abs=0.005)
+    assert float(values["UUAS"]) == pytest.approx(100 * 8 / 11, abs=0.005)
+
+
+def test_evaluate_json_and_options(run, system):
+    gold, predicted = (list(read_conllu(name)) for name in ("gold.conllu", system))
+    columns = [[s.heads for s in predicted], [s.heads for s in gold], [s.deprels for s in predicted]]
+    expected = attachment_scores(*columns, [s.deprels for s in gold], ignore_labels={"punct"})
+    assert json.loads(run("evaluate", "gold.conllu", system, "--json", "--ignore", "punct")) == asdict(expected)
+    assert expected.words == 7
+    assert expected.las == pytest.approx(5 / 7)
+    scores = json.loads(run("evaluate", "--ignore", "punct", "--ignore", "aux", "gold.conllu", system, "--json"))
+    assert scores["words"] == 6
+    scores = json.loads(run("evaluate", "--universal", "gold.conllu", system, "--json"))
+    assert scores == asdict(score_sentences(predicted, gold, universal_labels=True))
+    assert scores["las"] == pytest.approx(8 / 11)
+
+
+def test_evaluate_what_parse_wrote(run, folder):
+    run("parse", "--model", folder, "--format", "conllu", "gold.conllu", "--output", "parsed.conllu")
+    output = run("evaluate", "gold.conllu", "parsed.conllu", "--ignore", "punct")
+    assert "UUAS" in output
+    assert "LAS" not in output  # there are no labels to score
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (GOLD.partition("\n\n")[0] + "\n\n", "1 predicted sentences, but 2 gold sentences"),
+        (GOLD.replace("Cats", "Rats"), "sentence 2: word 1 is 'Rats' in the prediction, 'Cats' in the gold"),
+        (GOLD.replace("2\tnsubj", "_\t_"), "sentence 2 of the predicted sentences has words without a head"),
+        (GOLD.replace("\t_\n", "\n"), "system.conllu:3: 9 tab-separated columns instead of 10"),
+        ("\0", "binary file"),
+    ],
+)
+def test_evaluate_refuses(fail, content, message):
+    Path("system.conllu").write_text(content, encoding="utf-8")
+    assert message in fail("evaluate", "gold.conllu", "system.conllu")[0]
+
+
+def test_evaluate_without_files_or_words(fail, here):
+    assert "missing: No such file or directory" in fail("evaluate", "gold.conllu", "missing")[0]
+    assert ".: Is a directory" in fail("evaluate", ".", "gold.conllu")[0]
+    Path("empty.conllu").touch()
+    assert "there is no word to score" in fail("evaluate", "empty.conllu", "empty.conllu")[0]
+    assert (
+        "no word to score"
+        in fail(
+            "evaluate",
+            "gold.conllu",
+            "gold.conllu",
+            *(part for label in ("nsubj", "aux", "advmod", "root", "punct") for part in ("--ignore", label)),
+        )[0]
+    )
+
+
+# render
+
+
+def test_render_html(run, here):
+    page = run("render", "gold.conllu")
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.count("<svg") == 2
+    assert "nsubj" in page
+    assert run("render", "gold.conllu", "--limit", "1").count("<svg") == 1
+    assert run("render", "gold.conllu", "--output", "trees.html") == ""
+    assert Path("trees.html").read_text(encoding="utf-8") == page
+
+
+def test_render_other_formats(run, here):
+    assert run("render", "gold.conllu", "--format", "svg").count("<svg") == 2
+    assert run("render", "gold.conllu", "--format", "tikz", "--limit", "1").count(r"\begin{dependency}") == 1
+    text = run("render", "gold.conllu", "--format", "text")
+    assert text.startswith("Dogs do n't bark")
+    assert "nsubj" in text
+    Path("bare.conllu").write_text("".join(f"{n}\tx\t_\t_\t_\t_\t{n - 1}\t_\t_\t_\n" for n in (1, 2)) + "\n")
+    assert "_" not in run("render", "bare.conllu", "--format", "text")
+
+
+def test_render_nothing(run, here):
+    Path("empty.conllu").touch()
+    assert run("render", "empty.conllu", "--format", "text") == ""
+    assert "<svg" not in run("render", "empty.conllu")
+
+
+def test_render_refuses(fail, here):
+    assert "missing: No such file or directory" in fail("render", "missing")[0]
+    assert "notes.txt:1: 1 tab-separated columns" in fail("render", "notes.txt")[0]
+    Path("headless.conllu").write_text(GOLD.replace("2\tnsubj", "_\t_"), encoding="utf-8")
+    assert "headless.conllu: sentence 2 has words without a head" in fail("render", "headless.conllu")[0]
+
+
+# The command as a whole
+
+
+@pytest.mark.parametrize(
+    ("command", "mentioned"),
+    [
+        ([], "parse evaluate render --version examples:"),
+        (
+            ["parse"],
+            "FILE --model --format --output --input_format --decoder -k --marginals --punctuation --batch_size "
+            "--max_words --device",
+        ),
+        (["evaluate"], "gold system --ignore --universal --json"),
+        (["render"], "file --output --format --limit"),
+    ],
+    ids=["hf-structure", "parse", "evaluate", "render"],
+)
+def test_help(run, capsys, command, mentioned):
+    with pytest.raises(SystemExit) as error:
+        run(*command, "--help")
+    assert error.value.code == 0
+    text = capsys.readouterr().out
+    assert [word for word in mentioned.split() if word not in text] == []
+
+
+def test_version(run, capsys):
+    with pytest.raises(SystemExit):
+        run("--version")
+    assert capsys.readouterr().out == f"hf-structure {__version__}\n"
+
+
+def command(*arguments) -> list[str]:
+    return [sys.executable, "-m", "hf_structure.cli", *map(str, arguments)]
+
+
+def test_shell_pipeline(folder, here):
+    """In a process of its own: nothing on standard error, and UTF-8 whatever the system's encoding."""
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    arguments = command("parse", "--model", folder)
+    done = subprocess.run(arguments, input=TEXT.encode(), capture_output=True, env=environment, check=True)
+    assert done.stderr == b""
+    assert done.stdout.decode().startswith("She ca n't sleep .\n")
+    assert "╰" in done.stdout.decode()
+
+
+def test_error_in_a_process_of_its_own(folder, here):
+    done = subprocess.run(command("parse", "--model", folder, "missing.txt"), capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "hf-structure: missing.txt: No such file or directory\n"
+
+
+def test_reader_that_stops_reading(folder, here):
+    Path("many.txt").write_text("the old cat chased the dog\n" * 2000)
+    with subprocess.Popen(
+        command("parse", "--model", folder, "many.txt"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"the old cat chased the dog\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
