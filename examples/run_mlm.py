@@ -16,6 +16,7 @@ Without a training file a trained model is evaluated:
 """
 
 import argparse
+import inspect
 import json
 import logging
 import sys
@@ -33,6 +34,7 @@ from transformers import (
     AutoTokenizer,
     EarlyStoppingCallback,
     HfArgumentParser,
+    TrainerState,
     TrainingArguments,
     set_seed,
 )
@@ -125,11 +127,17 @@ class MLMTrainingArguments(TrainingArguments):
     report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
 
     def __post_init__(self):
+        if self.output_dir is None:
+            raise ValueError("--output_dir is needed")
         if self.logging_strategy == "steps" and not self.logging_steps:
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or else each of several processes would train by itself
         super().__post_init__()
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Names the defaults, and leaves the lines of the description as they are."""
 
 
 def parse_arguments() -> tuple[ModelArguments, DataArguments, MLMTrainingArguments, dict]:
@@ -138,7 +146,7 @@ def parse_arguments() -> tuple[ModelArguments, DataArguments, MLMTrainingArgumen
         (ModelArguments, DataArguments, MLMTrainingArguments),
         description=__doc__,
         usage="%(prog)s [--config FILE] [--model_type udgn] --train_file FILE ... --output_dir FOLDER [option ...]",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
@@ -268,6 +276,27 @@ def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_a
     )
 
 
+def find_checkpoint(model, tokenizer, args: MLMTrainingArguments) -> str | None:
+    """Where an interrupted run goes on. `ValueError` if another model or vocabulary was trained there."""
+    checkpoint = args.resume_from_checkpoint or last_complete_checkpoint(args.output_dir)
+    if not checkpoint:
+        return None
+    saved, config = AutoConfig.from_pretrained(checkpoint), model.config
+    names = inspect.get_annotations(type(config)) if type(saved) is type(config) else ["model_type"]
+    changed = [name for name in names if getattr(saved, name) != getattr(config, name)]
+    if AutoTokenizer.from_pretrained(checkpoint).get_vocab() != tokenizer.get_vocab():
+        changed.append("vocabulary")
+    if changed:
+        raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
+    state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
+    stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
+    patience = args.early_stopping_patience
+    if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
+        args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
+    logger.info("going on from %s", checkpoint)
+    return checkpoint
+
+
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     logging.basicConfig(level=logging.INFO if training_args.should_log else logging.WARNING, format="%(message)s")
@@ -281,10 +310,7 @@ def main() -> None:
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
     trainer = build_trainer(model, tokenizer, sentences, data_args, training_args)
     if sentences:
-        checkpoint = training_args.resume_from_checkpoint or last_complete_checkpoint(training_args.output_dir)
-        if checkpoint:
-            check_same_run(checkpoint, model, tokenizer)
-            logger.info("going on from %s", checkpoint)
+        checkpoint = find_checkpoint(model, tokenizer, training_args)
         result = trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
         report(trainer, "train", result.metrics)
@@ -294,19 +320,6 @@ def main() -> None:
     if data_args.test_file:
         test = encode(load_words(data_args.test_file, data_args), tokenizer)
         report(trainer, "test", trainer.evaluate(test, metric_key_prefix="test"))
-
-
-def check_same_run(checkpoint: str, model, tokenizer) -> None:
-    """Raises `ValueError` where a checkpoint cannot be of a run with this model and vocabulary."""
-    saved = AutoConfig.from_pretrained(checkpoint)
-    changed = [name for name in vars(type(saved)()) if getattr(saved, name) != getattr(model.config, name, None)]
-    changed = [name for name in changed if name not in ("architectures", "dtype")]
-    if AutoTokenizer.from_pretrained(checkpoint).get_vocab() != tokenizer.get_vocab():
-        changed.append("vocabulary")
-    if changed:
-        raise ValueError(
-            f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir, or delete it"
-        )
 
 
 def report(trainer: MaskedLMTrainer, split: str, metrics: dict[str, float]) -> None:
