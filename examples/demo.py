@@ -17,17 +17,25 @@ SENTENCES = [
 ]
 
 
-def main() -> None:
+def demo(sentences: list[str], model: str, output: Path) -> None:
+    """Prints the tree of each sentence and writes the page."""
+    parses = hf_structure.parse(sentences, model=model)
+    for parse in parses:
+        print(f"{' '.join(parse.words)}\n{parse}\n")
+    output.write_text(render_html(parses, title="Dependency trees found without a treebank"), encoding="utf-8")
+    print(f"Pictures: {output}")
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo.html"), help="the page to write")
     parser.add_argument("--model", default="udgn-en", help="short name, folder or Hub name of a model")
     parser.add_argument("sentences", nargs="*", default=SENTENCES, help="sentences to parse instead")
-    options = parser.parse_args()
-    parses = hf_structure.parse(options.sentences, model=options.model)
-    for parse in parses:
-        print(f"{' '.join(parse.words)}\n{parse}\n")
-    options.output.write_text(render_html(parses, title="Dependency trees found without a treebank"), encoding="utf-8")
-    print(f"Pictures: {options.output}")
+    options = parser.parse_args(arguments)
+    try:
+        demo(options.sentences, options.model, options.output)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ Files are CoNLL-U, PTB brackets or text (one sentence a line, words separated by
 files may be given. Only the words are trained on. Where the validation file has dependency trees, UAS and UUAS are
 reported beside the masked perplexity. The defaults are the optimiser and schedule of the UDGN paper; `--config` takes
 a file with the sizes and settings of a published model (see `examples/configs`), which further options override. A
-run that was stopped goes on from its last complete checkpoint when the same command is given again.
+run that was stopped goes on from its last complete checkpoint when the same command is given again. On several GPUs
+`accelerate launch` starts a process each; `torchrun --nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
 
 Without a training file a trained model is evaluated:
 
@@ -27,6 +28,7 @@ from typing import ClassVar
 import torch
 import transformers
 from datasets import Dataset
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -245,7 +247,10 @@ def load_model(args: ModelArguments, settings: dict, tokenizer):
     if unknown:
         raise ValueError(f"{family} has no settings {', '.join(unknown)}")
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("unk", "pad", "mask")}
-    config = AutoConfig.for_model(family, **settings, vocab_size=len(tokenizer), **special)
+    try:
+        config = AutoConfig.for_model(family, **settings, vocab_size=len(tokenizer), **special)
+    except StrictDataclassError as error:
+        raise ValueError(" ".join(str(error).split())) from error
     return AutoModelForMaskedLM.from_config(config)
 
 
@@ -281,6 +286,7 @@ def find_checkpoint(model, tokenizer, args: MLMTrainingArguments) -> str | None:
     checkpoint = args.resume_from_checkpoint or last_complete_checkpoint(args.output_dir)
     if not checkpoint:
         return None
+    state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
     saved, config = AutoConfig.from_pretrained(checkpoint), model.config
     names = inspect.get_annotations(type(config)) if type(saved) is type(config) else ["model_type"]
     changed = [name for name in names if getattr(saved, name) != getattr(config, name)]
@@ -288,7 +294,6 @@ def find_checkpoint(model, tokenizer, args: MLMTrainingArguments) -> str | None:
         changed.append("vocabulary")
     if changed:
         raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
-    state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
     stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
     patience = args.early_stopping_patience
     if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:

@@ -197,9 +197,10 @@ def test_k_best_and_marginals(run, folder):
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
-def test_decoder_and_device(run, folder):
-    output = run("parse", "--model", folder, "--format", "json", "--decoder", "argmax", "--device", "cpu", "notes.txt")
-    expected = parse(WORDS, folder, decoder="argmax")
+@pytest.mark.parametrize("decoder", ["tree", "projective", "argmax"])
+def test_decoder_and_device(run, folder, decoder):
+    output = run("parse", "--model", folder, "--format", "json", "--decoder", decoder, "--device", "cpu", "notes.txt")
+    expected = parse(WORDS, folder, decoder=decoder)
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
@@ -207,6 +208,20 @@ def test_output_file(run, folder):
     expected = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
     assert run("parse", "--model", folder, "--format", "conllu", "notes.txt", "--output", "out.conllu") == ""
     assert Path("out.conllu").read_text(encoding="utf-8") == expected
+
+
+def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch):
+    written = []
+
+    def items(files, input_format):
+        for _ in range(4):
+            written.append(Path("out.txt").read_text(encoding="utf-8").count("cat\n"))
+            yield cli.Item(["cat"])
+
+    monkeypatch.setattr(cli, "read_items", items)
+    monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 1)
+    run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
+    assert written == [0, 1, 2, 3]
 
 
 def test_batch_size(run, folder):
@@ -471,7 +486,7 @@ def test_error_in_a_process_of_its_own(folder, here):
 
 
 def test_reader_that_stops_reading(folder, here):
-    Path("many.txt").write_text("the old cat chased the dog\n" * 2000)
+    Path("many.txt").write_text("the old cat chased the dog\n" * 600)
     with subprocess.Popen(
         command("parse", "--model", folder, "many.txt"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

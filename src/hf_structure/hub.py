@@ -59,10 +59,17 @@ def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fol
         folder (`str` or `Path`): Where to save both.
     """
     copy.deepcopy(model).half().save_pretrained(folder)
-    path = Path(folder) / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(config | {"dtype": "float32"}, indent=2) + "\n", encoding="utf-8")
     tokenizer.save_pretrained(folder)
+    _edit_json(Path(folder) / "config.json", dtype="float32")
+    # Where the tokenizer happens to come from is of no interest where it is loaded again.
+    _edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
+
+
+def _edit_json(path: Path, **changes) -> None:
+    """Sets keys of a JSON object in a file; None removes one."""
+    values = json.loads(path.read_text(encoding="utf-8")) | changes
+    values = {key: value for key, value in values.items() if key not in changes or value is not None}
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 __all__ = ["resolve_model", "save_compact", "short_names"]

@@ -381,6 +381,17 @@ def test_argmax_takes_the_best_head_of_each_word(folder):
     assert argmax[-1].dependency.heads == (0,)
 
 
+def test_projective_trees(folder):
+    sentences = random_sentences(100)
+    projective, trees = (parse(sentences, folder, decoder=decoder) for decoder in ("projective", "tree"))
+    for one, best in zip(projective, trees, strict=True):
+        assert one.dependency.is_tree
+        assert is_projective(one.dependency.heads)  # with its punctuation attached, too
+        if is_projective(best.dependency.heads):
+            assert one.dependency.heads == best.dependency.heads
+    assert heads_of(projective) != heads_of(trees)
+
+
 # Errors
 
 

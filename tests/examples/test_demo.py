@@ -1,0 +1,58 @@
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
+
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "demo.py"))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    tokenizer = build_word_tokenizer(["the", "old", "man", "walked", "she", "gave", "what", "did"])
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
+    UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    EXAMPLE["main"](["--model", str(folder), "--output", str(page)])
+    printed = capsys.readouterr().out
+    sentences = EXAMPLE["SENTENCES"]
+    assert len(sentences) == 3
+    for parsed in parse(sentences, folder):
+        assert f"{' '.join(parsed.words)}\n{parsed}\n" in printed
+    assert printed.endswith(f"Pictures: {page}\n")
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<svg") == 3
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")  # the page needs nothing from outside
+
+
+def test_other_sentences(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    EXAMPLE["main"](["--model", str(folder), "The man walked.", "She <b>did</b>"])
+    assert "She < b > did < / b >" in capsys.readouterr().out
+    html = Path("demo.html").read_text(encoding="utf-8")
+    assert html.count("<svg") == 2
+    assert "<b>did" not in html
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "nonsense"], "no model 'nonsense'"),
+        (["--output", "nowhere/demo.html"], "No such file or directory: 'nowhere/demo.html'"),
+        ([""], "sentence 1: the sentence is empty"),
+    ],
+)
+def test_wrong_arguments(folder, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as error:
+        EXAMPLE["main"](["--model", str(folder), *arguments])
+    assert error.value.code == 1
+    assert message in capsys.readouterr().err
