@@ -335,6 +335,8 @@ def report(trainer: MaskedLMTrainer, split: str, metrics: dict[str, float]) -> N
 if __name__ == "__main__":
     try:
         main()
+    except KeyboardInterrupt:
+        sys.exit("run_mlm.py: stopped; the same command goes on from the last checkpoint")
     except (ValueError, OSError) as error:
         filename = getattr(error, "filename", None)
         sys.exit(f"run_mlm.py: {f'{filename}: {error.strerror}' if filename else error}")
