@@ -1,0 +1,43 @@
+"""The bundled checkpoints: they load, they are small, and they parse as they did on the day of their release."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+
+import hf_structure
+
+GOLDEN = Path(__file__).parent / "golden"
+MEGABYTES = {"udgn-en": 12}
+
+
+def test_every_checkpoint_is_under_test():
+    assert hf_structure.short_names() == sorted(MEGABYTES)
+
+
+@pytest.mark.parametrize("name", MEGABYTES)
+def test_size(name):
+    folder = Path(hf_structure.resolve_model(name))
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= MEGABYTES[name] * 1e6
+
+
+@pytest.mark.parametrize("name", MEGABYTES)
+def test_parses_as_on_the_day_of_its_release(name):
+    for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")):
+        tree = hf_structure.parse([case["words"]], model=name)[0].dependency
+        assert list(tree.heads) == case["heads"]
+        assert tree.log_probability == pytest.approx(case["log_probability"], abs=1e-3)
+        known = [probability for probability in tree.probabilities if probability is not None]
+        assert known == pytest.approx(case["probabilities"], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", MEGABYTES)
+def test_loads_through_the_auto_classes(name):
+    folder = hf_structure.resolve_model(name)
+    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert model.dtype == torch.float32
+    assert AutoConfig.from_pretrained(folder).vocab_size == len(tokenizer)
+    logits = model(**tokenizer("the <mask> of the city", return_tensors="pt")).logits
+    assert torch.isfinite(logits).all()
