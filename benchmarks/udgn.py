@@ -21,7 +21,6 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pack_padded_sequence
 from transformers import BertConfig, BertForMaskedLM
 
 import hf_structure
@@ -53,11 +52,11 @@ def products_step(model: UDGNForMaskedLM, batch: dict[str, torch.Tensor]) -> Non
     config, parser = model.config, model.udgn.parser
     shape = batch["input_ids"].shape
     words = torch.rand(*shape, config.parser_hidden_size, requires_grad=True)
-    lengths = batch["attention_mask"].sum(1)
-    packed, *_ = parser.lstm(pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False))
-    parent, child = torch.rand(*shape, 2 * config.parser_hidden_size, requires_grad=True), None
-    parent, child = parser.arcs(parent).chunk(2, dim=-1)
-    results = [packed.data.sum(), (child @ parent.transpose(1, 2)).sum()]
+    for ahead, back in zip(parser.lstm.forward_layers, parser.lstm.backward_layers, strict=True):
+        words = torch.cat([ahead(words)[0], back(words)[0]], dim=-1)
+    states = torch.rand(*shape, 2 * config.parser_hidden_size, requires_grad=True)
+    parent, child = parser.arcs(states).chunk(2, dim=-1)
+    results = [words.sum(), (child @ parent.transpose(1, 2)).sum()]
     for layer in model.udgn.layers:
         hidden = torch.rand(*shape, config.hidden_size, requires_grad=True)
         projected = layer.heads.projection(hidden).view(*shape, -1, config.num_attention_heads, config.head_dim)
