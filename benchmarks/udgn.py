@@ -14,10 +14,10 @@ Then the share of decoding in parsing, and the peak memory of a training step by
 
 import argparse
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -117,9 +117,15 @@ def peak_memory(config: UDGNConfig, length: int, tokens: int, queue: multiproces
         model(ids, labels=labels).loss.backward()
 
     step(2, 4)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = high_water()
     step(max(tokens // length, 1), length)
-    queue.put((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    queue.put((high_water() - before) / 1024)
+
+
+def high_water() -> int:
+    """Most memory this process has had so far, in KiB (Linux)."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 def main() -> None:
@@ -176,11 +182,9 @@ def main() -> None:
         classical = timed(lambda: parse_classically(model, single[::4]), 1) * len(single) / len(single[::4])
         spans = token_budget_batches([lengths[i] for i in sample], 64 * 20)
         collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
-        scores = [model.udgn.parser(b["input_ids"], b["attention_mask"]) for b in collated]
-        decoding = sum(
-            timed(lambda s=s, b=b: max_spanning_tree(s, b["attention_mask"].sum(1)), options.repeats)
-            for s, b in zip(scores, collated, strict=True)
-        )
+        pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in collated]
+        scoring = sum(timed(lambda p=p: model.udgn.parser.score(*p), options.repeats) for p in pairs)
+        decoding = sum(timed(lambda p=p: model.decode(*p), options.repeats) for p in pairs) - scoring
     print(f"parsing with hf_structure.parse: {len(words) / batched:.0f} sentences/s")
     print(f"  against one at a time (c): {one / batched:.1f} times as fast")
     print(f"  against the classical loop (d): {classical / batched:.1f} times as fast")
