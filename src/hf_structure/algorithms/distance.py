@@ -1,0 +1,348 @@
+"""Syntactic distances and heights: the trees they stand for, and the soft parent distribution of StructFormer.
+
+Shen et al. (2021, StructFormer: Joint Unsupervised Induction of Dependency and Constituency Structure from Masked
+Language Modeling). A sentence of n words has n - 1 distances, one between each two neighbours, and n heights. The
+greater the distance, the higher the split of the constituency tree; the highest word of a constituent is its head.
+Of equal distances the leftmost is the upper split; of equally high words the rightmost is the head.
+
+The first half turns numbers into trees and back: lists of one sentence, iterative. The second half is differentiable:
+tensors of padded batches on any device, at least float32, whatever padding holds. Spans are half-open, words count
+from 0 there; heads count from 1, 0 is the root, -1 padding.
+"""
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch.nn.functional import pad
+
+from hf_structure.algorithms.trees import check_heads
+
+Span = tuple[int, int]
+
+# Scaled heights farther than this below the sentence's highest word count as just so far below: with the range centred
+# on 0, exp(1.5 * range / 2), the greatest power that the parent distribution needs, is finite in value and gradient.
+SPREAD = {torch.float32: 80.0, torch.float64: 640.0}
+
+
+def distances_to_spans(distances: Sequence[float]) -> list[Span]:
+    """
+    Algorithm 1: the n - 1 constituents of the binary tree over n words, outermost first, left before right; O(n).
+
+    Raises `ValueError` if a distance is NaN.
+    """
+    return joint_trees(distances, [0.0] * (len(distances) + 1))[0]
+
+
+def tree_to_heads(spans: Sequence[Span], heights: Sequence[float]) -> list[int]:
+    """
+    Algorithm 2 for trees of any arity: in every constituent the highest word is the head of its parts' heads.
+
+    Args:
+        spans (sequence of `(start, end)`): Constituents in any order; those of single words may be left out.
+        heights (sequence of `float`): Height of each of the `n` words.
+
+    Raises:
+        `ValueError`: if spans cross, are empty, leave the sentence, or none covers it; if a height is NaN.
+    """
+    heights = _numbers(heights)
+    heads, top = [0] * len(heights), list(range(len(heights)))  # top[start]: head of the part that begins there
+    for starts in _constituents(spans, len(heights)):
+        words = [top[start] for start in starts]
+        head = max(reversed(words), key=heights.__getitem__)
+        for word in words:
+            if word != head:
+                heads[word] = head + 1
+        top[starts[0]] = head
+    return heads
+
+
+def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[list[Span], list[int]]:
+    """
+    Algorithm 3: both trees of a sentence in one pass from right to left, O(n).
+
+    Args:
+        distances (sequence of `float`): The `n - 1` distances between neighbours; infinite ones are fine.
+        heights (sequence of `float`): Height of each of the `n` words.
+
+    Returns:
+        The constituents as `distances_to_spans` orders them, and the heads of the `n` words.
+
+    Raises:
+        `ValueError`: if a number is NaN, or there are not n - 1 distances for n heights.
+    """
+    distances, heights = _numbers(distances), _numbers(heights)
+    if len(distances) != max(len(heights) - 1, 0):
+        raise ValueError(f"{len(heights)} words have {max(len(heights) - 1, 0)} distances, got {len(distances)}")
+    bounds = [math.inf, *distances]  # bounds[word]: the split to the left of a word
+    spans, heads = [], [0] * len(heights)
+    splits: list[tuple[float, int, int]] = []  # still open: the distance, and end and head of what is right of it
+    for word in reversed(range(len(heights))):
+        end, head = word + 1, word
+        while splits and splits[-1][0] <= bounds[word]:
+            _, end, right = splits.pop()
+            head, dependent = (head, right) if heights[head] > heights[right] else (right, head)
+            heads[dependent] = head + 1
+            spans.append((word, end))
+        splits.append((bounds[word], end, head))
+    return spans[::-1], heads
+
+
+def spans_to_distances(spans: Sequence[Span], num_words: int) -> list[float]:
+    """
+    Definition 3.1: for each two neighbours the height of their lowest common ancestor (a word has height 0).
+
+    On trees of `distances_to_spans` the inverse of it, but for ties. Errors as for `tree_to_heads`.
+    """
+    distances = [0.0] * max(num_words - 1, 0)
+    height = [0.0] * num_words  # height[start]: of the part that begins there
+    for starts in _constituents(spans, num_words):
+        if len(starts) > 1:
+            height[starts[0]] = 1 + max(height[start] for start in starts)
+            for start in starts[1:]:
+                distances[start - 1] = height[starts[0]]
+    return distances
+
+
+def heads_to_heights(heads: Sequence[int]) -> list[float]:
+    """
+    Definition 3.2: for each word the height of its subtree (0 without dependents); several roots are allowed.
+
+    Raises `ValueError` if a head is out of range or words form a cycle.
+    """
+    check_heads(heads)
+    heads = [-1, *_numbers(heads)]
+    missing, height = Counter(heads), [0.0] * len(heads)  # dependents that are not in the order yet
+    order = [word for word in range(1, len(heads)) if not missing[word]]  # every word after its dependents
+    for word in order:
+        head = heads[word]
+        height[head] = max(height[head], height[word] + 1)
+        missing[head] -= 1
+        if head and not missing[head]:
+            order.append(head)
+    if len(order) < len(heads) - 1:
+        raise ValueError("the heads form a cycle")
+    return height[1:]
+
+
+def decode_trees(
+    distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    `joint_trees` of every sentence of a batch.
+
+    Args:
+        distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances.
+        heights (`torch.Tensor` of shape `(batch, n)`): Heights.
+        lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
+
+    Returns:
+        `torch.LongTensor` of shape `(batch, n - 1, 2)`: constituents, outermost first, padded with -1; and
+        `torch.LongTensor` of shape `(batch, n)`: heads.
+    """
+    batch, n = heights.shape
+    spans, heads = torch.full((batch, max(n - 1, 0), 2), -1), torch.full((batch, n), -1)
+    rows = zip(distances.tolist(), heights.tolist(), lengths.tolist(), strict=True)
+    for i, (distance, height, length) in enumerate(rows):
+        sentence_spans, sentence_heads = joint_trees(distance[: max(length - 1, 0)], height[:length])
+        spans[i, : len(sentence_spans)] = torch.tensor(sentence_spans, dtype=torch.long).view(-1, 2)
+        heads[i, :length] = torch.tensor(sentence_heads, dtype=torch.long)
+    return spans.to(heights.device), heads.to(heights.device)
+
+
+def calibrate(
+    distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, spans: str = "constituents"
+) -> torch.Tensor:
+    """
+    Lowers each sentence's distances until no constituent is shut off from the rest of it (appendix A.2).
+
+    Only constituents of the distance tree have to be looked at in either form: a span with an inner distance that
+    reaches the lower of its two boundaries is cut there into two spans, one of which is shut off as much or more.
+
+    Args:
+        distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances, finite within sentences.
+        heights (`torch.Tensor` of shape `(batch, n)`): Heights.
+        lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
+        spans (`str`): `"constituents"`, those of the distance tree of more than one word, as in the paper; or `"all"`
+            spans, also single words, so that no word is isolated either. Never the whole sentence.
+
+    Returns:
+        `torch.Tensor` of shape `(batch, n - 1)`, zero in padding.
+    """
+    if spans not in ("constituents", "all"):
+        raise ValueError(f"spans must be 'constituents' or 'all', got {spans!r}")
+    distances, heights = _at_least_float32(distances, heights)
+    n = heights.shape[1]
+    inside = _inside(n - 1, lengths - 1)
+    heights = heights.masked_fill(~_inside(n, lengths), 0)
+    bounds = pad(distances.masked_fill(~inside, torch.inf), (1, 1), value=torch.inf)  # tau_0 ... tau_n
+    start, end = _split_spans(distances, inside)
+    word = torch.arange(n, device=heights.device)
+    covered = (word >= start[..., None]) & (word < end[..., None])  # (batch, n - 1, n)
+    highest = heights.gather(1, heights.detach()[:, None].masked_fill(~covered, -torch.inf).argmax(-1))  # eq. 19
+    gap = torch.minimum(bounds.gather(1, start), bounds.gather(1, end)) - highest  # eq. 20
+    gap = gap.masked_fill(~inside, -torch.inf)
+    if spans == "all":
+        gap = torch.cat([gap, torch.minimum(bounds[:, :-1], bounds[:, 1:]) - heights], dim=1)
+    margin = pad(gap.masked_fill(gap == torch.inf, 0), (0, 1)).amax(-1, keepdim=True)  # inf: the whole sentence
+    return (distances - margin).masked_fill(~inside, 0)  # eq. 21
+
+
+def boundary_distributions(
+    distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, scale: torch.Tensor | float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Where the smallest constituent C(i) that word i is not the parent of begins and ends (eq. 6-9).
+
+    Word j is in C(i) with the probability that i is higher than all distances between i and j (eq. 7): one symmetric
+    matrix of maxima serves both sides. The differences between neighbours j are the distributions.
+
+    Args:
+        distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances.
+        heights (`torch.Tensor` of shape `(batch, n)`): Heights.
+        lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
+        scale (`torch.Tensor` or `float`): Inverse temperature 1 / mu_1, positive.
+
+    Returns:
+        p(l|i) and p(r|i), `torch.Tensor`s of shape `(batch, n, n)`, indexed `[b, i, l]` and `[b, i, r]`. Rows of words
+        sum to 1; zero for l > i, r < i, and in padding.
+    """
+    distances, heights = _at_least_float32(distances, heights)
+    n = heights.shape[1]
+    words, splits = _inside(n, lengths), _inside(n - 1, lengths - 1)
+    heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, -torch.inf)
+    distances = (distances.masked_fill(~splits, 0) * scale).masked_fill(~splits, torch.inf)
+    reach = torch.sigmoid(heights[..., None] - _barriers(distances))  # (batch, i, 1 + j), eq. 7
+    change = reach.diff(dim=-1)
+    return change[..., :-1].tril(), -change[..., 1:].triu()  # eq. 8, 9
+
+
+def parent_distribution(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    heights: torch.Tensor,
+    lengths: torch.Tensor,
+    scale: torch.Tensor | float,
+) -> torch.Tensor:
+    """
+    Probability that word j is the parent of word i (eq. 10-12), its diagonal (word i is the root) not yet zeroed.
+
+    With w_k = exp(h_k / mu_2) and Z(l, r) = sum_{k=l..r} w_k, eq. 10 and 11 put into eq. 12 are
+
+        p(j|i) = w_j sum_{l <= min(i, j)} sum_{r >= max(i, j)} p(l|i) p(r|i) / Z(l, r)
+               = w_j sum_{l <= j} p(l|i) A(i, l)  for j <= i,   A(i, l) = sum_r p(r|i) / Z(l, r)
+               = w_j sum_{r >= j} p(r|i) C(i, r)  for j >= i,   C(i, r) = sum_l p(l|i) / Z(l, r)
+
+    two matrix products and O(n^2) memory. Exact while the scaled heights of a sentence are within 80 of each other
+    (640 in float64); beyond, low words count as 80 below the highest. Value and gradient are finite in any case.
+
+    Args:
+        left, right (`torch.Tensor` of shape `(batch, n, n)`): What `boundary_distributions` returns.
+        heights (`torch.Tensor` of shape `(batch, n)`): Heights.
+        lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
+        scale (`torch.Tensor` or `float`): Inverse temperature 1 / mu_2, positive.
+
+    Returns:
+        `torch.Tensor` of shape `(batch, n, n)`, indexed `[b, i, j]`; rows of words sum to 1, zero in padding.
+    """
+    left, right, heights = _at_least_float32(left, right, heights)
+    n = heights.shape[1]
+    weights = _weights(heights, _inside(n, lengths), scale)
+    upper = torch.ones(n, n, dtype=torch.bool, device=weights.device).triu()
+    mass = weights[:, None].expand(-1, n, -1).triu().cumsum(-1) + ~upper  # Z(l, r); 1 for l > r, where it has no part
+    inverse = mass.rsqrt().square()  # 1 / Z: its derivative as torch computes it, by Z^-2, would leave the range
+    with torch.autocast(weights.device.type, enabled=False):
+        begin = (left * (right @ inverse.mT)).cumsum(-1)  # (batch, i, j): sum over l <= j
+        end = (right * (left @ inverse)).flip(-1).cumsum(-1).flip(-1)  # (batch, i, j): sum over r >= j
+    return weights[:, None] * torch.where(upper, end, begin)
+
+
+def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """
+    Heads by eq. 18, each word for itself (cycles are possible); the highest word is the root.
+
+    Args:
+        parents (`torch.Tensor` of shape `(batch, n, n)`): What `parent_distribution` returns; the diagonal is ignored.
+        heights (`torch.Tensor` of shape `(batch, n)`): Heights.
+        lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
+
+    Returns:
+        `torch.LongTensor` of shape `(batch, n)`.
+    """
+    n = heights.shape[1]
+    words = _inside(n, lengths)
+    itself = torch.eye(n, dtype=torch.bool, device=parents.device)
+    heads = parents.masked_fill(itself | ~words[:, None], -1).argmax(-1) + 1
+    root = n - 1 - heights.masked_fill(~words, -torch.inf).flip(-1).argmax(-1, keepdim=True)
+    return heads.scatter(1, root, 0).masked_fill(~words, -1)
+
+
+def _constituents(spans: Sequence[Span], num_words: int) -> Iterator[list[int]]:
+    """For every constituent, inner ones first, where its parts begin: the constituents and words right below it."""
+    starts: list[int] = []  # of the parts so far that are in no constituent yet
+    passed = 0
+    for start, end in sorted({(int(start), int(end)) for start, end in spans}, key=lambda span: (span[1], -span[0])):
+        if not 0 <= start < end <= num_words:
+            raise ValueError(f"the span ({start}, {end}) is empty or not within a sentence of {num_words} words")
+        starts += range(passed, end)
+        passed = end
+        first = bisect_left(starts, start)
+        if starts[first] != start:
+            raise ValueError(f"the span ({start}, {end}) crosses another one")
+        yield starts[first:]
+        del starts[first + 1 :]
+    if num_words > 1 and (passed < num_words or len(starts) > 1):
+        raise ValueError("no span covers the whole sentence")
+
+
+def _numbers(values: Sequence[float]) -> list[float]:
+    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    if any(math.isnan(value) for value in values):
+        raise ValueError("distances and heights must not be NaN")
+    return values
+
+
+def _split_spans(distances: torch.Tensor, inside: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Start and end `(batch, n - 1)` of the constituent that each split cuts: up to the next greater ones around."""
+    split = torch.arange(distances.shape[1], device=distances.device)
+    here, other = distances[..., None], distances[:, None]
+    ends_left = (other >= here) & (split < split[:, None])  # the leftmost of equal distances is the upper split
+    ends_right = ((other > here) | ~inside[:, None]) & (split > split[:, None])
+    left, right = torch.where(ends_left, split + 1, 0), torch.where(ends_right, split, len(split))
+    return pad(left, (0, 1)).amax(-1), pad(right, (0, 1), value=len(split)).amin(-1) + 1
+
+
+def _barriers(distances: torch.Tensor) -> torch.Tensor:
+    """
+    Greatest distance between each two words, `(batch, n, n + 2)`, with infinite ones before and after the sentence.
+
+    Between a word and itself there is none: a number less than all distances, but not -inf, which heights may be.
+    """
+    batch, n = distances.shape[0], distances.shape[1] + 1
+    none = torch.finfo(distances.dtype).min / 2
+    bounds = pad(pad(distances, (1, 0), value=none), (0, 1), value=torch.inf)  # (batch, n + 1): tau_j left of word j
+    with torch.no_grad():
+        not_after = torch.ones(n, n, dtype=torch.bool, device=distances.device).tril()
+        where = bounds[:, None, :-1].expand(-1, n, -1).masked_fill(not_after, -torch.inf).cummax(-1).indices.triu(1)
+        where = pad(where + where.mT, (1, 1), value=n)
+    return bounds.gather(1, where.flatten(1)).view(batch, n, n + 2)
+
+
+def _weights(heights: torch.Tensor, words: torch.Tensor, scale: torch.Tensor | float) -> torch.Tensor:
+    """exp(h_k / mu_2) up to a factor for each sentence, `(batch, n)`; positive also in padding."""
+    heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, torch.finfo(heights.dtype).min)
+    spread = SPREAD[heights.dtype]
+    return (heights - heights.detach().amax(-1, keepdim=True) + spread / 2).clamp(min=-spread / 2).exp()
+
+
+def _inside(n: int, lengths: torch.Tensor) -> torch.Tensor:
+    return torch.arange(n, device=lengths.device) < lengths[:, None]
+
+
+def _at_least_float32(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return [tensor.to(dtype) for tensor in tensors]
