@@ -127,7 +127,7 @@ def score_sentences(
     """
     predicted, gold = list(predicted), list(gold)
     for number, (system, reference) in enumerate(zip(predicted, gold, strict=False), start=1):
-        _check_words(system, reference, number)
+        check_words(system.forms, reference.forms, number)
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} predicted sentences, but {len(gold)} gold sentences")
     return attachment_scores(
@@ -183,8 +183,9 @@ def _universal(label: str) -> str:
     return label.partition(":")[0]
 
 
-def _check_words(system: Sentence, reference: Sentence, number: int) -> None:
-    for position, (word, expected) in enumerate(zip_longest(system.forms, reference.forms), start=1):
+def check_words(predicted: Sequence[str], gold: Sequence[str], number: int) -> None:
+    """Raises `ValueError`, naming the sentence's number and the first word that differs, if the words differ."""
+    for position, (word, expected) in enumerate(zip_longest(predicted, gold), start=1):
         if word != expected:
             found, wanted = ("missing" if form is None else repr(form) for form in (word, expected))
             raise ValueError(f"sentence {number}: word {position} is {found} in the prediction, {wanted} in the gold")

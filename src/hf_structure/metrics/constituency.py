@@ -1,0 +1,245 @@
+"""Unlabelled F1 and label recall of constituency trees, and the trivial trees that parsers are compared with.
+
+A constituent is a span `(start, end)` or `(start, end, label)`: half-open, in words from 0. Punctuation is left out of
+the sentences first (`hf_structure.data.corpus.load_sentences(..., punctuation="drop")`).
+
+What counts is a matter of convention that is worth several points. Papers on unsupervised parsing mostly report the
+mean of the sentences' F1 over sets of spans, without single words and whole sentences. They differ in very short
+sentences:
+
+- PRPN, ON-LSTM, StructFormer: every sentence counts, one without gold constituents with recall 1. These are the
+  defaults. In their tables, left branching has 9.0 and right branching 39.8 on the WSJ test set.
+- C-PCFG and what builds on it: sentences of one word are skipped, `min_length=2` (left 8.7, right 39.5).
+
+Older evaluations count whole sentences too, `count_whole_sentences=True`, which adds 4 to 7 points to these baselines.
+Supervised parsing (EVALB) looks at the F1 of the corpus with all three `count_...` switches on.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import index
+from random import Random
+from statistics import fmean
+
+EMPTY_GOLD = ("recall", "one", "zero", "skip")
+
+Span = Sequence[int | str]  # (start, end) or (start, end, label)
+
+
+@dataclass(frozen=True)
+class ConstituencyScores:
+    """
+    Args:
+        uf1 (`float`): Mean of the sentences' unlabelled F1, the UF1 of the papers.
+        precision (`float`): Share of all predicted constituents that are gold constituents.
+        recall (`float`): Share of all gold constituents that are predicted.
+        f1 (`float`): Harmonic mean of this precision and recall ("corpus F1").
+        depth, gold_depth (`float`): Means of the trees' depths, see [`tree_depth`].
+        sentences (`int`): Number of scored sentences.
+        matched, predicted, gold (`int`): Number of constituents on both sides, predicted, gold.
+    """
+
+    uf1: float
+    precision: float
+    recall: float
+    f1: float
+    depth: float
+    gold_depth: float
+    sentences: int
+    matched: int
+    predicted: int
+    gold: int
+
+
+@dataclass(frozen=True)
+class LabelRecall:
+    """
+    Args:
+        recall (`float`): Share of the gold constituents of a label that are predicted, under whatever label.
+        matched (`int`): Number of them that are predicted.
+        gold (`int`): Number of them.
+    """
+
+    recall: float
+    matched: int
+    gold: int
+
+
+def unlabeled_f1(
+    predicted: Sequence[Sequence[Span]],
+    gold: Sequence[Sequence[Span]],
+    lengths: Sequence[int],
+    *,
+    count_single_words: bool = False,
+    count_whole_sentences: bool = False,
+    count_duplicates: bool = False,
+    empty_gold: str = "recall",
+    min_length: int = 1,
+    max_length: int | None = None,
+) -> ConstituencyScores:
+    """
+    Compares the constituents of a corpus with gold constituents; labels are not looked at.
+
+    Args:
+        predicted, gold (`Sequence[Sequence[Span]]`): Per sentence the constituents, in any order.
+        lengths (`Sequence[int]`): Per sentence the number of words.
+        count_single_words (`bool`): Whether constituents of one word count.
+        count_whole_sentences (`bool`): Whether constituents of all words count. Every tree has this one right.
+        count_duplicates (`bool`):
+            Whether a span that occurs n times (a unary chain) counts n times, in multisets, or once.
+        empty_gold (`str`):
+            The F1 of a sentence that has no gold constituent, after what does not count is left out: `"recall"` takes
+            its recall as 1, and its precision too if nothing is predicted (F1 is 1 then, else 0); `"one"` and `"zero"`
+            give it this F1; `"skip"` leaves the sentence out of all figures. Unless it is skipped, what is predicted
+            for it counts in the precision of the corpus.
+        min_length, max_length (`int`): Sentences of fewer or more words are left out of all figures.
+
+    Raises:
+        ValueError: different numbers of sentences, a span that is none of its sentence (the message names both), no
+            sentence to score, an unknown `empty_gold`.
+    """
+    if empty_gold not in EMPTY_GOLD:
+        raise ValueError(f"empty_gold={empty_gold!r} is none of {', '.join(EMPTY_GOLD)}")
+    sentence_f1, depths, counts = [], [], Counter()
+    for length, *sides in _sentences(predicted, gold, lengths, min_length, max_length):
+        scored = [_scored(spans, length, count_single_words, count_whole_sentences) for spans in sides]
+        found, wanted = (
+            Counter(pairs if count_duplicates else set(pairs))
+            for pairs in ([(start, end) for start, end, _ in spans] for spans in scored)
+        )
+        if not wanted and empty_gold == "skip":
+            continue
+        sizes = {"matched": (found & wanted).total(), "predicted": found.total(), "gold": wanted.total()}
+        counts.update(sizes)
+        depths.append([tree_depth(spans) for spans in sides])
+        fixed = None if wanted else {"one": 1.0, "zero": 0.0}.get(empty_gold)
+        sentence_f1.append(_precision_recall_f1(**sizes)[-1] if fixed is None else fixed)
+    if not sentence_f1:
+        raise ValueError("there is no sentence to score")
+    corpus, means = _precision_recall_f1(**counts), map(fmean, zip(*depths, strict=True))
+    return ConstituencyScores(fmean(sentence_f1), *corpus, *means, sentences=len(sentence_f1), **counts)
+
+
+def label_recall(
+    predicted: Sequence[Sequence[Span]],
+    gold: Sequence[Sequence[Span]],
+    lengths: Sequence[int],
+    *,
+    count_single_words: bool = False,
+    count_whole_sentences: bool = False,
+    min_length: int = 1,
+    max_length: int | None = None,
+) -> dict[str, LabelRecall]:
+    """
+    Share of the gold constituents that are predicted, label by label (StructFormer paper, table 3).
+
+    Where gold constituents of several labels have one span, each of them counts, but a label once.
+
+    Args:
+        predicted (`Sequence[Sequence[Span]]`): Per sentence the constituents, with labels (not looked at) or without.
+        gold (`Sequence[Sequence[Span]]`): Per sentence the constituents as `(start, end, label)`.
+        lengths, count_single_words, count_whole_sentences, min_length, max_length: As for [`unlabeled_f1`].
+
+    Returns:
+        `dict[str, LabelRecall]`: The labels of the gold constituents, the most frequent first.
+
+    Raises:
+        ValueError: a gold constituent without label; else as [`unlabeled_f1`].
+    """
+    matched, total = Counter(), Counter()
+    for length, *sides in _sentences(predicted, gold, lengths, min_length, max_length):
+        found, wanted = (_scored(spans, length, count_single_words, count_whole_sentences) for spans in sides)
+        pairs = {(start, end) for start, end, _ in found}
+        for start, end, label in set(wanted):
+            if label is None:
+                raise ValueError(f"the gold span {(start, end)} has no label")
+            total[label] += 1
+            matched[label] += (start, end) in pairs
+    frequent = sorted(total.items(), key=lambda item: (-item[1], item[0]))
+    return {label: LabelRecall(matched[label] / count, matched[label], count) for label, count in frequent}
+
+
+def tree_depth(spans: Sequence[Span]) -> int:
+    """
+    Depth of a tree: how many constituents its deepest word is in. Only those of two words and more count, and those of
+    the same span (a unary chain) once, so that trees with and without such nodes can be compared.
+    """
+    change = Counter()  # constituents that begin, less those that end, at a position
+    for start, end in {(int(start), int(end)) for start, end, *_ in spans}:
+        if end - start > 1:
+            change[start] += 1
+            change[end] -= 1
+    return max(accumulate(change[position] for position in sorted(change)), default=0)
+
+
+def left_branching(length: int) -> list[tuple[int, int]]:
+    """Constituents of two words and more of the tree `(((a b) c) d)`, outer ones first."""
+    return [(0, end) for end in range(length, 1, -1)]
+
+
+def right_branching(length: int) -> list[tuple[int, int]]:
+    """Constituents of two words and more of the tree `(a (b (c d)))`, outer ones first."""
+    return [(start, length) for start in range(length - 1)]
+
+
+def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
+    """
+    Constituents of two words and more of a random binary tree, outer ones first. Every constituent is split at a place
+    drawn uniformly, from the whole sentence down; flat trees are likelier so than if all trees were equally likely.
+
+    Args:
+        length (`int`): Number of words.
+        generator (`random.Random`): Where the numbers come from: `Random(seed)` gives the same trees each time.
+    """
+    spans, waiting = [], [(0, length)]
+    while waiting:
+        start, end = waiting.pop()
+        if end - start > 1:
+            spans.append((start, end))
+            split = generator.randrange(start + 1, end)
+            waiting += [(split, end), (start, split)]
+    return spans
+
+
+def _sentences(
+    predicted: Sequence[Sequence[Span]],
+    gold: Sequence[Sequence[Span]],
+    lengths: Sequence[int],
+    min_length: int,
+    max_length: int | None,
+) -> Iterator[tuple[int, list[tuple], list[tuple]]]:
+    """`(length, predicted, gold)` of the sentences of these lengths, checked; all spans are `(start, end, label)`."""
+    if not len(predicted) == len(gold) == len(lengths):
+        raise ValueError(f"{len(predicted)} predicted and {len(gold)} gold sentences, {len(lengths)} lengths")
+    for number, (length, *sides) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
+        try:
+            checked = [[_check_span(span, length) for span in spans] for spans in sides]
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from error
+        if min_length <= length and (max_length is None or length <= max_length):
+            yield length, *checked
+
+
+def _check_span(span: Span, length: int) -> tuple[int, int, str | None]:
+    try:
+        start, end, label = span if len(span) == 3 else (*span, None)
+        start, end = index(start), index(end)
+    except (TypeError, ValueError):
+        raise ValueError(f"{span!r} is no span (start, end) or (start, end, label)") from None
+    if not 0 <= start < end <= length:
+        raise ValueError(f"({start}, {end}) is no span of a sentence of {length} words")
+    return start, end, label
+
+
+def _scored(spans: list[tuple], length: int, single_words: bool, whole_sentences: bool) -> list[tuple]:
+    sizes = range(1 if single_words else 2, length + whole_sentences)
+    return [(start, end, label) for start, end, label in spans if end - start in sizes]
+
+
+def _precision_recall_f1(matched: int, predicted: int, gold: int) -> tuple[float, float, float]:
+    """Without gold constituents, recall is 1, and precision too if there are none predicted."""
+    precision = matched / predicted if predicted else float(not gold)
+    recall = matched / gold if gold else 1.0
+    return precision, recall, 2 * matched / (predicted + gold) if predicted + gold else 1.0

@@ -1,0 +1,1 @@
+"""Unlabelled F1 of constituency trees for `evaluate.load`."""
