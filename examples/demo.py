@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 import hf_structure
-from hf_structure.visualization import render_html
+from hf_structure.visualization.html import render_html
 
 SENTENCES = [
     "The old man walked slowly along the river.",

@@ -13,7 +13,9 @@ os.environ |= {
 }
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # what is tested here holds on a CPU
 
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import hypothesis
 import pytest
@@ -33,6 +35,23 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no treebanks in {folder} (set HF_STRUCTURE_DATA)")
     return folder
+
+
+def _random_spans(random: Random, start: int, end: int) -> list[tuple[int, int]]:
+    """In pre-order; a constituent of several words has two to four children, sometimes one."""
+    if end - start == 1:
+        return [(start, end)] * random.choice((0, 0, 0, 1, 2))
+    cuts = sorted(random.sample(range(start + 1, end), random.randint(1, min(3, end - start - 1))))
+    spans = [(start, end)] * random.choice((1, 1, 1, 2))
+    for low, high in pairwise((start, *cuts, end)):
+        spans += _random_spans(random, low, high)
+    return spans
+
+
+@pytest.fixture(scope="session")
+def random_spans():
+    """`random_spans(random, n)`: a constituency tree over n words, of any number of children, with unary chains."""
+    return lambda random, n: _random_spans(random, 0, n) if n else []
 
 
 @pytest.fixture(autouse=True)

@@ -1,16 +1,21 @@
 import json
 import math
 import pickle
+import sys
 from dataclasses import FrozenInstanceError
+from random import Random
 
+import nltk
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PYEVALB import parser, scorer
 
+from hf_structure.data.brackets import BracketError, BracketTree, read_brackets
 from hf_structure.data.conllu import read_conllu
-from hf_structure.structures import DependencyTree, Parse
+from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
 
 WORDS = ("The", "dog", "barks", "loudly", ".")
 HEADS = (2, 3, 0, 3, 3)
@@ -18,6 +23,11 @@ LABELS = ("det", "nsubj", "root", "advmod", "punct")
 TREE = DependencyTree(WORDS, HEADS, LABELS, (0.9, 0.75, 0.5, 1.0, None), -2.25)
 UNLABELLED = DependencyTree(WORDS, HEADS)
 CYCLE = DependencyTree(("a", "b", "c", "d"), (2, 1, 0, 0))
+BRACKETS = "(S (NP (DT The) (NN dog)) (VP (VBZ barks) (ADVP (RB loudly))) (. .))"
+SPANS = ((0, 5), (0, 2), (2, 4), (3, 4))
+CONSTITUENTS = ConstituencyTree(WORDS, SPANS, ("S", "NP", "VP", "ADVP"), ("DT", "NN", "VBZ", "RB", "."))
+BINARY = ConstituencyTree(WORDS, ((0, 5), (0, 2), (2, 5), (2, 4)))
+DISTANCES = SyntacticDistances(WORDS, (1.0, 3.0, 2.0, 4.0), (0.5, 1.5, 5.0, 1.0, -0.5))
 
 
 @st.composite
@@ -223,9 +233,46 @@ def test_parse_without_a_tree():
     assert str(parse) == "R&D works"
     assert parse._repr_html_() == "<p>R&amp;D works</p>"
     assert Parse.from_dict(json.loads(json.dumps(parse.to_dict()))) == parse
-    for method in (parse.to_conllu, parse.to_tikz, parse.to_svg, parse.to_displacy):
+    for method in (parse.to_tikz, parse.to_svg):
+        with pytest.raises(ValueError, match="no tree"):
+            method()
+
+
+@pytest.mark.parametrize("parse", [Parse(WORDS), Parse(WORDS, constituency=BINARY)], ids=["nothing", "constituency"])
+def test_parse_without_a_dependency_tree(parse):
+    for method in (parse.to_conllu, parse.to_displacy):
         with pytest.raises(ValueError, match="no dependency tree"):
             method()
+
+
+def test_parse_without_a_constituency_tree():
+    with pytest.raises(ValueError, match="no constituency tree"):
+        Parse(WORDS, TREE).to_brackets()
+
+
+def test_parse_of_a_constituency_tree():
+    parse = Parse(WORDS, constituency=CONSTITUENTS)
+    assert parse.to_brackets() == BRACKETS
+    assert parse.to_tikz() == CONSTITUENTS.to_tikz()
+    assert parse.to_svg() == CONSTITUENTS.to_svg()
+    assert parse.to_svg(tags="abcde") == CONSTITUENTS.to_svg(tags="abcde") != parse.to_svg()
+    assert parse._repr_html_() == CONSTITUENTS._repr_html_()
+    assert str(parse) == str(CONSTITUENTS)
+
+
+def test_parse_of_both_structures():
+    parse = Parse(WORDS, TREE, CONSTITUENTS, distances=DISTANCES)
+    assert str(parse) == f"{TREE}\n\n{CONSTITUENTS}"
+    assert parse.to_tikz() == f"{TREE.to_tikz()}\n{CONSTITUENTS.to_tikz()}"
+    assert parse.to_conllu() == TREE.to_conllu()
+    assert parse.to_brackets() == BRACKETS
+    svg = parse.to_svg()
+    assert parse._repr_html_() == f'<div style="overflow-x:auto">{svg}</div>'
+    places = [svg.index(text) for text in (">advmod <", ">dog<", ">VBZ<", ">ADVP<")]
+    assert places == sorted(places)
+    assert parse.to_svg(tags="abcde") != svg
+    assert Parse.from_dict(json.loads(json.dumps(parse.to_dict()))) == parse
+    assert hash(parse) == hash(pickle.loads(pickle.dumps(parse)))
 
 
 @pytest.mark.parametrize("make", [lambda rows: rows, np.array, torch.tensor], ids=["lists", "numpy", "torch"])
@@ -251,9 +298,248 @@ def test_parse_whose_punctuation_was_left_out():
         pytest.param({"marginals": [[0.5] * 5] * 5}, r"shape \(5, 6\)", id="no root column"),
         pytest.param({"marginals": [[0.5] * 6] * 4}, r"shape \(5, 6\)", id="word missing"),
         pytest.param({"words": WORDS[:3]}, "5 words, but the sentence has 3", id="more words than given"),
+        pytest.param(
+            {"words": ["a"], "dependency": None, "constituency": BINARY}, "constituency has 5", id="more spans"
+        ),
+        pytest.param({"words": ["a"], "dependency": None, "distances": DISTANCES}, "distances has 5", id="distances"),
+        pytest.param({"constituency": ConstituencyTree(("The",), ())}, "over different words", id="different words"),
         pytest.param({"words": "The dog"}, "not the string", id="string"),
     ],
 )
 def test_wrong_parses_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Parse(**{"words": WORDS, "dependency": TREE, **arguments})
+
+
+def random_tree(random_spans, seed):
+    random = Random(seed)
+    length = random.randint(1, 12)
+    spans = random_spans(random, length)
+    words = [random.choice(["dog", "(", "a)", "語言", "naïve", "1/2", "[", "--", "X"]) for _ in range(length)]
+    labels = [random.choice(["S", "NP", "X", "WHADVP", "PRP$"]) for _ in spans] if random.random() < 0.7 else None
+    tags = [random.choice(["NN", "-LRB-", ".", "X"]) for _ in words] if random.random() < 0.7 else None
+    return ConstituencyTree(words, spans, labels, tags)
+
+
+@pytest.mark.parametrize("make", [list, tuple, np.array, torch.tensor], ids=["list", "tuple", "numpy", "torch"])
+def test_spans_become_plain_tuples_in_pre_order(make):
+    spans = [(3, 4), (0, 5), (2, 4), (0, 2)]
+    tree = ConstituencyTree(list(WORDS), make(spans), ["ADVP", "S", "VP", "NP"], list(CONSTITUENTS.tags))
+    assert tree == CONSTITUENTS
+    assert {type(edge) for span in tree.spans for edge in span} == {int}
+
+
+def test_equal_spans_keep_their_order():
+    tree = ConstituencyTree(["a", "b"], [(1, 2), (0, 2), (1, 2), (0, 2)], ["C", "A", "D", "B"])
+    assert tree.labels == ("A", "B", "C", "D")
+    assert tree.to_brackets() == "(A (B (X a) (C (D (X b)))))"
+
+
+def test_constituency_trees_are_immutable_and_hashed():
+    twin = pickle.loads(pickle.dumps(CONSTITUENTS))
+    assert len({twin, CONSTITUENTS, BINARY}) == 2
+    with pytest.raises(FrozenInstanceError):
+        twin.spans = ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param({"spans": [(0, 5), (0, 2), (1, 3)]}, r"\(0, 2\) and \(1, 3\) cross", id="crossing"),
+        pytest.param({"spans": [(0, 6)]}, r"\(0, 6\) is no span of a sentence of 5 words", id="range"),
+        pytest.param({"spans": [(0, 5), (2, 2)]}, r"\(2, 2\) is no span", id="empty"),
+        pytest.param({"spans": [(0, 2)]}, "no span covers the whole sentence", id="no root"),
+        pytest.param({"spans": [(0, 5.5)]}, "pair of integers", id="float"),
+        pytest.param({"labels": ["S"]}, "4 spans but 1 labels", id="labels"),
+        pytest.param({"tags": ["DT"]}, "5 words but 1 tags", id="tags"),
+        pytest.param({"words": "barks"}, "not the string", id="string"),
+    ],
+)
+def test_wrong_constituency_trees_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ConstituencyTree(**{"words": WORDS, "spans": SPANS, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("words", "spans", "depth", "is_binary"),
+    [
+        pytest.param(WORDS, SPANS, 4, False, id="n-ary"),
+        pytest.param(WORDS, BINARY.spans, 4, True, id="binary"),
+        pytest.param(WORDS, [*BINARY.spans, (0, 2)], 4, False, id="unary"),
+        pytest.param(WORDS, [*BINARY.spans[:3], (0, 5)], 4, False, id="as many, not binary"),
+        pytest.param(WORDS, [*BINARY.spans[:3], (3, 4)], 4, False, id="as many, a word"),
+        pytest.param(WORDS, [(0, 5)], 2, False, id="flat"),
+        pytest.param("ab", [(0, 2)], 2, True, id="two words"),
+        pytest.param("a", [], 1, True, id="one word"),
+        pytest.param("a", [(0, 1)], 2, False, id="one word, unary"),
+        pytest.param("", [], 0, True, id="no words"),
+    ],
+)
+def test_depth_and_is_binary(words, spans, depth, is_binary):
+    tree = ConstituencyTree(tuple(words), spans)
+    assert tree.depth == depth
+    assert tree.is_binary is is_binary
+
+
+def test_to_brackets():
+    assert CONSTITUENTS.to_brackets() == BRACKETS
+    assert ConstituencyTree(("a", "(b)"), [(0, 2)]).to_brackets() == "(X (X a) (X -LRB-b-RRB-))"
+    assert ConstituencyTree(("(",), [], tags=["("]).to_brackets() == "(-LRB- -LRB-)"
+    assert ConstituencyTree((), ()).to_brackets() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param((["a", ""], [(0, 2)]), "word 2", id="empty word"),
+        pytest.param((["a b"], []), "word 1", id="space"),
+        pytest.param((["a\u00a0b"], []), "word 1", id="no-break space"),
+        pytest.param((["a"], [(0, 1)], ["N P"]), "label 1", id="label"),
+        pytest.param((["a"], [], None, ["N\nN"]), "tag 1", id="tag"),
+    ],
+)
+def test_to_brackets_refuses_what_it_cannot_hold(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ConstituencyTree(*arguments).to_brackets()
+
+
+def test_from_brackets():
+    text = """( (S (NP-SBJ-1 (DT The) (NN dog))
+               (VP (-NONE- *T*-1) (VBZ barks) (NP=2 (-NONE- *)) (ADVP|PRT (RB loudly))) (. .)) )"""
+    tree = ConstituencyTree.from_brackets(text)
+    assert tree == ConstituencyTree(WORDS, SPANS, ("S", "NP", "VP", "ADVP"), CONSTITUENTS.tags)
+    assert ConstituencyTree.from_brackets(text, functions=True).labels == ("S", "NP-SBJ-1", "VP", "ADVP|PRT")
+    assert ConstituencyTree.from_brackets(next(read_brackets([BRACKETS]))) == CONSTITUENTS
+
+
+def test_words_of_brackets_lose_escapes_only_in_text():
+    assert ConstituencyTree.from_brackets(r"(X (X -LRB-) (X 1\/2))").words == ("(", "1/2")
+    leaf = BracketTree("-LRB-", word="-LRB-")
+    assert ConstituencyTree.from_brackets(leaf).words == ("-LRB-",)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("(S (NN a)", BracketError, "never closed"),
+        ("(A (B c)) (A (B c))", ValueError, "got 2"),
+        ("", ValueError, "got 0"),
+        ("(S (-NONE- *))", ValueError, "no word"),
+    ],
+    ids=["open", "two", "none", "traces"],
+)
+def test_wrong_brackets_are_refused(text, error, message):
+    with pytest.raises(error, match=message):
+        ConstituencyTree.from_brackets(text)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_constituency_round_trips(random_spans, seed):
+    tree = random_tree(random_spans, seed)
+    assert ConstituencyTree.from_dict(json.loads(json.dumps(tree.to_dict()))) == tree
+    again = ConstituencyTree.from_brackets(tree.to_brackets())
+    assert again.spans == tree.spans
+    assert again.labels == (None if set(tree.labels or "X") <= {"X"} else tree.labels)
+    assert again.tags == (None if set(tree.tags or "X") <= {"X"} else tree.tags)
+    assert again.words == tuple(word.replace("a)", "a-RRB-") for word in tree.words)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_to_nltk_is_what_nltk_reads(random_spans, seed):
+    tree = random_tree(random_spans, seed)
+    theirs = tree.to_nltk()
+    assert tuple(theirs.leaves()) == tree.words
+    read = nltk.Tree.fromstring(tree.to_brackets())
+    for i, word in enumerate(tree.words):
+        read[read.leaf_treeposition(i)] = word
+    assert theirs == read
+    assert theirs.height() == tree.depth + 1  # they count tags
+    subtrees = [(len(subtree.leaves()), subtree.label()) for subtree in theirs.subtrees(lambda t: t.height() > 2)]
+    labels = tree.labels or ["X"] * len(tree.spans)
+    assert subtrees == [(end - start, label) for (start, end), label in zip(tree.spans, labels, strict=True)]
+
+
+def test_to_nltk_names_the_missing_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nltk", None)
+    with pytest.raises(ImportError, match=r"pip install 'hf_structure\[nltk\]'"):
+        CONSTITUENTS.to_nltk()
+
+
+def test_to_nltk_without_words():
+    assert ConstituencyTree((), ()).to_nltk() == nltk.Tree("X", [])
+
+
+def test_brackets_are_read_by_evalb():
+    gold, system = (parser.create_from_bracket_string(tree.to_brackets()) for tree in (CONSTITUENTS, BINARY))
+    assert gold.sentence == system.sentence == list(WORDS)
+    assert gold.poss == list(CONSTITUENTS.tags)
+    assert scorer.Scorer().score_trees(gold, gold).recall == 1.0
+
+
+def test_constituency_to_tikz():
+    assert CONSTITUENTS.to_tikz() == (
+        "\\begin{tikzpicture}\n"
+        "  \\Tree [.{S} [.{NP} [.{DT} {The} ] [.{NN} {dog} ] ] [.{VP} [.{VBZ} {barks} ] [.{ADVP} [.{RB} {loudly} ] ] ]"
+        " [.{.} {.} ] ]\n"
+        "\\end{tikzpicture}\n"
+    )
+    tree = ConstituencyTree(("100%", "[x]"), [(0, 2)])
+    assert tree.to_tikz().splitlines()[1] == r"  \Tree [.{} {100\%} {{[}x{]}} ]"
+    assert ConstituencyTree(("Hi",), ()).to_tikz().splitlines()[1] == r"  \Tree [.{Hi} ]"
+
+
+def test_constituency_is_shown_with_its_tags():
+    assert ">VBZ<" in CONSTITUENTS.to_svg()
+    assert ">VBZ<" not in CONSTITUENTS.to_svg(tags="abcde")
+    assert CONSTITUENTS._repr_html_().count("<svg") == 1
+    assert "VBZ barks" in str(CONSTITUENTS)
+    assert str(BINARY).splitlines()[0] == "┬─┬─ The"
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_long_constituency_trees_are_no_problem(side):
+    spans = [(0, 5000 - i) if side == "left" else (i, 5000) for i in range(4999)]
+    tree = ConstituencyTree(["w"] * 5000, spans)
+    assert tree.depth == 5000
+    assert tree.is_binary
+    assert ConstituencyTree.from_brackets(tree.to_brackets()) == tree
+    assert ConstituencyTree.from_dict(tree.to_dict()) == tree
+    assert tree.to_svg().count("<path") == 4999
+    assert str(tree).count("\n") == 4999
+    assert tree.to_tikz().count("{w}") == 5000
+    assert len(tree.to_nltk()) == 2
+    assert pickle.loads(pickle.dumps(Parse(tree.words, constituency=tree))).constituency == tree
+
+
+@pytest.mark.parametrize("make", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_syntactic_distances(make):
+    value = SyntacticDistances(list(WORDS), make([1, 3, 2, 4]), make([0.5, 1.5, 5.0, 1.0, -0.5]))
+    assert value == DISTANCES
+    assert {type(number) for number in value.distances + value.heights} == {float}
+    assert SyntacticDistances.from_dict(json.loads(json.dumps(value.to_dict()))) == value
+    assert hash(value) == hash(DISTANCES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param({"distances": (1.0,) * 5}, "5 words but 5 distances, not one less", id="distances"),
+        pytest.param({"heights": (1.0,) * 4}, "5 words but 4 heights", id="heights"),
+        pytest.param({"heights": (1.0, 2.0, math.nan, 1.0, 1.0)}, "heights must be finite", id="nan"),
+        pytest.param({"distances": (1.0, 2.0, math.inf, 1.0)}, "distances must be finite", id="infinite"),
+        pytest.param({"words": "barks"}, "not the string", id="string"),
+    ],
+)
+def test_wrong_distances_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SyntacticDistances(**{**DISTANCES.to_dict(), **arguments})
+
+
+def test_distances_of_hardly_any_words():
+    assert SyntacticDistances((), (), ()).to_dict() == {"words": [], "distances": [], "heights": []}
+    assert SyntacticDistances(("a",), (), (1,)).heights == (1.0,)
+
+
+def test_syntactic_distances_are_plotted():
+    axes = DISTANCES.plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == list(WORDS)

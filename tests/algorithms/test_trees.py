@@ -1,4 +1,5 @@
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from hf_structure.algorithms.trees import (
     is_projective,
     is_tree,
     remove_words,
+    restore_spans,
     restore_words,
     root_of,
+    span_children,
+    span_order,
     spans_to_heads,
 )
 
@@ -220,3 +224,117 @@ def test_long_sentences_are_no_problem(heads):
     keep = [word % 2 == 0 for word in range(5000)]
     assert len(remove_words(heads, keep)) == 2500
     assert is_tree(restore_words(heads, [True, False] * 5000))
+
+
+def _drop(spans, keep):
+    """Spans in the kept words only; those left empty go."""
+    kept = [sum(keep[:word]) for word in range(len(keep) + 1)]
+    return [(kept[start], kept[end]) for start, end in spans if kept[start] < kept[end]]
+
+
+def _cross(first, second):
+    return first[0] < second[0] < first[1] < second[1] or second[0] < first[0] < second[1] < first[1]
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_span_order_and_children(kind):
+    spans = kind([(2, 4), (0, 1), (0, 4), (2, 4), (0, 2)])
+    assert span_order(spans, 4) == [2, 4, 1, 0, 3]
+    ordered = kind([(0, 4), (0, 2), (0, 1), (2, 4), (2, 4)])
+    assert span_children(ordered, 4) == [[1, 3], [2, 6], [5], [4], [7, 8]]
+    assert restore_spans(spans, kind([True] * 4)) == [(2, 4), (0, 1), (0, 4), (2, 4), (0, 2)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_span_order_and_children_of_random_trees(random_spans, seed):
+    random = Random(seed)
+    length = random.randint(1, 12)
+    spans = random_spans(random, length)
+    shuffled = random.sample(spans, len(spans))
+    assert [shuffled[i] for i in span_order(shuffled, length)] == spans
+    children = span_children(spans, length)
+    nodes = spans + [(word, word + 1) for word in range(length)]
+    once = list(range(1, len(nodes))) if spans else []  # all but the root
+    assert sorted(child for family in children for child in family) == once
+    for span, family in zip(spans, children, strict=True):
+        edges = [nodes[child] for child in family]
+        assert (edges[0][0], edges[-1][1]) == span
+        assert all(left[1] == right[0] for left, right in pairwise(edges))
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([(0, 4), (0, 2), (1, 3)], r"\(0, 2\) and \(1, 3\) cross"),
+        ([(0, 4), (1, 3), (2, 4)], r"\(1, 3\) and \(2, 4\) cross"),
+        ([(0, 5)], r"\(0, 5\) is no span of a sentence of 4 words"),
+        ([(-1, 4)], r"\(-1, 4\) is no span"),
+        ([(0, 4), (2, 2)], r"\(2, 2\) is no span"),
+        ([(0, 2), (2, 4)], r"no span covers the whole sentence, \(0, 4\)"),
+        ([], "no span covers the whole sentence"),
+        ([(0, 4.0)], "pair of integers"),
+        ([(0, 4, 1)], "pair of integers"),
+    ],
+)
+def test_span_order_rejects_what_is_no_tree(spans, message):
+    with pytest.raises(ValueError, match=message):
+        span_order(spans, 4)
+    with pytest.raises(ValueError, match=message):
+        restore_spans(spans, [True, False, True, True, False, True])
+
+
+def test_span_order_needs_no_spans_for_a_word():
+    assert span_order([], 1) == span_order([], 0) == []
+    assert span_order([(0, 1), (0, 1)], 1) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spans", "marks", "expected"),
+    [
+        pytest.param([(0, 3), (1, 3)], "x.xx", [(0, 4), (2, 4)], id="between two constituents"),
+        pytest.param([(0, 3), (1, 3)], "xx.x", [(0, 4), (1, 4)], id="within a constituent"),
+        pytest.param([(0, 4), (0, 2), (2, 4)], "xx.xx", [(0, 5), (0, 2), (3, 5)], id="at both edges"),
+        pytest.param([(0, 2)], ".x..x.", [(0, 6)], id="sentence edges"),
+        pytest.param([(0, 3), (0, 3), (1, 3)], ".xxx.", [(0, 5), (1, 4), (2, 4)], id="unary top"),
+        pytest.param([(1, 3), (0, 3)], "xxx.", [(1, 3), (0, 4)], id="any order"),
+        pytest.param([(0, 2), (1, 2), (1, 2)], "xx.", [(0, 3), (1, 2), (1, 2)], id="unary words"),
+        pytest.param([], "...", [(0, 3)], id="nothing kept"),
+        pytest.param([], ".", [], id="one word, not kept"),
+        pytest.param([], "x", [], id="one word, kept"),
+        pytest.param([], "x.", [(0, 2)], id="one word kept"),
+        pytest.param([(0, 1), (0, 1)], "x.", [(0, 2), (0, 1)], id="one word kept, unary"),
+        pytest.param([], "", [], id="no words"),
+    ],
+)
+def test_restore_spans(spans, marks, expected):
+    assert restore_spans(spans, [mark == "x" for mark in marks]) == expected
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_restore_spans_of_random_trees(random_spans, seed):
+    random = Random(seed)
+    length = random.randint(2, 12)
+    spans = random_spans(random, length)
+    keep = [False] * random.randint(0, 2)
+    for _ in range(length):
+        keep += [True] + [False] * random.choice((0, 0, 1, 2))
+    restored = restore_spans(spans, keep)
+    assert _drop(restored, keep) == spans
+    assert not any(_cross(first, second) for first in restored for second in restored)
+    assert (0, len(keep)) in restored
+    for word, kept in enumerate(keep):
+        before, after = sum(keep[:word]), sum(keep[word:])
+        if kept or not before or not after:
+            continue
+        # the smallest constituent around the word is the smallest one around its two kept neighbours
+        around = [i for i, (start, end) in enumerate(restored) if start <= word < end]
+        assert around == [i for i, (start, end) in enumerate(spans) if start < before < end]
+
+
+def test_long_sentences_of_spans_are_no_problem():
+    spans = [(start, 5000) for start in range(4999)]
+    assert span_order(spans[::-1], 5000) == list(range(4999))[::-1]
+    children = span_children(spans, 5000)
+    assert children[0] == [4999, 1]
+    assert children[-1] == [9997, 9998]
+    assert restore_spans(spans, [True, False] * 5000)[1] == (2, 9999)

@@ -1,8 +1,9 @@
-"""Dependency trees as arrays of heads: the one root convention, validity, projectivity, spans, words left out.
+"""Dependency trees as arrays of heads, constituency trees as lists of spans: conventions, validity, words left out.
 
 Words are numbered from 1; `heads[i]` is the head of word `i + 1`, and head 0 is the artificial root. A tree has
-exactly one word whose head is 0. All functions take a sequence of integers (list, tuple, array or one-dimensional
-tensor) for one sentence, are iterative, and take O(n) or O(n log n) time.
+exactly one word whose head is 0. Spans are half-open intervals `(start, end)` of words counted from 0. All functions
+take sequences of integers (lists, tuples, arrays or tensors) for one sentence, are iterative, and take O(n) or
+O(n log n) time.
 """
 
 from collections.abc import Sequence
@@ -147,6 +148,79 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     return restored
 
 
+def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:
+    """
+    Places in `spans` of the constituents of a tree in pre-order: from left to right, outer ones before inner ones, and
+    equal ones (unary chains) in the order given.
+
+    Raises `ValueError` unless the spans are a tree's: not empty, within the sentence, none crossing another, and one
+    of them around the whole sentence if it has more than one word.
+    """
+    spans = _as_spans(spans)
+    for start, end in spans:
+        if not 0 <= start < end <= length:
+            raise ValueError(f"({start}, {end}) is no span of a sentence of {length} words")
+    if length > 1 and (0, length) not in spans:
+        raise ValueError(f"no span covers the whole sentence, (0, {length})")
+    order = sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1]))
+    around: list[tuple[int, int]] = []  # spans that contain the place we are at, outermost first
+    for start, end in (spans[i] for i in order):
+        while around and around[-1][1] <= start:
+            around.pop()
+        if around and around[-1][1] < end:
+            raise ValueError(f"the spans {around[-1]} and {(start, end)} cross")
+        around.append((start, end))
+    return order
+
+
+def span_children(spans: Sequence[tuple[int, int]], length: int) -> list[list[int]]:
+    """
+    Children of every constituent from left to right, for spans in pre-order (see [`span_order`]): a number below
+    `len(spans)` is the place of a span, and `len(spans) + i` is word `i`, counted from 0.
+    """
+    spans = _as_spans(spans)
+    children: list[list[int]] = [[] for _ in spans]
+    around: list[int] = []
+    opened = 0
+    for word in range(length):
+        while around and spans[around[-1]][1] <= word:
+            around.pop()
+        while opened < len(spans) and spans[opened][0] == word:
+            if around:
+                children[around[-1]].append(opened)
+            around.append(opened)
+            opened += 1
+        if around:
+            children[around[-1]].append(len(spans) + word)
+    return children
+
+
+def restore_spans(spans: Sequence[tuple[int, int]], keep: Sequence[bool]) -> list[tuple[int, int]]:
+    """
+    Puts dropped words back into a constituency tree over the kept ones; no constituent loses or gains a kept word.
+
+    A word that is put back belongs to the smallest constituent that has kept words on both sides of its place, and at
+    the edges of the sentence to the whole sentence (of several such spans, the first). Where there is no span of the
+    whole sentence because one word was kept, or none, but there are several, it is put in front of the others.
+
+    Args:
+        spans (sequence of `(int, int)`): Constituents of the `m` kept words, in any order.
+        keep (sequence of `bool`): For each of all `n` words, whether it is among the `m`.
+
+    Returns:
+        `list[tuple[int, int]]`: Spans in all `n` words, in the order given.
+    """
+    spans, keep = _as_spans(spans), _as_mask(keep)
+    span_order(spans, sum(keep))
+    place = [word for word, kept in enumerate(keep) if kept]
+    restored = [(place[start], place[end - 1] + 1) for start, end in spans]
+    if (0, len(place)) in spans:
+        restored[spans.index((0, len(place)))] = (0, len(keep))
+    elif len(keep) > 1:
+        restored.insert(0, (0, len(keep)))
+    return restored
+
+
 def _shortest_arcs_over_gaps(heads: list[int]) -> list[int]:
     """Head of the shortest arc over each of the `m + 1` places before, between and after `m` words; else the root."""
     gaps = [heads.index(0) + 1 if 0 in heads else 1] * (len(heads) + 1)
@@ -202,6 +276,14 @@ def _numbers(keep: list[bool]) -> list[int]:
 
 def _as_list(heads: Sequence[int]) -> list[int]:
     return heads.tolist() if hasattr(heads, "tolist") else list(heads)
+
+
+def _as_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    spans = [tuple(_as_list(span)) for span in _as_list(spans)]
+    for span in spans:
+        if len(span) != 2 or not all(isinstance(edge, Integral) for edge in span):
+            raise ValueError(f"a span is a pair of integers, not {span!r}")
+    return spans
 
 
 def _as_mask(keep: Sequence[bool]) -> list[bool]:

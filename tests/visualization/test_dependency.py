@@ -1,6 +1,4 @@
 import re
-import sys
-from html.parser import HTMLParser
 from itertools import combinations
 from random import Random
 from xml.etree import ElementTree
@@ -10,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_structure.algorithms.trees import is_projective
-from hf_structure.structures import DependencyTree, Parse
-from hf_structure.visualization import dependency_svg, dependency_text, plot_marginals, render_html
+from hf_structure.visualization.dependency import dependency_svg, dependency_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS, HEADS = ["The", "dog", "barks", "loudly"], [2, 3, 0, 3]
@@ -238,54 +235,3 @@ def test_text_of_eighty_words_keeps_to_a_terminal():
     lines = dependency_text(["word"] * 80, heads).splitlines()
     assert len(lines) == 80
     assert max(map(len, lines)) <= 80
-
-
-class _References(HTMLParser):
-    """Collects what a page would load or run."""
-
-    def __init__(self):
-        super().__init__()
-        self.tags, self.references = [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.references += [
-            value for name, value in attributes if name in ("src", "href", "action") or name.startswith("on")
-        ]
-
-
-def test_html_page_is_complete_and_numbered():
-    tree = DependencyTree(["<a>", "R&D"], [2, 0])
-    page = render_html([Parse(tree.words, tree), tree], title="Trees <of> R&D")
-    parser = _References()
-    parser.feed(page)
-    assert parser.references == []
-    assert not {"script", "link", "iframe", "img", "object"} & set(parser.tags)
-    assert "url(" not in page
-    assert "@import" not in page
-    assert parser.tags.count("svg") == parser.tags.count("figure") == 2
-    assert page.count("<title>Trees &lt;of&gt; R&amp;D</title>") == 1
-    assert "<b>1</b> &lt;a&gt; R&amp;D" in page
-    assert "<b>2</b> &lt;a&gt; R&amp;D" in page
-    assert "overflow-x: auto" in page
-
-
-def test_html_page_keeps_braces():
-    assert "{title}" in render_html([DependencyTree(["{title}"], [0])])
-
-
-def test_heat_map():
-    pytest.importorskip("matplotlib")
-    figure = plot_marginals(["$a", "b"], [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]])
-    axes = figure.axes[0]
-    assert axes.images[0].get_array().tolist() == [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["root", "$a", "b"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["$a", "b"]
-    with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
-        plot_marginals(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
-
-
-def test_heat_map_names_the_missing_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'hf_structure\[viz\]'"):
-        plot_marginals(["a"], [[1.0, 0.0]])

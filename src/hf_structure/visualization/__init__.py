@@ -1,0 +1,1 @@
+"""Pictures of what parsers find: arcs, trees, bars, heat maps."""

@@ -1,0 +1,150 @@
+"""Figures of what models compute. They need matplotlib (`hf_structure[viz]`), which is imported when one is drawn."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hf_structure.visualization.style import MUTED, check_lengths
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_marginals(words: Sequence[str], marginals: Any) -> "Figure":
+    """
+    A heat map of arc marginals: a row a word, a column a possible head.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        marginals (nested sequences or array of shape `(n, n + 1)`):
+            `marginals[i][h]` is the probability that word `h` (0 = root) is the head of word `i + 1`.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: marginals of another shape.
+    """
+    return _heat_map("marginals", marginals, words, ["root", *words], "head")
+
+
+def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
+    """
+    A heat map of each word's distribution over its parents, as in figure 5 of the StructFormer paper.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        parents (nested sequences or array of shape `(n, n)`):
+            `parents[i][j]` is the probability that word `j` is the parent of word `i`, both from 0. Rows may sum to
+            less than 1.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: parents of another shape.
+    """
+    return _heat_map("parents", parents, words, list(words), "parent")
+
+
+def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Sequence[float]) -> "Figure":
+    """
+    Syntactic heights as white bars over the words and syntactic distances as grey bars over the gaps between them, as
+    in figure 1a of the StructFormer paper.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        distances (`Sequence[float]` of length `n - 1`): Between words `i` and `i + 1`, from 0.
+        heights (`Sequence[float]` of length `n`): Of the words.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: lists of wrong length.
+    """
+    check_lengths(words, heights=heights)
+    if len(distances) != max(len(words) - 1, 0):
+        raise ValueError(f"{len(words)} words but {len(distances)} distances, not one less")
+    heights, distances = list(map(float, heights)), list(map(float, distances))
+    values = [0.0, *heights, *distances]
+    floor = min(values) and min(values) - 0.08 * (max(values) - min(values))  # the lowest bar is a bar too
+    figure = _figure(max(3.2, 1.4 + 0.62 * len(words)), 3.2)
+    axes = figure.add_subplot()
+    for name, start, bars, color in (("height", 0.0, heights, "white"), ("distance", 0.5, distances, "#c3cad3")):
+        if bars:
+            places, sizes = [start + i for i in range(len(bars))], [bar - floor for bar in bars]
+            axes.bar(places, sizes, 0.38, floor, color=color, label=name, edgecolor=MUTED, linewidth=1.0)
+    axes.set_xticks(range(len(words)), words, rotation=90 if len(words) > 12 else 0, parse_math=False)
+    axes.set_xlim(-0.6, len(words) - 0.4)
+    axes.tick_params(bottom=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    if words:
+        figure.legend(loc="outside upper right", ncols=2, frameon=False)
+    return figure
+
+
+def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "dependent")) -> "Figure":
+    """
+    The weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: a row a
+    layer, a group of cells an attention head, a cell a relation.
+
+    Args:
+        weights (nested sequences or array of shape `(layers, heads, relations)`): Weights between 0 and 1.
+        relations (`Sequence[str]`): Names of the relations, in order.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: weights of another shape.
+    """
+    layers = [[list(map(float, head)) for head in layer] for layer in weights]
+    heads = len(layers[0]) if layers else 0
+    if not heads or any([len(head) for head in layer] != [len(relations)] * heads for layer in layers):
+        raise ValueError(f"weights must have the shape (layers, heads, {len(relations)})")
+    size = len(relations)
+    figure = _figure(1.8 + 0.36 * heads * size, 1.6 + 0.36 * len(layers))
+    axes = figure.add_subplot()
+    rows = [[weight for head in layer for weight in head] for layer in layers]
+    image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
+    for head in range(1, heads):
+        axes.axvline(head * size - 0.5, color="white", linewidth=5)
+    axes.set_xticks([head * size + (size - 1) / 2 for head in range(heads)], range(1, heads + 1))
+    axes.set_yticks(range(len(layers)), range(1, len(layers) + 1))
+    names = axes.secondary_xaxis("top")
+    names.set_xticks(range(heads * size), list(relations) * heads, rotation=90, parse_math=False)
+    axes.set(xlabel="attention head", ylabel="layer")
+    for axis in (axes, names):
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+    figure.colorbar(image, label="weight")
+    return figure
+
+
+def _heat_map(name: str, values: Any, words: Sequence[str], columns: Sequence[str], label: str) -> "Figure":
+    """Probabilities between 0 and 1: a row a word, a column each of `columns`."""
+    rows = [list(map(float, row)) for row in values]
+    if [len(row) for row in rows] != [len(columns)] * len(words):
+        raise ValueError(f"{name} of {len(words)} words must have the shape ({len(words)}, {len(columns)})")
+    size = 2.0 + 0.32 * len(words)
+    figure = _figure(size + 1.2, size)
+    axes = figure.add_subplot()
+    image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(words)), words, parse_math=False)
+    axes.set_xlabel(label)
+    axes.set_ylabel("dependent")
+    figure.colorbar(image, shrink=0.8, label="probability")
+    return figure
+
+
+def _figure(width: float, height: float) -> "Figure":
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'hf_structure[viz]'") from error
+    return Figure(figsize=(width, height), layout="constrained")

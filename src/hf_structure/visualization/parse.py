@@ -1,0 +1,38 @@
+"""Both structures of a sentence in one picture."""
+
+from collections.abc import Sequence
+
+from hf_structure.visualization.constituency import BracketDrawing
+from hf_structure.visualization.dependency import ArcDrawing
+from hf_structure.visualization.style import sentence_svg
+
+
+def parse_svg(
+    words: Sequence[str],
+    heads: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+    *,
+    labels: Sequence[str] | None = None,
+    probabilities: Sequence[float | None] | None = None,
+    span_labels: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+) -> str:
+    """
+    Draws the dependencies as arcs above the words and the constituents as brackets that hang under them.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        heads (`Sequence[int]` of length `n`): Head of each word, 0 = root.
+        spans (`Sequence[tuple[int, int]]`): The constituents, half-open, in words from 0; in any order.
+        labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): Of the arcs.
+        span_labels (`Sequence[str]`, *optional*): Of the constituents.
+        tags (`Sequence[str]`, *optional*): Written under the words.
+
+    Returns:
+        `str`: an `<svg>` element, well-formed XML without style sheets, scripts or references to other files.
+
+    Raises:
+        ValueError: as for `dependency_svg` and `constituency_svg`.
+    """
+    arcs = ArcDrawing(words, heads, labels, probabilities)
+    return sentence_svg(words, tags, arcs, BracketDrawing(words, spans, span_labels, below=True))

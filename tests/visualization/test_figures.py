@@ -1,0 +1,100 @@
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from hf_structure.visualization.figures import plot_distances, plot_marginals, plot_parents, plot_relation_weights
+
+CALLS = {
+    "marginals": lambda: plot_marginals(["a"], [[1.0, 0.0]]),
+    "parents": lambda: plot_parents(["a"], [[0.0]]),
+    "distances": lambda: plot_distances(["a"], [], [0.0]),
+    "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
+}
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def test_marginals():
+    figure = plot_marginals(["$a", "b"], [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]])
+    axes = figure.axes[0]
+    assert axes.images[0].get_array().tolist() == [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["root", "$a", "b"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["$a", "b"]
+    with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
+        plot_marginals(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("make", [list, np.array, torch.tensor], ids=["lists", "numpy", "torch"])
+def test_parents(make):
+    figure = plot_parents(["a", "$b"], make([[0.0, 0.5], [0.25, 0.0]]))
+    axes = figure.axes[0]
+    assert axes.images[0].get_array().tolist() == [[0.0, 0.5], [0.25, 0.0]]
+    assert texts(axes.get_xticklabels()) == texts(axes.get_yticklabels()) == ["a", "$b"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("parent", "dependent")
+    with pytest.raises(ValueError, match=r"parents of 2 words must have the shape \(2, 2\)"):
+        plot_parents(["a", "b"], make([[0.0, 0.5, 0.5], [0.25, 0.0, 0.75]]))
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["positive", "negative"])
+def test_distances(sign):
+    heights, distances = [1.0 * sign, 5.0, 2.0], [4.0, 3.0 * sign]
+    figure = plot_distances(["I", "$like", "cats"], torch.tensor(distances), np.array(heights))
+    axes = figure.axes[0]
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height()) for bar in axes.patches]
+    expected = [(0, heights[0]), (1, heights[1]), (2, heights[2]), (0.5, distances[0]), (1.5, distances[1])]
+    assert np.array(bars) == pytest.approx(np.array(expected))
+    colors = [bar.get_facecolor() for bar in axes.patches]
+    assert set(colors[:3]) == {(1.0, 1.0, 1.0, 1.0)}
+    assert len(set(colors[3:])) == 1
+    assert colors[3] != colors[0]
+    assert all(bar.get_height() > 0 for bar in axes.patches)
+    assert texts(axes.get_xticklabels()) == ["I", "$like", "cats"]
+    assert texts(figure.legends[0].get_texts()) == ["height", "distance"]
+
+
+@pytest.mark.parametrize(
+    ("distances", "heights", "message"),
+    [
+        ([1.0], [1.0, 2.0, 3.0], "3 words but 1 distances"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], "3 words but 3 distances"),
+        ([1.0, 2.0], [1.0, 2.0], "3 words but 2 heights"),
+    ],
+    ids=["too few", "too many", "heights"],
+)
+def test_distances_of_wrong_length(distances, heights, message):
+    with pytest.raises(ValueError, match=message):
+        plot_distances(["I", "like", "cats"], distances, heights)
+
+
+@pytest.mark.parametrize("words", [[], ["one"]], ids=["none", "one"])
+def test_distances_of_hardly_any_words(words, tmp_path):
+    plot_distances(words, [], [0.5] * len(words)).savefig(tmp_path / "figure.png")
+
+
+def test_relation_weights(tmp_path):
+    weights = torch.rand(2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    figure = plot_relation_weights(weights)
+    figure.savefig(tmp_path / "figure.png")
+    axes = figure.axes[0]
+    assert np.array_equal(axes.images[0].get_array(), weights.flatten(1).numpy())
+    assert texts(axes.get_xticklabels()) == ["1", "2", "3"]
+    assert texts(axes.get_yticklabels()) == ["1", "2"]
+    assert axes.get_xticks().tolist() == [0.5, 2.5, 4.5]  # in the middle of each head's cells
+    assert texts(axes.child_axes[0].get_xticklabels()) == ["parent", "dependent"] * 3
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (0, 3, 2), (2, 0, 2)], ids=["relations", "no layers", "no heads"])
+def test_relation_weights_of_wrong_shape(shape):
+    with pytest.raises(ValueError, match=r"shape \(layers, heads, 2\)"):
+        plot_relation_weights(np.zeros(shape))
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_the_missing_library_is_named(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install 'hf_structure\[viz\]'"):
+        call()
