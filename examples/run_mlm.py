@@ -4,10 +4,13 @@ Train a masked language model that induces sentence structure, on raw or annotat
     accelerate launch examples/run_mlm.py --model_type udgn \\
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/udgn
 
-Files are CoNLL-U, PTB brackets or text (one sentence a line, words separated by spaces), by their suffix; several
-files may be given. Only the words are trained on. Where the validation file has dependency trees, UAS and UUAS are
-reported beside the masked perplexity. The defaults are the optimiser and schedule of the UDGN paper; `--config` takes
-a file with the sizes and settings of a published model (see `examples/configs`), which further options override. A
+`--model_type` is `udgn`, `structformer` or `transformer` (StructFormer's encoder with softmax attention and without a
+parser, which its paper compares with). Files are CoNLL-U, PTB brackets or text (one sentence a line, words separated
+by spaces), by their suffix; several files may be given. Only the words are trained on. Where the validation file has
+dependency trees, UAS and UUAS are reported beside the masked perplexity; where it has constituents, unlabelled F1.
+The defaults are the optimiser and schedule of the papers; `--config` takes a file with the sizes and settings of a
+published model (see `examples/configs`), which further options override. The vocabulary is the words of the training
+text, or with `--tokenizer_name gpt2` the subwords of a tokenizer (`--mask_rate 0.15` in the StructFormer paper). A
 run that was stopped goes on from its last complete checkpoint when the same command is given again. On several GPUs
 `accelerate launch` starts a process each; `torchrun --nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
 
@@ -23,7 +26,7 @@ import logging
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 import transformers
@@ -44,19 +47,40 @@ from transformers import (
 import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
-from hf_structure.tokenization import encode_words, train_word_tokenizer
+from hf_structure.tokenization import encode, train_word_tokenizer
 from hf_structure.training import MaskedLMTrainer, last_complete_checkpoint
 
 logger = logging.getLogger("run_mlm")
+
+
+class Family(NamedTuple):
+    """What a name of --model_type stands for."""
+
+    settings: dict
+    learning_rate: float  # of its paper
+
+
+FAMILIES = {
+    "udgn": Family({"model_type": "udgn"}, 1e-3),
+    "structformer": Family({"model_type": "structformer"}, 3e-4),
+    "transformer": Family({"model_type": "structformer", "attention": "softmax"}, 3e-4),
+}
 
 
 @dataclass
 class ModelArguments:
     _argument_group_name: ClassVar[str] = "model"
 
-    model_type: str | None = field(default=None, metadata={"help": "Family of a model trained from scratch: udgn."})
+    model_type: str | None = field(
+        default=None,
+        metadata={"help": f"Family of a model trained from scratch: {', '.join(FAMILIES)}."},
+    )
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    )
+    tokenizer_name: str | None = field(
+        default=None,
+        metadata={"help": "Tokenizer of subwords (folder or Hub name); by default a vocabulary of words is made."},
     )
     config_overrides: str | None = field(
         default=None, metadata={"help": "Settings of a new model, as JSON: '{\"hidden_size\": 256}'."}
@@ -100,7 +124,9 @@ class MLMTrainingArguments(TrainingArguments):
 
     _argument_group_name: ClassVar[str] = "training: all options of transformers.TrainingArguments"
 
-    learning_rate: float = field(default=1e-3, metadata={"help": "Initial learning rate of Adam."})
+    learning_rate: float = field(
+        default=1e-3, metadata={"help": "Initial learning rate of Adam; by default that of the model's paper."}
+    )
     adam_epsilon: float = field(default=1e-9, metadata={"help": "Epsilon of Adam."})
     weight_decay: float = field(default=1.2e-6, metadata={"help": "L2 regularisation, inside the gradient."})
     max_grad_norm: float = field(default=0.25, metadata={"help": "Bound of the gradient's norm."})
@@ -152,14 +178,14 @@ def parse_arguments() -> tuple[ModelArguments, DataArguments, MLMTrainingArgumen
         allow_abbrev=False,
     )
     parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
-    settings = {}
-    if config_file := parser.parse_known_args()[0].config:
-        content = read_json(Path(config_file).read_text(encoding="utf-8"), config_file)
-        unknown = set(content.get("options", {})) - {action.dest for action in parser._actions}
-        if unknown:
-            raise ValueError(f"{config_file}: unknown options {', '.join(sorted(unknown))}")
-        parser.set_defaults(**content.get("options", {}))
-        settings = content.get("model", {})
+    known = parser.parse_known_args()[0]
+    content = read_json(Path(known.config).read_text(encoding="utf-8"), known.config) if known.config else {}
+    settings, options = content.get("model", {}), content.get("options", {})
+    unknown = set(options) - {action.dest for action in parser._actions}
+    if unknown:
+        raise ValueError(f"{known.config}: unknown options {', '.join(sorted(unknown))}")
+    family = FAMILIES.get(settings.get("model_type", known.model_type), FAMILIES["udgn"])
+    parser.set_defaults(**{"learning_rate": family.learning_rate} | options)
     *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
     if rest:
         raise ValueError(f"unknown options: {' '.join(rest)}")
@@ -200,12 +226,15 @@ def load_words(files: list[str], args: DataArguments) -> list[dict]:
     return sentences
 
 
-def encode(sentences: list[dict], tokenizer) -> Dataset:
-    """Word ids, lengths, and heads if every sentence has them."""
-    columns = {"input_ids": [encode_words(sentence["words"], tokenizer) for sentence in sentences]}
+def to_dataset(sentences: list[dict], tokenizer) -> Dataset:
+    """Word ids, lengths, and heads and spans if every sentence has them."""
+    encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
+    columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
     columns["length"] = [len(ids) for ids in columns["input_ids"]]
     if all(sentence["heads"] is not None for sentence in sentences):
         columns["heads"] = [sentence["heads"] for sentence in sentences]
+    if all(sentence["spans"] is not None for sentence in sentences):
+        columns["spans"] = [[[start, end] for start, end, _ in sentence["spans"]] for sentence in sentences]
     return Dataset.from_dict(columns)
 
 
@@ -221,9 +250,15 @@ def load_training_text(args: DataArguments) -> list[dict]:
 
 
 def load_tokenizer(model_args: ModelArguments, data_args: DataArguments, sentences: list[dict]):
-    """The trained model's tokenizer, or a new one."""
+    """The trained model's tokenizer, a given one of subwords, or a new one of words."""
     if model_args.model_name_or_path:
         return AutoTokenizer.from_pretrained(hf_structure.resolve_model(model_args.model_name_or_path))
+    if model_args.tokenizer_name:
+        tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True)
+        missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
+        tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
+        tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
+        return tokenizer
     counted = load_words(data_args.vocabulary_file, data_args) if data_args.vocabulary_file else sentences
     return train_word_tokenizer(
         (sentence["words"] for sentence in counted),
@@ -238,9 +273,11 @@ def load_model(args: ModelArguments, settings: dict, tokenizer):
     if args.model_name_or_path:
         return AutoModelForMaskedLM.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
     settings = {"model_type": args.model_type, **settings}
-    family = settings.pop("model_type")
-    if not family:
+    name = settings.pop("model_type")
+    if not name:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")
+    settings = FAMILIES[name].settings | settings if name in FAMILIES else {"model_type": name, **settings}
+    family = settings.pop("model_type")
     if family not in CONFIG_MAPPING:
         raise ValueError(f"there is no model family {family!r}")
     unknown = [name for name in settings if not hasattr(CONFIG_MAPPING[family](), name)]
@@ -251,7 +288,10 @@ def load_model(args: ModelArguments, settings: dict, tokenizer):
         config = AutoConfig.for_model(family, **settings, vocab_size=len(tokenizer), **special)
     except StrictDataclassError as error:
         raise ValueError(" ".join(str(error).split())) from error
-    return AutoModelForMaskedLM.from_config(config)
+    model = AutoModelForMaskedLM.from_config(config)
+    if args.tokenizer_name and "word_ids" not in inspect.signature(getattr(model, "decode", dict)).parameters:
+        raise ValueError(f"{name} parses words, not subwords: leave --tokenizer_name out")
+    return model
 
 
 def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_args) -> MaskedLMTrainer:
@@ -268,8 +308,8 @@ def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_a
     return MaskedLMTrainer(
         model=model,
         args=training_args,
-        train_dataset=encode(sentences, tokenizer) if sentences else None,
-        eval_dataset=encode(validation, tokenizer) if validation else None,
+        train_dataset=to_dataset(sentences, tokenizer) if sentences else None,
+        eval_dataset=to_dataset(validation, tokenizer) if validation else None,
         data_collator=MaskedWordCollator.from_tokenizer(
             tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed
         ),
@@ -323,7 +363,7 @@ def main() -> None:
     if data_args.validation_file:
         report(trainer, "eval", trainer.evaluate())
     if data_args.test_file:
-        test = encode(load_words(data_args.test_file, data_args), tokenizer)
+        test = to_dataset(load_words(data_args.test_file, data_args), tokenizer)
         report(trainer, "test", trainer.evaluate(test, metric_key_prefix="test"))
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, cli, parse
+from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
+from hf_structure.cli import common
+from hf_structure.cli import parse as cli_parse
+from hf_structure.cli.main import main
 from hf_structure.data.conllu import COLUMNS, read_conllu
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
 from hf_structure.version import __version__
@@ -71,7 +74,7 @@ def run(monkeypatch, capsys, here):
     def run(*arguments, stdin: str | bytes = "") -> str:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
-        cli.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
         output, complaints = capsys.readouterr()
         assert complaints == ""
         return output
@@ -216,9 +219,9 @@ def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch
     def items(files, input_format):
         for _ in range(4):
             written.append(Path("out.txt").read_text(encoding="utf-8").count("cat\n"))
-            yield cli.Item(["cat"])
+            yield common.Item(["cat"])
 
-    monkeypatch.setattr(cli, "read_items", items)
+    monkeypatch.setattr(cli_parse, "read_items", items)
     monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
@@ -311,6 +314,8 @@ def test_too_long_a_sentence_leaves_what_was_written(run, fail, folder):
         (["parse", "--max_words", "many"], "--max_words: must be a number of at least 1, not 'many'"),
         (["parse", "-k", "-1"], "-k: must be a number of at least 1, not '-1'"),
         (["evaluate", "gold.conllu"], "the following arguments are required: system"),
+        (["evaluate", "gold.mrg", "gold.mrg", "--min_length", "0"], "--min_length: must be a number of at least 1"),
+        (["evaluate", "gold.mrg", "gold.mrg", "--empty_gold", "two"], "invalid choice: 'two'"),
         (["render"], "the following arguments are required: file"),
         (["render", "gold.conllu", "--limit", "0"], "--limit: must be a number of at least 1"),
     ],
@@ -398,6 +403,180 @@ def test_evaluate_without_files_or_words(fail, here):
     )
 
 
+# evaluate: brackets
+
+TREES = """\
+( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD chased) (NP (-NONE- *T*-1)) (NP (DT the) (JJ old) (NN dog))) (. .)) )
+
+( (FRAG (: --)) )
+( (S (`` ``) (NP (NNS Dogs)) (VP (VBP bark)) (-RRB- -RRB-) ('' '')) )
+( (NP (QP (CD 1\\/2) (RB even)) (ADVP (RB more)) (NNS tests)) )
+"""
+KEPT = [["The", "cat", "chased", "the", "old", "dog"], ["Dogs", "bark"], ["1\\/2", "even", "more", "tests"]]
+
+
+def right_branching_trees(sentences: list[list[str]]) -> str:
+    return "\n".join(
+        "".join(f"(X (X {word}) " for word in words[:-1]) + f"(X {words[-1]})" + ")" * (len(words) - 1)
+        for words in sentences
+    )
+
+
+@pytest.fixture
+def trees(here) -> Path:
+    """Gold trees, and right-branching ones of all words (`all.mrg`) and without the punctuation (`kept.ptb`)."""
+    Path("gold.mrg").write_text(TREES, encoding="utf-8")
+    words = [[*KEPT[0], "."], ["--"], ["``", *KEPT[1], "-RRB-", "''"], KEPT[2]]
+    Path("all.mrg").write_text(right_branching_trees(words), encoding="utf-8")
+    Path("kept.ptb").write_text(right_branching_trees(KEPT), encoding="utf-8")
+    return here
+
+
+def test_evaluate_brackets(run, trees):
+    """Right branching finds two of three gold constituents of one sentence, none of none, and none of one."""
+    scores = json.loads(run("evaluate", "gold.mrg", "kept.ptb", "--json"))
+    labels = scores.pop("labels")
+    assert scores == {
+        "uf1": pytest.approx((4 / 7 + 1 + 0) / 3),
+        "precision": pytest.approx(2 / 6),
+        "recall": pytest.approx(2 / 4),
+        "f1": pytest.approx(4 / 10),
+        "depth": pytest.approx((5 + 1 + 3) / 3),
+        "gold_depth": pytest.approx((3 + 1 + 2) / 3),
+        **{"sentences": 3, "matched": 2, "predicted": 6, "gold": 4},
+    }
+    assert {label: (row["matched"], row["gold"]) for label, row in labels.items()} == {
+        "NP": (1, 2),
+        "QP": (0, 1),
+        "VP": (1, 1),
+    }
+    assert list(labels) == ["NP", "QP", "VP"]
+
+
+@pytest.mark.parametrize("tags", ["X", "_", "NN"])
+def test_the_gold_tells_what_is_punctuation(run, trees, tags):
+    """Whatever tags the system has; with all words, without sentences of punctuation alone, partly without any."""
+    expected = run("evaluate", "gold.mrg", "kept.ptb")
+    whole = Path("all.mrg").read_text(encoding="utf-8").replace("(X ", f"({tags} ")
+    Path("tagged.mrg").write_text(whole, encoding="utf-8")
+    Path("fewer.mrg").write_text(whole.replace(f"({tags} --)\n", ""), encoding="utf-8")
+    first, gap, rest = (whole.splitlines()[0], f"({tags} --)", Path("kept.ptb").read_text().split("\n", 1)[1])
+    Path("mixed.mrg").write_text("\n".join([first, gap, rest]), encoding="utf-8")
+    for name in ("tagged.mrg", "fewer.mrg", "mixed.mrg"):
+        assert run("evaluate", "gold.mrg", name) == expected != ""
+
+
+def test_evaluate_brackets_keeps_punctuation(run, trees):
+    scores = json.loads(run("evaluate", "gold.mrg", "all.mrg", "--json", "--punctuation", "keep"))
+    # the full stop ends no constituent but the sentence; "--" is a sentence of one word
+    assert (scores["sentences"], scores["matched"], scores["predicted"], scores["gold"]) == (4, 0, 5 + 3 + 2, 4)
+    assert scores["uf1"] == pytest.approx((0 + 1 + 0 + 0) / 4)
+
+
+def test_evaluate_brackets_drops_punctuation_by_form(run, fail, trees):
+    Path("untagged.mrg").write_text(TREES.replace("(NN ", "($, ").replace("(: ", "($, "), encoding="utf-8")
+    by_form = run("evaluate", "untagged.mrg", "kept.ptb", "--punctuation", "drop_by_form")
+    assert by_form == run("evaluate", "gold.mrg", "kept.ptb")
+    assert "sentence 1: word 2 is 'chased'" not in by_form
+    assert "sentence 1: " in fail("evaluate", "untagged.mrg", "kept.ptb")[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "counts"),
+    [
+        ("--count_whole_sentences", (3, 2 + 3, 6 + 3, 4 + 3)),
+        ("--count_single_words", (3, 2, 6, 4 + 3)),
+        ("--count_duplicates", (3, 2, 6, 4)),
+        ("--min_length=3", (2, 2, 6, 4)),
+        ("--max_length=4", (2, 0, 2, 1)),
+        ("--empty_gold=skip", (2, 2, 6, 4)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_conventions_of_brackets(run, trees, option, counts):
+    scores = json.loads(run("evaluate", "gold.mrg", "kept.ptb", "--json", option))
+    assert tuple(scores[name] for name in ("sentences", "matched", "predicted", "gold")) == counts
+
+
+def test_duplicates_count(run, trees):
+    Path("chain.mrg").write_text("(S (NP (NP (DT the) (NN cat))) (VBZ sleeps))")
+    for options, counts in (([], [1, 1]), (["--count_duplicates"], [2, 2])):
+        scores = json.loads(run("evaluate", "chain.mrg", "chain.mrg", "--json", *options))
+        assert [scores["matched"], scores["gold"]] == counts
+
+
+def test_baselines(run, trees):
+    scores = json.loads(run("evaluate", "gold.mrg", "kept.ptb", "--json", "--baselines"))
+    baselines = scores.pop("baselines")
+    assert list(baselines) == ["left", "right", "random"]
+    scores.pop("labels")
+    assert baselines["right"] == scores
+    assert (baselines["left"]["matched"], baselines["left"]["predicted"]) == (2, 6)  # "The cat", "1/2 even"
+    assert baselines["random"]["predicted"] == 6
+    output = run("evaluate", "gold.mrg", "kept.ptb", "--baselines")
+    assert output == run("evaluate", "gold.mrg", "kept.ptb", "--baselines")  # random, but the same each time
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line}
+    assert rows["system"] == rows["right"] == ["52.38", "33.33", "50.00", "40.00", "3.00"]
+    assert rows["gold"] == ["2.00"]
+    assert rows["NP"] == ["50.00", "1", "2"]
+    assert "3 sentences, 4 gold constituents, 6 predicted, 2 of them right" in output
+    assert "left" not in run("evaluate", "gold.mrg", "kept.ptb")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gold.mrg", "gold.conllu"], "gold.mrg and gold.conllu differ in format: brackets and conllu"),
+        (["gold.conllu", "gold.mrg"], "gold.conllu and gold.mrg differ in format: brackets and conllu"),
+        (["notes.txt", "gold.mrg"], "notes.txt and gold.mrg differ in format: brackets and text"),
+        (["gold.mrg", "kept.ptb", "--ignore", "NP"], "--ignore is for trees in CoNLL-U only"),
+        (["gold.mrg", "kept.ptb", "--universal"], "--universal is for trees in CoNLL-U only"),
+        (["gold.conllu", "gold.conllu", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .brackets) only"),
+        (["gold.conllu", "gold.conllu", "--punctuation", "keep"], "--punctuation is for brackets"),
+        (["gold.conllu", "gold.conllu", "--min_length", "2"], "--min_length is for brackets"),
+        (["gold.mrg", "missing.mrg"], "missing.mrg: No such file or directory"),
+        (["gold.mrg", "kept.ptb", "--min_length", "9"], "there is no sentence to score"),
+        (["gold.mrg", "kept.ptb", "--punctuation", "keep"], "word 7 is missing in the prediction, '.' in the gold"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_evaluate_refuses_brackets(fail, trees, arguments, message):
+    assert message in fail("evaluate", *arguments)[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cat", "dog", "sentence 1: word 2 is 'dog' in the prediction, 'cat' in the gold"),
+        ("bark", "sleep", "sentence 3: word 2 is 'sleep' in the prediction, 'bark' in the gold"),
+        ("(X dog)", "(X dog) (X dogs) (X .)", "sentence 1: word 7 is 'dogs' in the prediction, '.' in the gold"),
+        ("(X (X Dogs) (X bark))\n", "", "sentence 3: word 1 is '1/2' in the prediction, '``' in the gold"),
+        ("(X tests)))", "(X tests)", "other.mrg:3: a bracket that is never closed"),
+    ],
+    ids=["word", "later word", "more words", "fewer sentences", "unbalanced"],
+)
+def test_trees_of_other_words(fail, trees, old, new, message):
+    content = Path("kept.ptb").read_text(encoding="utf-8")
+    assert content.count(old) == 1
+    Path("other.mrg").write_text(content.replace(old, new), encoding="utf-8")
+    assert message in fail("evaluate", "gold.mrg", "other.mrg")[0]
+
+
+def test_other_numbers_of_trees(fail, trees):
+    whole = Path("all.mrg").read_text(encoding="utf-8")
+    Path("more.mrg").write_text(whole + "(X one)", encoding="utf-8")
+    assert "5 predicted sentences, but 4 gold sentences" in fail("evaluate", "gold.mrg", "more.mrg")[0]
+    Path("fewer.mrg").write_text(whole.splitlines()[0], encoding="utf-8")
+    assert "1 predicted sentences, but 4 gold sentences" in fail("evaluate", "gold.mrg", "fewer.mrg")[0]
+
+
+def test_gold_trees_without_words(fail, here):
+    Path("empty.mrg").touch()
+    assert "there is no sentence to score" in fail("evaluate", "empty.mrg", "empty.mrg")[0]
+    Path("odd.mrg").write_text("(S (? a) (? b) (? c))", encoding="utf-8")
+    assert "no word is left without punctuation; --punctuation keep" in fail("evaluate", "odd.mrg", "odd.mrg")[0]
+
+
 # render
 
 
@@ -446,7 +625,11 @@ def test_render_refuses(fail, here):
             "FILE --model --format --output --input_format --decoder -k --marginals --punctuation --batch_size "
             "--max_words --device",
         ),
-        (["evaluate"], "gold system --ignore --universal --json"),
+        (
+            ["evaluate"],
+            "gold system --json --ignore --universal --baselines --punctuation --count_single_words "
+            "--count_whole_sentences --count_duplicates --empty_gold --min_length --max_length .mrg",
+        ),
         (["render"], "file --output --format --limit"),
     ],
     ids=["hf-structure", "parse", "evaluate", "render"],

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from transformers.cache_utils import Cache
 from transformers.utils import ModelOutput
 
 
@@ -69,9 +70,161 @@ class DependencyDecoderOutput(ModelOutput):
             Log-probability of the whole tree among all single-root trees. Absent when the heads need not form a tree.
         marginals (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`, *optional*):
             Probability of every arc, summed over all single-root trees.
+        labels (`torch.LongTensor` of shape `(batch_size, k, seq_len)`, *optional*):
+            Relation label of every word's arc, a key of `config.id2label`; -1 where `heads` is.
+        label_probs (`torch.FloatTensor` of shape `(batch_size, k, seq_len)`, *optional*):
+            Probability the model gives to each chosen label, given the arc.
     """
 
     heads: torch.LongTensor | None = None
     head_probs: torch.FloatTensor | None = None
     log_probs: torch.FloatTensor | None = None
     marginals: torch.FloatTensor | None = None
+    labels: torch.LongTensor | None = None
+    label_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class TransitionParserOutput(ModelOutput):
+    """
+    Output of a transition-based parser on the way to given trees.
+
+    Args:
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `heads` and labels are given):
+            Training loss.
+        logits (`torch.FloatTensor` of shape `(batch_size, steps, num_actions)`):
+            Scores of the actions, legal or not; 0 in steps with nothing to decide.
+        label_logits (`torch.FloatTensor` of shape `(batch_size, steps, 2 * num_labels)`, *optional*):
+            Scores of the labels of a left arc and of a right arc; 0 in steps with nothing to decide.
+        actions (`torch.LongTensor` of shape `(batch_size, steps)`):
+            The actions that make the trees, numbered as in `hf_structure.algorithms.transitions`; -1 after the last.
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    label_logits: torch.FloatTensor | None = None
+    actions: torch.LongTensor | None = None
+
+
+@dataclass
+class SyntacticDistanceDecoderOutput(DependencyDecoderOutput):
+    """
+    Dependency and constituency structure decoded for a batch of sentences from syntactic distances and heights.
+
+    Args:
+        heads, head_probs:
+            As in [`DependencyDecoderOutput`], with `k = 1`.
+        marginals (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`, *optional*):
+            `marginals[b, i, j]` is the probability that word `j` (0 is the root) is the parent of word `i + 1`.
+        spans (`torch.LongTensor` of shape `(batch_size, seq_len - 1, 2)`):
+            Constituents of the binary tree, half-open in words from 0, outermost first; -1 for padding.
+        distances (`torch.FloatTensor` of shape `(batch_size, seq_len - 1)`):
+            Syntactic distance of each word and the next; meaningless for padding.
+        heights (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
+            Syntactic height of each word; meaningless for padding.
+    """
+
+    spans: torch.LongTensor | None = None
+    distances: torch.FloatTensor | None = None
+    heights: torch.FloatTensor | None = None
+
+
+@dataclass
+class StructFormerModelOutput(ModelOutput):
+    """
+    Output of StructFormer. All but the states and attentions are None for a model without a parser.
+
+    Args:
+        last_hidden_state (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`):
+            Contextual word vectors.
+        distances (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
+            Syntactic distance between each word and the next, as predicted; infinite for last words and padding.
+        heights (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
+            Syntactic height of each word; minus infinite for padding.
+        parent_probs (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`):
+            `parent_probs[b, i, j]` is the probability that word `j` is the parent of word `i`, p_D(j|i).
+        root_probs (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
+            Probability that a word is the root; the rest of its parent distribution.
+        left_probs, right_probs (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`):
+            Probability that the span of word `i`, the smallest that it does not head, begins (ends) with word `j`.
+        relation_weights (`torch.FloatTensor` of shape `(num_hidden_layers, num_heads, num_relations)`):
+            How much each head attends along each of `config.relations`.
+        hidden_states (`tuple[torch.FloatTensor]`, returned with `output_hidden_states=True`):
+            `num_hidden_layers + 1` tensors of shape `(batch_size, seq_len, hidden_size)`.
+        attentions (`tuple[torch.FloatTensor]`, returned with `output_attentions=True`):
+            `num_hidden_layers` tensors of shape `(batch_size, num_heads, seq_len, seq_len)`.
+    """
+
+    last_hidden_state: torch.FloatTensor | None = None
+    distances: torch.FloatTensor | None = None
+    heights: torch.FloatTensor | None = None
+    parent_probs: torch.FloatTensor | None = None
+    root_probs: torch.FloatTensor | None = None
+    left_probs: torch.FloatTensor | None = None
+    right_probs: torch.FloatTensor | None = None
+    relation_weights: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class StructFormerMaskedLMOutput(ModelOutput):
+    """
+    Output of StructFormer with a masked language modelling head.
+
+    Args:
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
+            Masked language modelling loss.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
+            Prediction scores. Not computed in training mode when `labels` are given: the loss needs them at the
+            masked words only.
+        distances, heights, parent_probs, root_probs, left_probs, right_probs, relation_weights, hidden_states,
+        attentions:
+            As in [`StructFormerModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    distances: torch.FloatTensor | None = None
+    heights: torch.FloatTensor | None = None
+    parent_probs: torch.FloatTensor | None = None
+    root_probs: torch.FloatTensor | None = None
+    left_probs: torch.FloatTensor | None = None
+    right_probs: torch.FloatTensor | None = None
+    relation_weights: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class GiLTCausalLMOutput(ModelOutput):
+    """
+    Output of a causal language model that predicts a dependency graph over its words.
+
+    Args:
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
+            Training loss, the sum of the next two.
+        lm_loss, graph_loss (`torch.FloatTensor` of shape `(1,)`):
+            The language model's part, whose exponential is the perplexity given the graph, and the graph's.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
+            Prediction scores.
+        arc_logits (`torch.FloatTensor` of shape `(batch_size, words + 1, words + 1)`, returned with labels and graph):
+            `arc_logits[b, h, d]` is the logit of the arc from word `h` (0 is the root) to word `d`, given the graph of
+            the words before the later of the two; `-inf` where there can be no arc.
+        count_logits (`torch.FloatTensor` of shape `(batch_size, words, max_new_arcs + 1)`, returned with them):
+            Logits of the number of arcs between a word and those before it.
+        past_key_values (`Cache`, returned when a cache is used):
+            Tokens so far, and with a graph also the graph.
+        hidden_states, attentions:
+            As in [`DependencyModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    past_key_values: Cache | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+    lm_loss: torch.FloatTensor | None = None
+    graph_loss: torch.FloatTensor | None = None
+    arc_logits: torch.FloatTensor | None = None
+    count_logits: torch.FloatTensor | None = None

@@ -1,5 +1,5 @@
 """
-Word-level tokenizers: one word, one id.
+Word-level tokenizers, one word, one id; subword tokenizers, and the words that subwords belong to.
 
 They are plain `tokenizers` pipelines inside `TokenizersBackend`, so `AutoTokenizer` loads them without custom code.
 The papers' normalisation (lower case, digit runs to `N`) is part of the pipeline and is saved with it.
@@ -8,10 +8,13 @@ The papers' normalisation (lower case, digit runs to `N`) is part of the pipelin
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+_SPACES = ("\u0120", "\u2581")  # how a piece says that it begins with a space: byte-level BPE and SentencePiece
 
 
 def build_word_tokenizer(
@@ -101,10 +104,7 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
         ValueError: if the tokenizer splits a word into several tokens, i.e. is no word-level tokenizer.
     """
     glued = ["".join(word.split()) or tokenizer.unk_token for word in words]
-    encoding = tokenizer(glued, is_split_into_words=True, add_special_tokens=False)
-    ids_of_words = [[] for _ in words]
-    for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):
-        ids_of_words[word].append(token_id)
+    ids_of_words = _ids_of_words(glued, tokenizer)
     special_ids = set(tokenizer.all_special_ids)
     for word, ids in zip(words, ids_of_words, strict=True):
         if len(ids) != 1 and special_ids.isdisjoint(ids):
@@ -114,4 +114,163 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
     return [ids[0] if len(ids) == 1 else tokenizer.unk_token_id for ids in ids_of_words]
 
 
-__all__ = ["build_word_tokenizer", "encode_words", "train_word_tokenizer"]
+def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
+    """
+    `input_ids` of given words, without special tokens: with a word-level tokenizer as [`encode_words`] gives them;
+    with one of subwords there are also `word_ids`, the word of each id from 0, and a word that the tokenizer makes
+    nothing of is unknown.
+
+    Raises:
+        ValueError: if that happens and the tokenizer has no unknown token.
+    """
+    if isinstance(tokenizer.backend_tokenizer.model, models.WordLevel):
+        return {"input_ids": encode_words(words, tokenizer)}
+    pieces = _ids_of_words(words, tokenizer)
+    for word, ids in zip(words, pieces, strict=True):
+        if not ids and tokenizer.unk_token_id is None:
+            raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
+        ids[:] = ids or [tokenizer.unk_token_id]
+    return {
+        "input_ids": [token_id for ids in pieces for token_id in ids],
+        "word_ids": [word for word, ids in enumerate(pieces) for _ in ids],
+    }
+
+
+def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    encoding = tokenizer(list(words), is_split_into_words=True, add_special_tokens=False)
+    ids_of_words = [[] for _ in words]
+    for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):
+        ids_of_words[word].append(token_id)
+    return ids_of_words
+
+
+def train_subword_tokenizer(
+    sentences: Iterable[Sequence[str]], *, vocab_size: int = 8000, kind: str = "unigram"
+) -> TokenizersBackend:
+    """
+    Subword tokenizer of space-separated words. A text begins with `<s>`; `</s>` is left to whoever ends it.
+
+    Args:
+        sentences (`Iterable[Sequence[str]]`):
+            Sentences as lists of words.
+        vocab_size (`int`):
+            Size of the vocabulary, special tokens included; small corpora give less.
+        kind (`"unigram"` or `"bpe"`):
+            SentencePiece's unigram model over characters, or byte-level BPE, which knows every character.
+
+    Raises:
+        ValueError: if `kind` is unknown.
+    """
+    if kind not in ("unigram", "bpe"):
+        raise ValueError(f"kind must be 'unigram' or 'bpe', not {kind!r}")
+    unk, _, bos, _ = special = list(SUBWORD_SPECIAL_TOKENS.values())
+    options = {"vocab_size": vocab_size, "special_tokens": special, "show_progress": False}
+    if kind == "unigram":
+        backend = Tokenizer(models.Unigram())
+        backend.normalizer = normalizers.NFKC()
+        backend.pre_tokenizer, backend.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        trainer = trainers.UnigramTrainer(unk_token=unk, **options)
+    else:
+        backend = Tokenizer(models.BPE())
+        backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **options)
+    backend.train_from_iterator((_as_text(words) for words in sentences), trainer)
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, backend.token_to_id(bos))]
+    )
+    return TokenizersBackend(
+        tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **SUBWORD_SPECIAL_TOKENS
+    )
+
+
+def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
+    """
+    The tokens of space-separated words between a beginning and an end token, and the word that each belongs to.
+
+    The text is the words with single spaces between them (white space inside a word is taken out), and the tokens are
+    those that the tokenizer gives for it. A token that is nothing but the space before a word belongs to that word. A
+    word that the tokenizer drops becomes the unknown token.
+
+    Args:
+        words (`Sequence[str]`): The words.
+        tokenizer (`PreTrainedTokenizerBase`): Any fast tokenizer with a beginning or an end token; one stands in for
+            the other where there is but one.
+
+    Returns:
+        `dict`: `input_ids`, and `word_ids` (from 1; 0 for beginning and end).
+
+    Raises:
+        ValueError: an empty word; a tokenizer that is not fast or has neither beginning nor end token; tokens that
+            join words, or a dropped word where there is no unknown token.
+    """
+    bos, eos = _ends(tokenizer)
+    text = _as_text(words)
+    word_at = [number for number, word in enumerate(text.split(" "), start=1) for _ in f" {word}"][1:]
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    ids_of_words = [[] for _ in words]
+    for token_id, (start, end) in zip(encoding["input_ids"], encoding["offset_mapping"], strict=True):
+        word = word_at[min(start, len(text) - 1)]
+        if end > start and word_at[end - 1] != word and text[end - 1] != " ":
+            raise ValueError(f"the tokenizer joins words: {text[start:end]!r} is one token")
+        ids_of_words[word - 1].append(token_id)
+    for word, ids in zip(words, ids_of_words, strict=True):
+        if not ids and tokenizer.unk_token_id is None:
+            raise ValueError(f"the tokenizer gives no token for the word {word!r}")
+        ids[:] = ids or [tokenizer.unk_token_id]
+    return {
+        "input_ids": [bos, *(token_id for ids in ids_of_words for token_id in ids), eos],
+        "word_ids": [0, *(word for word, ids in enumerate(ids_of_words, start=1) for _ in ids), 0],
+    }
+
+
+def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.BoolTensor:
+    """`(vocab_size,)`: which tokens begin with a space, and so begin a word."""
+    pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return torch.tensor([piece.startswith(_SPACES) for piece in pieces])
+
+
+def number_words(input_ids: torch.LongTensor, tokenizer: PreTrainedTokenizerBase) -> torch.LongTensor:
+    """
+    The word of each token of running text, known from the tokens alone, as while they are generated: a token that
+    begins with a space begins a word, and so does the first one after the beginning, end or padding token.
+
+    Args:
+        input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): One text a row.
+
+    Returns:
+        `torch.LongTensor` of shape `(batch_size, seq_len)`: from 1; 0 for beginning, end and padding.
+    """
+    ends = {*_ends(tokenizer), tokenizer.pad_token_id} - {None}
+    is_end = torch.isin(input_ids, torch.tensor(sorted(ends), device=input_ids.device))
+    after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]
+    starts = word_start_mask(tokenizer).to(input_ids.device)[input_ids] | after_end
+    return (starts & ~is_end).long().cumsum(1).masked_fill(is_end, 0)
+
+
+def _as_text(words: Sequence[str]) -> str:
+    glued = ["".join(word.split()) for word in words]
+    if not glued or not all(glued):
+        raise ValueError("a sentence without words" if not glued else f"word {glued.index('') + 1} is empty")
+    return " ".join(glued)
+
+
+def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """Ids of the tokens that begin and end a sentence."""
+    if not tokenizer.is_fast:
+        raise ValueError("this tokenizer does not tell where its tokens stand in the text: a fast one is needed")
+    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
+    if bos is None and eos is None:
+        raise ValueError("the tokenizer has neither a beginning nor an end token: sentences need one")
+    return eos if bos is None else bos, bos if eos is None else eos
+
+
+__all__ = [
+    "build_word_tokenizer",
+    "encode",
+    "encode_subwords",
+    "encode_words",
+    "number_words",
+    "train_subword_tokenizer",
+    "train_word_tokenizer",
+    "word_start_mask",
+]

@@ -14,6 +14,7 @@ from transformers.trainer_utils import speed_metrics
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 
 
@@ -67,9 +68,10 @@ class MaskedLMTrainer(TokenBudgetTrainer):
     """
     Trainer of masked language models that induce structure.
 
-    Evaluation gives the masked loss and perplexity over `num_maskings` seeded maskings, and where the dataset has
-    `heads` also UAS and UUAS of single-root trees and of argmax heads, everything on words the model sees.
-    With several processes each evaluates its share.
+    Evaluation gives the masked loss and perplexity over `num_maskings` seeded maskings, and of the structures that
+    the model gives: where the dataset has `heads`, UAS and UUAS of trees and of argmax heads; where it has `spans`,
+    UF1 (the sentence mean of unlabelled F1, single words and whole sentences left out). All is about words the model
+    sees. With several processes each evaluates its share.
 
     Args:
         data_collator ([`MaskedWordCollator`]): Masks the training text, and with epochs 0, 1, ... the evaluation text.
@@ -90,10 +92,13 @@ class MaskedLMTrainer(TokenBudgetTrainer):
         with self.compute_loss_context_manager():
             loss, perplexity = self._perplexity(model, dataset)
         metrics = {"loss": loss, "perplexity": perplexity}
-        if dataset[0].get("heads") is not None and hasattr(model, "decode"):
+        structures = getattr(model, "structures", ())
+        if "dependency" in structures and "heads" in dataset.column_names:
             for decoder, suffix in (("tree", ""), ("argmax", "_argmax")):
                 uas, uuas = self._attachment(model, dataset, decoder)
                 metrics |= {f"uas{suffix}": uas, f"uuas{suffix}": uuas}
+        if "constituency" in structures and "spans" in dataset.column_names:
+            metrics["uf1"] = self._uf1(model, dataset)
         model.train(training)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         metrics |= speed_metrics(metric_key_prefix, start, num_samples=len(dataset))
@@ -121,20 +126,40 @@ class MaskedLMTrainer(TokenBudgetTrainer):
         self.data_collator.set_epoch(epoch)
         return masked_perplexity(sums)
 
-    def _attachment(self, model, dataset, decoder: str) -> tuple[float, float]:
+    def _decode(self, model, dataset, **options) -> Iterator[tuple[list[dict], dict[str, list]]]:
+        """Batches of examples, and what the model decodes for them, as lists."""
         collate = WordCollator(self.data_collator.pad_token_id)
-        predicted, gold = [], []
         for batch in self._batches(dataset):
             inputs = {name: value.to(model.device) for name, value in collate(batch).items() if name != "heads"}
-            heads = model.decode(**inputs, decoder=decoder).heads[:, 0].tolist()
+            decoded = model.decode(**inputs, **options)
+            yield batch, {name: value.tolist() for name, value in decoded.items()}
+
+    def _attachment(self, model, dataset, decoder: str) -> tuple[float, float]:
+        predicted, gold = [], []
+        for batch, decoded in self._decode(model, dataset, decoder=decoder):
             gold += [example["heads"] for example in batch]
-            predicted += [row[: len(example["heads"])] for row, example in zip(heads, batch, strict=True)]
+            predicted += [
+                row[0][: len(example["heads"])] for row, example in zip(decoded["heads"], batch, strict=True)
+            ]
         sums = [0.0] * 4
         if gold:  # the share of one of several processes may be empty
             scores = attachment_scores(predicted, gold)
             sums = [scores.uas * scores.words, scores.words, scores.uuas * scores.pairs, scores.pairs]
         correct, words, correct_pairs, pairs = self._sum_over_processes(sums)
         return correct / words, correct_pairs / pairs
+
+    def _uf1(self, model, dataset) -> float:
+        predicted, gold, lengths = [], [], []
+        for batch, decoded in self._decode(model, dataset):
+            gold += [example["spans"] for example in batch]
+            lengths += [sum(head >= 0 for head in row[0]) for row in decoded["heads"]]
+            predicted += [[span for span in row if span[0] >= 0] for row in decoded["spans"]]
+        sums = [0.0, 0.0]
+        if gold:
+            scores = unlabeled_f1(predicted, gold, lengths)
+            sums = [scores.uf1 * scores.sentences, scores.sentences]
+        total, sentences = self._sum_over_processes(sums)
+        return total / sentences
 
 
 def last_complete_checkpoint(folder: str | Path) -> str | None:

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 import transformers
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+from tokenizers import ByteLevelBPETokenizer
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, GPT2Tokenizer
 
-from hf_structure import UDGNForMaskedLM
+from hf_structure import UDGNForMaskedLM, parse
 from hf_structure.data.conllu import ConlluSentence, write_conllu
+from hf_structure.data.corpus import load_sentences
+from hf_structure.metrics.constituency import unlabeled_f1
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -70,9 +73,11 @@ def run(script, monkeypatch):
     return run
 
 
-def training(corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 3) -> list[str]:
+def training(
+    corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 3, model_type: str = "udgn"
+) -> list[str]:
     return [
-        *("--model_type", "udgn", "--config_overrides", json.dumps(SMALL)),
+        *("--model_type", model_type, "--config_overrides", json.dumps(SMALL)),
         *("--train_file", str(corpus / f"train.{suffix}"), "--validation_file", str(corpus / f"dev.{suffix}")),
         *("--output_dir", str(output_dir), "--num_train_epochs", str(epochs), "--logging_steps", "1", *OPTIONS),
     ]
@@ -121,6 +126,74 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     again = results(tmp_path / "eval", "test")
     assert again["test_perplexity"] == pytest.approx(scores["eval_perplexity"], rel=1e-4)
     assert again["test_uas"] == scores["eval_uas"]
+
+
+@pytest.fixture(scope="module")
+def subwords(corpus, tmp_path_factory) -> Path:
+    """A byte-level tokenizer in the style of GPT-2: no token for padding and masks, words split into pieces."""
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train([str(corpus / "train.txt")], vocab_size=265, special_tokens=["<|endoftext|>"])
+    folder = tmp_path_factory.mktemp("subwords")
+    GPT2Tokenizer(
+        vocab=tokenizer.get_vocab(),
+        merges=[tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]],
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_structformer_reports_what_its_trees_are_worth(corpus, run, tmp_path):
+    run(*training(corpus, tmp_path / "run", epochs=4, model_type="structformer"))
+    history = losses(tmp_path / "run")
+    assert sum(history[-5:]) < sum(history[:5])
+    assert {"eval_perplexity", "eval_uas", "eval_uuas", "eval_uas_argmax"} <= set(results(tmp_path / "run"))
+    arguments = ["--model_name_or_path", tmp_path / "run", "--test_file", corpus / "dev.mrg"]
+    run(*arguments, "--output_dir", tmp_path / "eval", *OPTIONS)
+    scores = results(tmp_path / "eval", "test")
+    assert "test_uas" not in scores
+    trees, gold, lengths = [], [], []
+    for sentence in load_sentences(corpus / "dev.mrg", punctuation="drop"):
+        parsed = parse([sentence["words"]], tmp_path / "run", punctuation="parse")[0]
+        trees.append(parsed.constituency.spans)
+        gold.append(sentence["spans"])
+        lengths.append(len(sentence["words"]))
+    assert scores["test_uf1"] == pytest.approx(unlabeled_f1(trees, gold, lengths).uf1)
+
+
+def test_transformer_is_structformer_without_a_parser(corpus, run, tmp_path):
+    run(*training(corpus, tmp_path, epochs=1, model_type="transformer"))
+    config = AutoConfig.from_pretrained(tmp_path)
+    assert (config.model_type, config.attention) == ("structformer", "softmax")
+    assert not {"eval_uas", "eval_uf1"} & set(results(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "learning_rate"), [("udgn", 1e-3), ("structformer", 3e-4), ("transformer", 3e-4)]
+)
+def test_learning_rate_is_that_of_the_paper(script, monkeypatch, model_type, learning_rate):
+    files = ["--train_file", "x.txt", "--validation_file", "y.txt", "--output_dir", "z"]
+    for arguments, expected in (([], learning_rate), (["--learning_rate", "0.5"], 0.5)):
+        monkeypatch.setattr(sys, "argv", ["run_mlm.py", "--model_type", model_type, *files, *arguments])
+        assert script.parse_arguments()[2].learning_rate == expected
+
+
+def test_trains_on_subwords(corpus, subwords, run, tmp_path):
+    run(
+        *training(corpus, tmp_path, epochs=2, model_type="structformer"),
+        *("--tokenizer_name", subwords, "--mask_rate", "0.15"),
+    )
+    scores, tokenizer = results(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert {"eval_perplexity", "eval_uas"} <= set(scores)
+    assert tokenizer.mask_token == "<mask>"
+    assert len(tokenizer) == AutoConfig.from_pretrained(tmp_path).vocab_size
+    parsed = parse([["the", "unheard-of", "mouse", "sees", "."]], tmp_path)[0]
+    assert parsed.constituency.words == parsed.dependency.words == parsed.words
+    assert parsed.dependency.is_tree
+    assert len(parsed.distances.words) == 4  # punctuation was not trained on
+
+
+def test_udgn_parses_no_subwords(corpus, subwords, run, tmp_path):
+    with pytest.raises(ValueError, match="udgn parses words, not subwords"):
+        run(*training(corpus, tmp_path), "--tokenizer_name", subwords)
 
 
 @pytest.mark.parametrize("suffix", ["mrg", "txt"])
@@ -296,19 +369,28 @@ def test_published_configurations(script, monkeypatch, config):
     monkeypatch.setattr(
         sys, "argv", ["run_mlm.py", "--config", str(config), *files, "--max_tokens", "77", "--use_cpu"]
     )
-    _, data_args, training_args, settings = script.parse_arguments()
+    *parsed, settings = script.parse_arguments()
+    values = {name: value for args in parsed for name, value in vars(args).items()}
     options = json.loads(config.read_text())["options"]
-    assert data_args.max_tokens == 77  # the command line is stronger than the file
+    assert values["max_tokens"] == 77  # the command line is stronger than the file
     for name, value in options.items():
-        args = data_args if hasattr(data_args, name) else training_args
-        assert name == "max_tokens" or getattr(args, name) == value
+        assert name == "max_tokens" or values[name] == value
     assert AutoConfig.for_model(**settings).hidden_size == settings["hidden_size"]
 
 
+def made_small(config: Path) -> dict:
+    """Settings that make a tiny model of a published configuration."""
+    if json.loads(config.read_text())["model"]["model_type"] == "udgn":
+        return {**SMALL, "head_dim": 16, "parser_hidden_size": 16, "parser_num_layers": 1}
+    return {**SMALL, "intermediate_size": 16, "parser_num_layers": 1, "parser_kernel_size": 3}
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_published_configurations_train_when_made_small(corpus, run, tmp_path, config):
-    small = {**SMALL, "head_dim": 16, "parser_hidden_size": 16, "parser_num_layers": 1}
+def test_published_configurations_train_when_made_small(corpus, subwords, run, tmp_path, config):
+    small = made_small(config)
     arguments = training(corpus, tmp_path, epochs=1)[4:]
+    if "tokenizer_name" in config.read_text():
+        arguments += ["--tokenizer_name", str(subwords)]
     run("--config", config, "--config_overrides", json.dumps(small), *arguments, "--lr_scheduler_type", "constant")
     saved = AutoConfig.from_pretrained(tmp_path)
     assert (saved.hidden_size, saved.num_hidden_layers) == (16, 1)

@@ -51,6 +51,7 @@ class ModelBattery:
         auto_classes: The Auto classes that load the family, each with the class that it gives.
         dropout: Settings that turn every dropout of the family on; `config()` has them all off.
         lora_targets: Names of the linear layers that LoRA adapts.
+        unbatched: Names of the outputs that are not about sentences.
     """
 
     base_class: type[PreTrainedModel]
@@ -58,6 +59,7 @@ class ModelBattery:
     auto_classes: dict[type, type]
     dropout: dict[str, float]
     lora_targets: list[str]
+    unbatched: tuple[str, ...] = ()
 
     def config(self, **settings) -> PreTrainedConfig:
         """A tiny configuration without dropout."""
@@ -97,7 +99,7 @@ class ModelBattery:
     def outputs_of_sentences(self, model: PreTrainedModel, batch: dict) -> list[dict[str, torch.Tensor]]:
         """What the model says about the words of each sentence."""
         with torch.no_grad():
-            outputs = model(**batch)
+            outputs = {name: value for name, value in model(**batch).items() if name not in self.unbatched}
         words = batch["attention_mask"].bool()
         return [{k: self.of_words(k, v[i], words[i]) for k, v in outputs.items()} for i in range(len(words))]
 
@@ -121,7 +123,8 @@ class ModelBattery:
         model.save_pretrained(tmp_path)
         assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors"}
         assert "auto_map" not in json.loads((tmp_path / "config.json").read_text())
-        loaded, info = type(model).from_pretrained(tmp_path, output_loading_info=True)
+        attention = {"attn_implementation": model.config._attn_implementation}  # this is not saved
+        loaded, info = type(model).from_pretrained(tmp_path, output_loading_info=True, **attention)
         assert not any(info.values()), info
         assert not loaded.training
         assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)

@@ -24,8 +24,8 @@ class WordCollator:
     Args:
         pad_token_id (`int`): Id of the padding.
 
-    Called with dictionaries that hold `input_ids` and, all or none, `heads`; returns `input_ids`, `attention_mask` and
-    `heads` (padded with -1), each of shape `(batch_size, seq_len)`.
+    Called with dictionaries that hold `input_ids` and, all or none, `heads` and `word_ids`; returns `input_ids`,
+    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`.
     """
 
     pad_token_id: int
@@ -35,8 +35,9 @@ class WordCollator:
         lengths = torch.tensor([len(example["input_ids"]) for example in examples])
         attention_mask = (torch.arange(input_ids.shape[1]) < lengths.unsqueeze(1)).long()
         batch = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if examples[0].get("heads") is not None:
-            batch["heads"] = pad_words([example["heads"] for example in examples], -1)
+        for name in ("heads", "word_ids"):
+            if examples[0].get(name) is not None:
+                batch[name] = pad_words([example[name] for example in examples], -1)
         return batch
 
 

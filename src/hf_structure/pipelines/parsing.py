@@ -16,20 +16,19 @@ from safetensors import SafetensorError
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.algorithms.trees import restore_words
+from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.text import tokenize_words
 from hf_structure.hub import resolve_model
-from hf_structure.modeling_outputs import DependencyDecoderOutput
-from hf_structure.structures import DependencyTree, Parse
-from hf_structure.tokenization import encode_words
+from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
+from hf_structure.tokenization import encode
 
 DEFAULT_MODEL = "udgn-en"
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
-STRUCTURES = ("dependency",)
+STRUCTURES = ("dependency", "constituency", "both")
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 Sentence = str | Sequence[str]
@@ -40,7 +39,7 @@ def parse(
     model: str | Path | PreTrainedModel = DEFAULT_MODEL,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
-    structure: str = "dependency",
+    structure: str | None = None,
     decoder: str = "tree",
     k: int = 1,
     marginals: bool = False,
@@ -62,15 +61,16 @@ def parse(
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
-        structure (`"dependency"`):
-            The kind of structure.
+        structure (`"dependency"`, `"constituency"` or `"both"`, *optional*):
+            The kind of structure; by default all that the model gives.
         decoder (`"tree"`, `"projective"` or `"argmax"`):
             The best tree with one root, the best such tree without crossing arcs, or each word's best head (no tree
-            in general).
+            in general). Models differ in what they offer.
         k (`int`):
             Number of trees; with more than one, `Parse.alternatives` holds them, best first.
         marginals (`bool`):
-            Whether `Parse.marginals` is filled in: probabilities of all arcs over all trees.
+            Whether `Parse.marginals` is filled in: probabilities of all arcs over all trees (StructFormer: its parent
+            distribution).
         punctuation (`"attach"`, `"drop"` or `"parse"`):
             For a model trained without punctuation: put punctuation into its tree by rule, leave it out of the tree,
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
@@ -97,8 +97,7 @@ def parse(
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device)
-    if structure not in STRUCTURES:
-        raise ValueError(f"{type(model).__name__} gives {', '.join(STRUCTURES)}, not {structure!r}")
+    structures = choose_structures(model, structure)
     encode = functools.partial(
         encode_sentence,
         tokenizer=tokenizer,
@@ -110,6 +109,7 @@ def parse(
         parse_batch,
         model=model,
         tokenizer=tokenizer,
+        structures=structures,
         punctuation=punctuation,
         decoder=decoder,
         k=k,
@@ -122,6 +122,16 @@ def parse(
     if isinstance(sentences, str):
         return next(parses)
     return list(parses) if isinstance(sentences, Sequence) else parses
+
+
+def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
+    """The kinds of structure asked for. Raises `ValueError` for one that the model does not give."""
+    if structure is None:
+        return model.structures
+    wanted = ("dependency", "constituency") if structure == "both" else (structure,)
+    if not set(wanted) <= set(model.structures):
+        raise ValueError(f"{type(model).__name__} gives {' and '.join(model.structures)}, not {structure!r}")
+    return wanted
 
 
 def _check_punctuation(punctuation: str) -> None:
@@ -147,8 +157,8 @@ def load_parser(
         model, own_tokenizer = _load(folder, modified)
         tokenizer = tokenizer or own_tokenizer
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if not hasattr(model, "decode"):
-        raise ValueError(f"{type(model).__name__} does not parse: it has no decode()")
+    if not getattr(model, "structures", ()):
+        raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
     try:
         return model.to(device).eval() if device else model.eval(), tokenizer
     except (RuntimeError, AssertionError) as error:  # torch has no such device, or was built without it
@@ -190,7 +200,8 @@ def encode_sentence(
     max_words: int = MAX_WORDS,
 ) -> dict[str, Any]:
     """
-    Words of a sentence (`words`), which of them the model sees (`keep`), and their ids (`input_ids`).
+    Words of a sentence (`words`), which of them the model sees (`keep`), and what
+    [`~hf_structure.tokenization.encode`] makes of those.
 
     Raises:
         ValueError: if the sentence is empty or too long, or is no string and no sequence of strings.
@@ -211,30 +222,67 @@ def encode_sentence(
         if not any(keep):
             keep = [True] * len(words)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
-    return {"words": words, "keep": keep, "input_ids": encode_words(seen, tokenizer)}
+    return {"words": words, "keep": keep, **encode(seen, tokenizer)}
 
 
-def assemble_parse(encoded: Mapping[str, Any], decoded: DependencyDecoderOutput, row: int, punctuation: str) -> Parse:
-    """Parse of the sentence in one row of a decoded batch."""
-    length = sum(encoded["keep"])
-    trees = []
-    for rank, heads in enumerate(decoded.heads[row, :, :length].tolist()):
+def assemble_parse(
+    encoded: Mapping[str, Any],
+    decoded: Mapping[str, torch.Tensor],
+    row: int,
+    structures: Sequence[str],
+    punctuation: str = "attach",
+) -> Parse:
+    """Parse of the sentence in one row of a decoded batch (tensors on the CPU)."""
+    parts = {"distances": _distances(encoded, decoded, row)} if "distances" in decoded else {}
+    if "constituency" in structures:
+        parts["constituency"] = _constituency(encoded, decoded["spans"][row].tolist(), punctuation)
+    if "dependency" in structures:
+        trees = _trees(encoded, decoded, row, punctuation)
+        parts["dependency"] = trees[0]
+        parts["alternatives"] = trees if decoded["heads"].shape[1] > 1 else ()
+        if "marginals" in decoded:
+            length = sum(encoded["keep"])
+            marginals = decoded["marginals"][row, :length, : length + 1].double()
+            parts["marginals"] = _marginals(marginals, encoded, trees[0], punctuation)
+    return Parse(encoded["words"], **parts)
+
+
+def _seen(encoded: Mapping[str, Any]) -> list[str]:
+    """The words that the model sees."""
+    return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
+
+
+def _distances(encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], row: int) -> SyntacticDistances:
+    words = _seen(encoded)
+    distances, heights = decoded["distances"][row, : len(words) - 1], decoded["heights"][row, : len(words)]
+    return SyntacticDistances(words, distances.tolist(), heights.tolist())
+
+
+def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuation: str) -> ConstituencyTree:
+    spans = [(start, end) for start, end in spans[: sum(encoded["keep"]) - 1]]
+    if punctuation == "drop":
+        return ConstituencyTree(_seen(encoded), spans)
+    return ConstituencyTree(encoded["words"], restore_spans(spans, encoded["keep"]))
+
+
+def _trees(
+    encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], row: int, punctuation: str
+) -> list[DependencyTree]:
+    """Dependency trees, best first."""
+    length, trees = sum(encoded["keep"]), []
+    for rank, heads in enumerate(decoded["heads"][row, :, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
-        probabilities = decoded.head_probs[row, rank, :length].tolist()
-        log_probability = None if decoded.log_probs is None else min(decoded.log_probs[row, rank].item(), 0.0)
+        probabilities = decoded["head_probs"][row, rank, :length].tolist()
+        log_probability = min(decoded["log_probs"][row, rank].item(), 0.0) if "log_probs" in decoded else None
         trees.append(_tree(encoded, heads, probabilities, log_probability, punctuation))
-    marginals = None
-    if decoded.marginals is not None:
-        marginals = _marginals(decoded.marginals[row, :length, : length + 1].double(), encoded, trees[0], punctuation)
-    alternatives = trees if decoded.heads.shape[1] > 1 else ()
-    return Parse(encoded["words"], dependency=trees[0], alternatives=alternatives, marginals=marginals)
+    return trees
 
 
 def _tree(encoded, heads, probabilities, log_probability, punctuation: str) -> DependencyTree:
     words, keep = encoded["words"], encoded["keep"]
     if punctuation == "drop":
-        words = [word for word, kept in zip(words, keep, strict=True) if kept]
+        words = _seen(encoded)
     elif not all(keep):
         heads = restore_words(heads, keep)
         known = iter(probabilities)
@@ -258,14 +306,15 @@ def parse_batch(
     encoded: Sequence[Mapping[str, Any]],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
+    structures: Sequence[str],
     punctuation: str = "attach",
     **options,
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
     batch = WordCollator(tokenizer.pad_token_id)(encoded)
     decoded = model.decode(**{name: value.to(model.device) for name, value in batch.items()}, **options)
-    decoded = DependencyDecoderOutput(**{name: value.cpu() for name, value in decoded.items()})
-    return [assemble_parse(sentence, decoded, row, punctuation) for row, sentence in enumerate(encoded)]
+    decoded = {name: value.cpu() for name, value in decoded.items()}
+    return [assemble_parse(sentence, decoded, row, structures, punctuation) for row, sentence in enumerate(encoded)]
 
 
 def _parse_windows(sentences: Iterator[Sentence], encode, decode, batch_size: int, bar: tqdm) -> Iterator[Parse]:
@@ -306,12 +355,10 @@ def _windows(items: Iterator, size: int) -> Iterator[list]:
     yield window
 
 
-class DependencyParsingPipeline(Pipeline):
-    """
-    `pipeline("dependency-parsing", model=...)`: sentences (strings or lists of words) in, JSON-ready dictionaries of
-    [`~hf_structure.structures.Parse`] out. Options as in [`parse`]: `decoder`, `k`, `marginals`, `punctuation`,
-    `word_tokenizer`, `max_words`.
-    """
+class ParsingPipeline(Pipeline):
+    """Sentences (strings or lists of words) in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out."""
+
+    structure: str  # what is given if the call does not say otherwise
 
     _load_processor = False
     _load_image_processor = False
@@ -319,32 +366,56 @@ class DependencyParsingPipeline(Pipeline):
     _load_tokenizer = True
 
     def _sanitize_parameters(
-        self, decoder=None, k=None, marginals=None, punctuation=None, word_tokenizer=None, max_words=None
+        self,
+        structure=None,
+        decoder=None,
+        k=None,
+        marginals=None,
+        punctuation=None,
+        word_tokenizer=None,
+        max_words=None,
     ):
         def given(**options):
             return {name: value for name, value in options.items() if value is not None}
 
         if punctuation is not None:
             _check_punctuation(punctuation)
+        structures = choose_structures(self.model, structure or self.structure)
         return (
             given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
             given(decoder=decoder, k=k, marginals=marginals),
-            given(punctuation=punctuation),
+            given(structures=structures, punctuation=punctuation),
         )
 
     def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
         encoded = encode_sentence(inputs, self.tokenizer, **options)
-        input_ids = torch.tensor([encoded["input_ids"]])
-        attention_mask = torch.ones_like(input_ids)
-        return {"encoded": encoded, "input_ids": input_ids, "attention_mask": attention_mask}
+        return {"encoded": encoded, **WordCollator(self.tokenizer.pad_token_id)([encoded])}
 
     def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_inputs.pop("encoded")
         return {"encoded": encoded, **self.model.decode(**model_inputs, **options)}
 
-    def postprocess(self, model_outputs: dict[str, Any], punctuation: str = "attach") -> dict[str, Any]:
+    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_outputs.pop("encoded")
-        return assemble_parse(encoded, DependencyDecoderOutput(**model_outputs), 0, punctuation).to_dict()
+        return assemble_parse(encoded, model_outputs, 0, **options).to_dict()
 
 
-__all__ = ["DependencyParsingPipeline", "parse"]
+class DependencyParsingPipeline(ParsingPipeline):
+    """
+    `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
+    `structure`, `decoder`, `k`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
+    """
+
+    structure = "dependency"
+
+
+class ConstituencyParsingPipeline(ParsingPipeline):
+    """
+    `pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in
+    [`DependencyParsingPipeline`].
+    """
+
+    structure = "constituency"
+
+
+__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "parse"]

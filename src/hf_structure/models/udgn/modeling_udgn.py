@@ -32,6 +32,8 @@ from hf_structure.modeling_outputs import (
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
+from hf_structure.modules.masked_lm import masked_cross_entropy
+from hf_structure.modules.padding import words_first
 
 ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
 
@@ -86,11 +88,6 @@ class UDGNParser(nn.Module):
             return probs.clamp(min=torch.finfo(probs.dtype).tiny).log().masked_fill(impossible, -torch.inf)
         finite = scores.masked_fill(impossible, torch.finfo(scores.dtype).min)
         return finite.log_softmax(dim=-1).masked_fill(impossible, -torch.inf)  # eq. 5
-
-
-def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
-    """`(B, L)`: the positions of the words in order, then those of the padding, wherever it is."""
-    return attention_mask.long().argsort(dim=1, descending=True, stable=True)
 
 
 def arc_mask(words: torch.Tensor) -> torch.Tensor:
@@ -175,6 +172,7 @@ class UDGNPreTrainedModel(PreTrainedModel):
 
     config_class = UDGNConfig
     base_model_prefix = "udgn"
+    structures = ("dependency",)  # the kinds of structure that the models give
     supports_gradient_checkpointing = True
     _no_split_modules = ["UDGNLayer", "UDGNParser"]
     _can_record_outputs = {
@@ -398,11 +396,7 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
         hidden_states = self.dropout(outputs.last_hidden_state)
         total, count, logits = None, None, None
         if labels is not None:
-            is_target = labels != -100
-            total = nn.functional.cross_entropy(
-                self.lm_head(hidden_states[is_target]).float(), labels[is_target], reduction="sum"
-            )
-            count = is_target.sum()
+            total, count = masked_cross_entropy(self.lm_head, hidden_states, labels)
         if self.config.head_loss_weight > 0 and heads is not None:
             has_head = heads >= 0
             head_log_probs = outputs.head_log_probs.gather(-1, heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)

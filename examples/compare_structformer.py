@@ -1,0 +1,175 @@
+"""
+StructFormer's tables 1, 2, 4 and 6 in miniature: train StructFormer with several relations and mask rates, UDGN and
+the Transformer on the same text, and write one table.
+
+    python examples/compare_structformer.py --train_file train.mrg --validation_file dev.mrg --test_file test.mrg \\
+        --test_trees test.dep.conllu --output_dir runs/compare -- --bf16
+
+The trees of the test files are compared with: constituents from `--test_file` (brackets), dependencies from
+`--test_trees` (CoNLL-U with the same sentences). What follows `--` goes to `run_mlm.py` as it is, in every run. A run
+that is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same command
+again. The table is printed and written to `table.md` whenever a run ends.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hf_structure.data.corpus import load_sentences
+from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
+
+SCRIPT = Path(__file__).with_name("run_mlm.py")
+SIZE = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
+OPTIONS = {
+    "min_frequency": 3,
+    "max_tokens": 1024,
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "cosine",
+    "lr_scheduler_kwargs": "{}",
+    "warmup_steps": 100,
+    "early_stopping_patience": 0,
+    "punctuation_by": "tags",
+}
+COLUMNS = ("perplexity", "uf1", "uas", "uuas", "uas_argmax", "uuas_argmax")
+
+
+@dataclass
+class Run:
+    """One row of the table."""
+
+    model_type: str
+    mask_rate: float = 0.3
+    settings: dict = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        relations = self.settings.get("relations", ["parent", "dependent"])
+        return f"{self.model_type}, {' + '.join(relations)}" if self.model_type == "structformer" else self.model_type
+
+
+RUNS = {
+    "structformer": Run("structformer"),
+    "transformer": Run("transformer"),
+    "udgn": Run("udgn"),
+    "structformer-parent": Run("structformer", settings={"relations": ["parent"]}),
+    "structformer-dependent": Run("structformer", settings={"relations": ["dependent"]}),
+    "structformer-0.1": Run("structformer", mask_rate=0.1),
+    "structformer-0.2": Run("structformer", mask_rate=0.2),
+    "structformer-0.4": Run("structformer", mask_rate=0.4),
+    "structformer-0.5": Run("structformer", mask_rate=0.5),
+}
+
+
+def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("train_file", "validation_file", "test_file"):
+        parser.add_argument(f"--{name}", required=True, metavar="FILE", help="Penn Treebank brackets")
+    parser.add_argument("--test_trees", required=True, metavar="FILE", help="CoNLL-U, the sentences of --test_file")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help=", ".join(RUNS))
+    parser.add_argument("--num_train_epochs", type=float, default=20, help="default: 20")
+    parser.add_argument("--seed", type=int, default=1, help="default: 1")
+    arguments = sys.argv[1:]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    return parser.parse_args(arguments[:split]), arguments[split + 1 :]
+
+
+def run_mlm(*options: object, **named: object) -> None:
+    """Runs the training script. Raises `CalledProcessError` where it fails."""
+    arguments = [item for name, value in named.items() for item in (f"--{name}", value)]
+    subprocess.run([sys.executable, str(SCRIPT), *map(str, (*arguments, *options))], check=True)
+
+
+def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) -> None:
+    """Trains a model and evaluates it on both test files, as far as that is not done."""
+    if not (folder / "test_results.json").exists():
+        run_mlm(
+            *options,
+            model_type=run.model_type,
+            config_overrides=json.dumps(SIZE | run.settings),
+            mask_rate=run.mask_rate,
+            train_file=args.train_file,
+            validation_file=args.validation_file,
+            test_file=args.test_file,
+            num_train_epochs=args.num_train_epochs,
+            seed=args.seed,
+            output_dir=folder,
+            **OPTIONS,
+        )
+    if not (folder / "trees" / "test_results.json").exists():
+        run_mlm(
+            model_name_or_path=folder,
+            test_file=args.test_trees,
+            punctuation_by=OPTIONS["punctuation_by"],
+            output_dir=folder / "trees",
+        )
+
+
+def results(folder: Path) -> dict[str, float]:
+    """What the two evaluations of a run have found, by the names of `COLUMNS`."""
+    found = {}
+    for part in (folder / "trees", folder):
+        if (part / "test_results.json").exists():
+            found |= json.loads((part / "test_results.json").read_text())
+    return {name: found[f"test_{name}"] for name in COLUMNS if f"test_{name}" in found}
+
+
+def baselines(args: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Branching trees, and the chain in which every word's head is its neighbour."""
+    options = {"punctuation": "drop", "by": OPTIONS["punctuation_by"]}
+    spans = [sentence["spans"] for sentence in load_sentences(args.test_file, **options)]
+    heads = [sentence["heads"] for sentence in load_sentences(args.test_trees, **options)]
+    lengths = list(map(len, heads))
+    chains = {
+        "left": (left_branching, [list(range(length)) for length in lengths]),
+        "right": (right_branching, [[*range(2, length + 1), 0] for length in lengths]),
+    }
+    rows = {}
+    for side, (branching, chain) in chains.items():
+        scores = attachment_scores(chain, heads)
+        uf1 = unlabeled_f1([branching(length) for length in lengths], spans, lengths).uf1
+        rows[f"{side} branching, {side} neighbour as head"] = {"uf1": uf1, "uas": scores.uas, "uuas": scores.uuas}
+    return rows
+
+
+def table(args: argparse.Namespace) -> str:
+    """The table so far, in Markdown."""
+
+    def row(title: str, mask_rate: str, values: dict[str, float]) -> str:
+        cells = [
+            "-" if name not in values else f"{values[name] * (1 if name == 'perplexity' else 100):.1f}"
+            for name in COLUMNS
+        ]
+        return f"| {' | '.join([title, mask_rate, *cells])} |"
+
+    names = ["perplexity", "UF1", "UAS", "UUAS", "UAS, argmax", "UUAS, argmax"]
+    lines = [f"| {' | '.join(['model', 'mask rate', *names])} |", "|---" * (len(names) + 2) + "|"]
+    lines += [row(title, "-", values) for title, values in baselines(args).items()]
+    for name in args.runs:
+        if values := results(Path(args.output_dir, name)):
+            lines.append(row(RUNS[name].title, str(RUNS[name].mask_rate), values))
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    args, options = parse_arguments()
+    for name in args.runs:
+        train(RUNS[name], Path(args.output_dir, name), args, options)
+        Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+    print(table(args), end="")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"compare_structformer.py: {SCRIPT.name} ended with status {error.returncode}; see above")
+    except KeyboardInterrupt:
+        sys.exit("compare_structformer.py: stopped; the same command goes on")
+    except (ValueError, OSError) as error:
+        filename = getattr(error, "filename", None)
+        sys.exit(f"compare_structformer.py: {f'{filename}: {error.strerror}' if filename else error}")

@@ -1,0 +1,1 @@
+"""The command `hf-structure`: parse text, compare parses, draw trees."""

@@ -1,0 +1,84 @@
+"""What several commands share: options, input, output."""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hf_structure.data.brackets import read_brackets
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.corpus import SUFFIXES
+from hf_structure.data.text import numbered_lines, tokenize_words
+from hf_structure.hub import short_names
+from hf_structure.pipelines.parsing import DEFAULT_MODEL
+
+_CONLLU = re.compile(rb"(#[^\n]*\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
+
+
+@dataclass
+class Item:
+    """A sentence of the input; `source` is set if it came from CoNLL-U, whose other columns are kept."""
+
+    words: list[str]
+    source: ConlluSentence | None = None
+
+
+def positive(text: str) -> int:
+    """A number of at least 1, or what argparse makes an error message of."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 1, not {text!r}")
+    return int(text)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The options that choose a model and where it computes."""
+    parser.add_argument(
+        "--model",
+        default=DEFAULT_MODEL,
+        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
+        "default: %(default)s",
+    )
+    parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+
+
+def add_input_format(parser: argparse.ArgumentParser) -> None:
+    """The option that says what is read."""
+    parser.add_argument(
+        "--input_format",
+        choices=["auto", "raw", "words", "conllu", "brackets"],
+        default="auto",
+        help="raw: a sentence a line; words: the same, already split at spaces; brackets: the words of Penn Treebank "
+        "trees; auto (default): CoNLL-U or brackets if suffix or first line say so, else raw",
+    )
+
+
+def read_items(files: Iterable[str], input_format: str) -> Iterator[Item]:
+    """Streams the sentences of files (`-` is standard input)."""
+    for name in files:
+        with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:
+            form = _guess_input(name, file) if input_format == "auto" else input_format
+            if form == "conllu":
+                yield from (Item(sentence.forms, sentence) for sentence in read_conllu(file))
+            elif form == "brackets":
+                trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
+                yield from (Item([word for word, _ in tree.leaves()]) for tree in trees if tree)
+            else:
+                for _, line in numbered_lines(file):
+                    if words := (line.split() if form == "words" else tokenize_words(line)):
+                        yield Item(words)
+
+
+def _guess_input(name: str, file: IO[bytes]) -> str:
+    suffix = Path(name).suffix.lower()
+    if suffix in SUFFIXES["brackets"]:
+        return "brackets"
+    return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(file.peek()) else "raw"
+
+
+def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
+    """The file to write, or standard output."""
+    return nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="")

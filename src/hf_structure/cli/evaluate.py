@@ -1,0 +1,178 @@
+"""`hf-structure evaluate`."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hf_structure.cli.common import positive
+from hf_structure.data.conllu import read_conllu
+from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
+from hf_structure.metrics.attachment import check_words, score_sentences
+from hf_structure.metrics.constituency import (
+    EMPTY_GOLD,
+    ConstituencyScores,
+    LabelRecall,
+    label_recall,
+    left_branching,
+    random_tree,
+    right_branching,
+    unlabeled_f1,
+)
+
+_PUNCTUATION_BY = {"drop": "tags", "drop_by_form": "form", "keep": None}
+_SCORED = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
+_BRACKET_OPTIONS = (*_SCORED, "count_duplicates", "empty_gold", "punctuation", "baselines")
+
+
+def add_evaluate(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("evaluate", help="compare trees with gold trees", description=run_evaluate.__doc__)
+    parser.set_defaults(run=run_evaluate)
+    suffixes = ", ".join(SUFFIXES["brackets"])
+    parser.add_argument("gold", help=f"file with the right trees: CoNLL-U, or Penn Treebank brackets ({suffixes})")
+    parser.add_argument("system", help="file with the trees to judge: same format, sentences and words")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    dependencies = parser.add_argument_group("attachment scores of CoNLL-U")
+    dependencies.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="do not score words with this gold label, e.g. punct; may be given several times",
+    )
+    dependencies.add_argument(
+        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
+    )
+    _add_evaluate_brackets(parser)
+
+
+def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "unlabelled F1 of brackets",
+        "UF1 is the mean of the sentences' F1; precision, recall and F1 are those of the corpus. Unless these options "
+        "say otherwise, constituents of one word and of all words do not count, others count once.",
+    )
+    group.add_argument(
+        "--baselines", action="store_true", help="also score left-branching, right-branching and random binary trees"
+    )
+    group.add_argument(
+        "--punctuation",
+        choices=sorted(_PUNCTUATION_BY),
+        help="drop what is punctuation by the gold tags, PTB or universal (default), drop it by its form, or keep it; "
+        "where it is dropped, the system file may be without it already",
+    )
+    group.add_argument("--count_single_words", action="store_true", help="constituents of one word count")
+    group.add_argument("--count_whole_sentences", action="store_true", help="constituents of all words count")
+    group.add_argument(
+        "--count_duplicates", action="store_true", help="constituents of the same words (unary chains) count each"
+    )
+    group.add_argument(
+        "--empty_gold",
+        choices=EMPTY_GOLD,
+        help="F1 of a sentence without gold constituents that count: that of recall 1 (default: 1 if nothing is "
+        "predicted, else 0), always 1, always 0, or skip the sentence",
+    )
+    group.add_argument("--min_length", type=positive, metavar="N", help="skip sentences of fewer words (C-PCFG: 2)")
+    group.add_argument("--max_length", type=positive, metavar="N", help="skip sentences of more words (WSJ10: 10)")
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """
+    Compares the trees of two files: prints the attachment scores of dependency trees in CoNLL-U, or the unlabelled F1
+    and the recall by label of constituency trees in brackets.
+    """
+    names = (options.gold, options.system)
+    suffixes = [Path(name).suffix.lower() for name in names]
+    formats = {format for format, known in SUFFIXES.items() for suffix in suffixes if suffix in known}
+    is_brackets = "brackets" in formats
+    if is_brackets and len(formats) > 1:
+        raise ValueError(f"{options.gold} and {options.system} differ in format: {' and '.join(sorted(formats))}")
+    if others := _given(options, ("ignore", "universal") if is_brackets else _BRACKET_OPTIONS):
+        form = "trees in CoNLL-U" if is_brackets else f"brackets ({', '.join(SUFFIXES['brackets'])})"
+        raise ValueError(f"--{next(iter(others))} is for {form} only")
+    (_evaluate_brackets if is_brackets else _evaluate_conllu)(options)
+
+
+def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """The options of these names that the command line has."""
+    return {name: getattr(options, name) for name in names if getattr(options, name)}
+
+
+def _evaluate_conllu(options: argparse.Namespace) -> None:
+    scores = score_sentences(
+        read_conllu(options.system),
+        read_conllu(options.gold),
+        ignore_labels=set(options.ignore),
+        universal_labels=options.universal,
+    )
+    values = asdict(scores)
+    if options.json:
+        print(json.dumps(values, indent=2))
+        return
+    for name, value in values.items():
+        if value is not None:
+            print(f"{name.upper():>9}  {100 * value:6.2f}" if isinstance(value, float) else f"{name:>9}  {value:6d}")
+
+
+def _evaluate_brackets(options: argparse.Namespace) -> None:
+    pairs = list(_read_bracket_pairs(options))
+    lengths = [len(sentence["words"]) for sentence, _ in pairs]
+    gold, system = ([pair[side]["spans"] for pair in pairs] for side in (0, 1))
+    trees = {"system": system}
+    if options.baselines:
+        random = partial(random_tree, generator=Random(0))
+        for name, baseline in {"left": left_branching, "right": right_branching, "random": random}.items():
+            trees[name] = [baseline(length) for length in lengths]
+    scores = {
+        name: unlabeled_f1(spans, gold, lengths, **_given(options, (*_SCORED, "count_duplicates", "empty_gold")))
+        for name, spans in trees.items()
+    }
+    labels = label_recall(system, gold, lengths, **_given(options, _SCORED))
+    if not options.json:
+        _print_brackets(scores, labels)
+        return
+    values = {name: asdict(value) for name, value in scores.items()}
+    labels = {"labels": {label: asdict(recall) for label, recall in labels.items()}}
+    print(json.dumps(values.pop("system") | labels | ({"baselines": values} if values else {}), indent=2))
+
+
+def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, LabelRecall]) -> None:
+    rows = [["", "UF1", "precision", "recall", "F1", "depth"]]
+    for name, score in scores.items():
+        shares = (score.uf1, score.precision, score.recall, score.f1)
+        rows.append([name, *(f"{100 * share:.2f}" for share in shares), f"{score.depth:.2f}"])
+    score = scores["system"]
+    _print_table([*rows, ["gold", "", "", "", "", f"{score.gold_depth:.2f}"]])
+    print(f"\n{score.sentences} sentences, {score.gold} gold constituents, {score.predicted} predicted", end="")
+    print(f", {score.matched} of them right\n")
+    recalls = ([label, f"{100 * row.recall:.2f}", str(row.matched), str(row.gold)] for label, row in labels.items())
+    _print_table([["label", "recall", "found", "gold"], *recalls])
+
+
+def _print_table(rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        print("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+
+
+def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dict]]:
+    """The sentences of both files, gold and system; both without the punctuation of the gold, if it is dropped."""
+    gold, system = (list(load_sentences(name, "brackets")) for name in (options.gold, options.system))
+    by = _PUNCTUATION_BY[options.punctuation or "drop"]
+    numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
+    if gold and not any(kept["words"] for _, _, kept in numbered):
+        raise ValueError(f"{options.gold}: no word is left without punctuation; --punctuation keep keeps it")
+    if len(system) < len(gold):  # it may lack sentences of punctuation alone
+        numbered = [row for row in numbered if row[2]["words"]]
+    for (number, whole, kept), predicted in zip(numbered, system, strict=False):
+        is_dropped = len(predicted["words"]) == len(kept["words"])
+        check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)
+        yield kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
+    if len(system) != len(numbered):
+        raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")

@@ -1,0 +1,53 @@
+"""The command line of `hf-structure`, and how it ends."""
+
+import argparse
+import os
+import sys
+
+from hf_structure.cli.evaluate import add_evaluate
+from hf_structure.cli.parse import add_parse
+from hf_structure.cli.render import add_render
+from hf_structure.version import __version__
+
+EXAMPLES = """
+examples:
+  echo "The cat that chased the mouse slept." | hf-structure parse
+  hf-structure parse --format conllu notes.txt > notes.conllu
+  hf-structure parse --model structformer-en --structure constituency --format brackets notes.txt > notes.mrg
+  hf-structure parse --model runs/udgn --format conllu gold.conllu > system.conllu
+  hf-structure evaluate gold.conllu system.conllu --ignore punct
+  hf-structure evaluate gold.mrg system.mrg --baselines
+  hf-structure render system.conllu --output trees.html
+  hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
+"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command; every expected error is one line on standard error and exit status 1."""
+    options = build_parser().parse_args(arguments)
+    sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ValueError, OSError, ImportError) as error:
+        message = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
+        sys.exit(f"hf-structure: {message}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line of `hf-structure`."""
+    parser = argparse.ArgumentParser(
+        prog="hf-structure",
+        description="Parse text, compare trees with gold trees, draw trees.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True)
+    for add in (add_parse, add_evaluate, add_render):
+        add(commands)
+    return parser

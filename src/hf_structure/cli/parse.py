@@ -1,0 +1,121 @@
+"""`hf-structure parse`."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import tee
+from pathlib import Path
+
+from transformers.utils.logging import disable_progress_bar
+
+from hf_structure.cli.common import add_input_format, add_model, output_file, positive, read_items
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.normalization import is_punctuation
+from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, STRUCTURES, parse
+from hf_structure.structures import Parse
+
+
+def add_parse(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("parse", help="parse sentences", description=run_parse.__doc__)
+    parser.set_defaults(run=run_parse)
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U or brackets; default: stdin"
+    )
+    add_model(parser)
+    parser.add_argument("--structure", choices=STRUCTURES, help="the kind of tree; default: all that the model gives")
+    parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output; default: text")
+    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+    add_input_format(parser)
+    parser.add_argument(
+        "--decoder",
+        choices=["tree", "projective", "argmax"],
+        default="tree",
+        help="the best tree (default), the best tree without crossing arcs, or the best head of each word",
+    )
+    parser.add_argument(
+        "-k", type=positive, default=1, metavar="N", help="with --format json: the N best trees of each sentence"
+    )
+    parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
+    parser.add_argument(
+        "--punctuation",
+        choices=PUNCTUATION,
+        default="attach",
+        help="attach it by rule (default), drop it from the tree, or show it to the model",
+    )
+    parser.add_argument(
+        "--batch_size", type=positive, default=64, metavar="N", help="sentences read at once; default: %(default)s"
+    )
+    parser.add_argument(
+        "--max_words",
+        type=positive,
+        default=MAX_WORDS,
+        metavar="N",
+        help="refuse longer sentences; default: %(default)s",
+    )
+
+
+def run_parse(options: argparse.Namespace) -> None:
+    """Parses sentences of text, CoNLL-U or brackets and writes their trees."""
+    _check_parse(options)
+    disable_progress_bar()  # that of loading
+    if "-" in options.files and sys.stdin.isatty():
+        print("hf-structure: one sentence a line, end with Ctrl-D", file=sys.stderr)
+    items, sources = tee(read_items(options.files, options.input_format))
+    parses = parse(
+        (item.words for item in items),
+        model=options.model,
+        structure=options.structure or NEEDED.get(options.format),
+        decoder=options.decoder,
+        k=options.k,
+        marginals=options.marginals,
+        punctuation=options.punctuation,
+        batch_size=options.batch_size,
+        max_words=options.max_words,
+        device=options.device,
+        progress=options.output is not None and sys.stderr.isatty(),
+    )
+    write = WRITERS[options.format]
+    with output_file(options.output) as file:
+        for parsed, item in zip(parses, sources, strict=False):  # reading a source first would block a pipe
+            file.write(write(parsed, item.source))
+            file.flush()
+
+
+def _check_parse(options: argparse.Namespace) -> None:
+    """What can be known to be wrong before a model is loaded and a file is overwritten."""
+    if options.format != "json" and (options.k > 1 or options.marginals):
+        raise ValueError("-k and --marginals need --format json: no other format can hold them")
+    if options.k > 1 and options.decoder != "tree":
+        raise ValueError("-k needs --decoder tree")
+    if options.structure not in (None, "both", NEEDED.get(options.format, options.structure)):
+        raise ValueError(f"--format {options.format} holds {NEEDED[options.format]} trees only")
+    for name in options.files:
+        if name != "-":
+            os.stat(name)  # raises OSError if it is not there
+            if Path(name).is_dir():
+                raise ValueError(f"{name} is a folder, not a file")
+            if options.output is not None and Path(name).resolve() == Path(options.output).resolve():
+                raise ValueError(f"{name} is to be read and written at once: choose another --output")
+
+
+def _write_conllu(parsed: Parse, source: ConlluSentence | None) -> str:
+    tree = parsed.dependency
+    if source is None:
+        return parsed.to_conllu({"text": " ".join(parsed.words)})
+    if len(tree.words) < len(parsed.words):  # --punctuation drop
+        source = source.keep_words([not is_punctuation(word) for word in parsed.words])
+    return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
+
+
+NEEDED = {"conllu": "dependency", "brackets": "constituency"}  # the only kind of structure that a format holds
+WRITERS: dict[str, Callable[[Parse, ConlluSentence | None], str]] = {
+    "brackets": lambda parsed, _: parsed.to_brackets() + "\n",
+    "conllu": _write_conllu,
+    "json": lambda parsed, _: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
+    "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "svg": lambda parsed, _: parsed.to_svg() + "\n",
+    "tikz": lambda parsed, _: parsed.to_tikz() + "\n",
+}

@@ -1,0 +1,1 @@
+"""StructFormer: constituency and dependency structure from one masked language model."""

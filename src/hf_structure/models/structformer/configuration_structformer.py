@@ -1,0 +1,138 @@
+"""StructFormer configuration."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+RELATIONS = ("parent", "dependent", "sibling")
+
+
+@strict
+class StructFormerConfig(PreTrainedConfig):
+    r"""
+    Configuration of StructFormer (Shen et al. 2021). The defaults are the paper's model for the Penn Treebank; with
+    `attention="softmax"` it is the Transformer that the paper compares with (table 1): the same encoder without a
+    parser.
+
+    Args:
+        vocab_size (`int`, defaults to 10001):
+            Number of words, special tokens included.
+        hidden_size (`int`, defaults to 512):
+            Width of the word vectors, which encoder and parsing network share.
+        num_hidden_layers (`int`, defaults to 8):
+            Number of encoder layers.
+        num_attention_heads (`int`, defaults to 8):
+            Number of attention heads; divides `hidden_size`.
+        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
+            Width of the feed-forward layers.
+        parser_num_layers (`int`, defaults to 3):
+            Number of convolutions in the parsing network.
+        parser_kernel_size (`int`, defaults to 9):
+            Words that a convolution sees, an odd number (`2W + 1` in eq. 1).
+        hidden_dropout (`float`, defaults to 0.1):
+            Dropout on embeddings, attention and feed-forward outputs.
+        attention_dropout (`float`, defaults to 0.0):
+            Dropout on attention weights.
+        parser_dropout (`float`, defaults to 0.0):
+            Dropout on the inputs of the parsing network's convolutions.
+        attention (`"dependency"` or `"softmax"`, defaults to `"dependency"`):
+            Dependency-constrained attention (section 4.3), or softmax attention without a parser.
+        relations (`list[str]`, defaults to `["parent", "dependent"]`):
+            What heads may attend to: `"parent"`, `"dependent"` (table 4), `"sibling"` (words with the same parent).
+        relation_activation (`"softmax"`, `"sigmoid"` or `"ones"`, defaults to `"softmax"`):
+            How a head weighs its relations (eq. 13 and 14), or that it takes each in full.
+        calibration (`"all"` or `"constituents"`, defaults to `"all"`):
+            Spans whose margin calibrates the distances (appendix A.2): all, single words included, so that no word is
+            ever isolated, or the constituents of the sentence's own tree, as in the paper.
+        use_position_embeddings (`bool`, *optional*):
+            Whether absolute positions are learned and added to the word embeddings. By default only with
+            `attention="softmax"`, which knows no order otherwise.
+        max_position_embeddings (`int`, defaults to 512):
+            Longest sentence for `use_position_embeddings`; no limit otherwise.
+        use_relative_position_bias (`bool`, defaults to `False`):
+            Whether heads learn a bias for every signed distance between two words.
+        max_relative_position (`int`, defaults to 64):
+            Longer distances share one bias.
+        initializer_range (`float`, defaults to 0.1):
+            Embeddings start uniform in `[-initializer_range, initializer_range]`.
+        relation_initializer_range (`float`, defaults to 0.1):
+            Standard deviation that relation weights start with.
+        layer_norm_eps (`float`, defaults to 1e-5):
+            Epsilon of the layer norms.
+
+    Example:
+
+    ```python
+    >>> from hf_structure import StructFormerConfig, StructFormerForMaskedLM
+    >>> model = StructFormerForMaskedLM(StructFormerConfig(vocab_size=5000, hidden_size=256, num_hidden_layers=4))
+    ```
+    """
+
+    model_type = "structformer"
+    keys_to_ignore_at_inference = [
+        "distances",
+        "heights",
+        "parent_probs",
+        "root_probs",
+        "left_probs",
+        "right_probs",
+        "relation_weights",
+        "hidden_states",
+        "attentions",
+    ]
+
+    vocab_size: int = 10001
+    hidden_size: int = 512
+    num_hidden_layers: int = 8
+    num_attention_heads: int = 8
+    intermediate_size: int | None = None
+    parser_num_layers: int = 3
+    parser_kernel_size: int = 9
+    hidden_dropout: float | int = 0.1
+    attention_dropout: float | int = 0.0
+    parser_dropout: float | int = 0.0
+    attention: Literal["dependency", "softmax"] = "dependency"
+    relations: list[str] | tuple[str, ...] = ("parent", "dependent")
+    relation_activation: Literal["softmax", "sigmoid", "ones"] = "softmax"
+    calibration: Literal["all", "constituents"] = "all"
+    use_position_embeddings: bool | None = None
+    max_position_embeddings: int = 512
+    use_relative_position_bias: bool = False
+    max_relative_position: int = 64
+    initializer_range: float = 0.1
+    relation_initializer_range: float = 0.1
+    layer_norm_eps: float = 1e-5
+    tie_word_embeddings: bool = True
+    unk_token_id: int | None = 0
+    pad_token_id: int | None = 1
+    mask_token_id: int | None = 2
+
+    def __post_init__(self, **kwargs):
+        if self.intermediate_size is None:
+            self.intermediate_size = 4 * self.hidden_size
+        if self.use_position_embeddings is None:
+            self.use_position_embeddings = self.attention == "softmax"
+        self.relations = list(self.relations)
+        super().__post_init__(**kwargs)
+
+    def validate_sizes(self):
+        """Raises `ValueError` where a size makes no model."""
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "parser_num_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
+            )
+        if self.parser_kernel_size < 1 or self.parser_kernel_size % 2 == 0:
+            raise ValueError(f"parser_kernel_size must be odd, not {self.parser_kernel_size}")
+
+    def validate_relations(self):
+        """Raises `ValueError` for no relation, an unknown one, or one given twice."""
+        unknown = [name for name in self.relations if name not in RELATIONS]
+        if unknown or not self.relations or len(set(self.relations)) < len(self.relations):
+            raise ValueError(f"relations must be some of {', '.join(RELATIONS)}, not {self.relations}")
+
+
+__all__ = ["StructFormerConfig"]

@@ -1,0 +1,518 @@
+"""
+StructFormer (Shen et al. 2021, "StructFormer: Joint Unsupervised Induction of Dependency and Constituency Structure
+from Masked Language Modeling", ACL).
+
+A parsing network reads the words and predicts syntactic distances (between neighbours) and heights (of words). They
+define a constituency tree and a dependency tree, and in a differentiable way the probability of every word to be every
+other's parent, which bounds what a Transformer encoder may attend to. The gradient of the masked language model is all
+the supervision the parser gets. Equation numbers are the paper's.
+"""
+
+import math
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils import can_return_tuple
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from hf_structure.algorithms.distance import (
+    argmax_parents,
+    boundary_distributions,
+    calibrate,
+    decode_trees,
+    parent_distribution,
+)
+from hf_structure.modeling_outputs import (
+    StructFormerMaskedLMOutput,
+    StructFormerModelOutput,
+    SyntacticDistanceDecoderOutput,
+)
+from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
+from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.masked_lm import masked_cross_entropy
+from hf_structure.modules.padding import words_first
+
+
+class StructFormerScore(nn.Module):
+    """From vectors to one number each: layer norm without parameters, tanh, linear; float32 under autocast too."""
+
+    def __init__(self, hidden_size: int, bias: bool):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(hidden_size))
+        self.bias = nn.Parameter(torch.empty(1)) if bias else None
+
+    def forward(self, states: torch.Tensor) -> torch.FloatTensor:
+        scores = (normalized_tanh(states).float() * self.weight.float()).sum(-1)
+        return scores if self.bias is None else scores + self.bias.float()
+
+
+def normalized_tanh(states: torch.Tensor) -> torch.Tensor:
+    return nn.functional.layer_norm(states, states.shape[-1:]).tanh()
+
+
+class StructFormerParser(nn.Module):
+    """Parsing network (section 4.1) and the distributions that its distances and heights define (section 4.2)."""
+
+    def __init__(self, config: StructFormerConfig):
+        super().__init__()
+        self.calibration = config.calibration
+        size, width = config.hidden_size, config.parser_kernel_size
+        self.dropout = Dropout(config.parser_dropout)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(size, size, width, padding=width // 2) for _ in range(config.parser_num_layers)
+        )
+        self.distance_layer = nn.Conv1d(size, size, 2)
+        self.distance_score = StructFormerScore(size, bias=False)
+        self.height_layer = nn.Linear(size, size)
+        self.height_score = StructFormerScore(size, bias=True)
+        self.log_scales = nn.Parameter(torch.empty(2))  # log of 1 / mu_1 and of 1 / mu_2
+
+    def forward(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.FloatTensor]:
+        """
+        Args:
+            embedded (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word embeddings.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
+
+        Returns:
+            `dict`: `distances`, `heights`, `parent_probs`, `root_probs`, `left_probs` and `right_probs` as in
+            [`StructFormerModelOutput`].
+        """
+        order = words_first(attention_mask)
+        lengths = attention_mask.long().sum(1)
+        distances, heights = self.score(embedded.gather(1, order.unsqueeze(2).expand_as(embedded)), lengths)
+        left, right, parents = self.distributions(distances, heights, lengths)
+        place = torch.arange(heights.shape[1], device=heights.device)
+        is_word = place < lengths.unsqueeze(1)
+        distances = nn.functional.pad(distances, (0, 1)).masked_fill(place >= lengths.unsqueeze(1) - 1, torch.inf)
+        heights = heights.masked_fill(~is_word, -torch.inf)
+        back = order.argsort(1)  # every word to its place again
+        return {
+            "distances": distances.gather(1, back),
+            "heights": heights.gather(1, back),
+            "parent_probs": move(without_diagonal(parents), back),
+            "root_probs": parents.diagonal(dim1=1, dim2=2).gather(1, back),
+            "left_probs": move(left, back),
+            "right_probs": move(right, back),
+        }
+
+    def score(self, embedded: torch.Tensor, lengths: torch.LongTensor) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        """Distances `(B, L - 1)` and heights `(B, L)` of sentences whose padding is on the right, eq. 1-3."""
+        is_padding = torch.arange(embedded.shape[1], device=embedded.device) >= lengths.unsqueeze(1)
+        states = embedded
+        for convolution in self.convolutions:
+            states = self.dropout(states).masked_fill(is_padding.unsqueeze(2), 0.0)
+            states = normalized_tanh(convolution(states.transpose(1, 2)).transpose(1, 2))  # eq. 1
+        heights = self.height_score(self.height_layer(states))  # eq. 3
+        pairs = self.distance_layer(nn.functional.pad(states.transpose(1, 2), (0, 1))).transpose(1, 2)  # (B, L, D)
+        return self.distance_score(pairs)[:, :-1], heights  # eq. 2
+
+    def distributions(
+        self, distances: torch.Tensor, heights: torch.Tensor, lengths: torch.LongTensor
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor, torch.FloatTensor]:
+        """
+        `p(l|i)`, `p(r|i)` (eq. 8 and 9) and `p_D(j|i)` (eq. 12), each `(B, L, L)` with `i` in the middle. The diagonal
+        of the last is the probability that a word is the root: that it heads the span that it belongs to.
+        """
+        distance_scale, height_scale = self.log_scales.float().exp()
+        distances = calibrate(distances, heights, lengths, spans=self.calibration)
+        left, right = boundary_distributions(distances, heights, lengths, distance_scale)
+        return left, right, parent_distribution(left, right, heights, lengths, height_scale)
+
+
+def move(matrices: torch.Tensor, back: torch.LongTensor) -> torch.Tensor:
+    """`(B, L, L)` with rows and columns taken from the places `back`, `(B, L)`."""
+    rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))
+    return rows.gather(2, back.unsqueeze(1).expand_as(matrices))
+
+
+def without_diagonal(matrices: torch.Tensor) -> torch.Tensor:
+    return matrices * ~torch.eye(matrices.shape[-1], dtype=torch.bool, device=matrices.device)
+
+
+def relation_probs(parent_probs: torch.Tensor, relations: list[str]) -> torch.Tensor:
+    """`(B, R, L, L)`: probability that word `j` is the parent of `i`, its dependent, or that both share a parent."""
+    dependents = parent_probs.transpose(1, 2)
+    forms = {
+        "parent": lambda: parent_probs,
+        "dependent": lambda: dependents,
+        "sibling": lambda: without_diagonal(parent_probs @ dependents),
+    }
+    return torch.stack([forms[name]() for name in relations], dim=1)
+
+
+class StructFormerProjection(nn.Linear):
+    """Linear layer of the attention; apart from others because it is initialised by another rule."""
+
+
+class StructFormerAttention(nn.Module):
+    """Dependency-constrained self-attention (section 4.3), or softmax attention where there are no relations."""
+
+    def __init__(self, config: StructFormerConfig):
+        super().__init__()
+        self.config = config
+        self.num_heads = config.num_attention_heads
+        self.head_dim = config.hidden_size // config.num_attention_heads
+        self.projection = StructFormerProjection(config.hidden_size, 3 * config.hidden_size)
+        self.output = StructFormerProjection(config.hidden_size, config.hidden_size)
+        self.dropout = Dropout(config.attention_dropout)
+        constrained, activation = config.attention == "dependency", config.relation_activation
+        self.relation_scores = (
+            nn.Parameter(torch.empty(self.num_heads, len(config.relations)))
+            if constrained and activation != "ones"
+            else None
+        )
+        self.position_bias = (
+            nn.Parameter(torch.empty(self.num_heads, 2 * config.max_relative_position + 1))
+            if config.use_relative_position_bias
+            else None
+        )
+
+    def forward(
+        self, hidden_states: torch.Tensor, words: torch.BoolTensor, relations: torch.Tensor | None
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
+        """
+        Args:
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors.
+            words (`torch.BoolTensor` of shape `(batch_size, seq_len)`): False for padding.
+            relations (`torch.FloatTensor` of shape `(batch_size, num_relations, seq_len, seq_len)`, *optional*):
+                Probability of every relation from the attending word to the attended one.
+
+        Returns:
+            The update of the word vectors, and the attention weights `(batch_size, num_heads, seq_len, seq_len)`
+            (None where softmax attention is computed without them, by sdpa).
+        """
+        batch, length, _ = hidden_states.shape
+        projected = self.projection(hidden_states).view(batch, length, 3, self.num_heads, self.head_dim)
+        query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
+        attend = self._softmax if relations is None else self._constrained
+        updates, weights = attend(query, key, value, words, relations)
+        return self.output(updates.transpose(1, 2).reshape(batch, length, -1)), weights
+
+    def _constrained(self, query, key, value, words, relations):
+        scores = self._scores(query, key)
+        mixed = self.relation_weights().to(scores.dtype) @ relations.to(scores.dtype).flatten(2)  # eq. 15
+        weights = self.dropout(scores.sigmoid() * mixed.view_as(scores))  # eq. 16 and 17
+        return weights @ value, weights
+
+    def _softmax(self, query, key, value, words, relations):
+        mask = words[:, None, None, :]
+        if self.config._attn_implementation == "sdpa":
+            if self.position_bias is not None:
+                mask = self._position_bias(query.shape[2]).to(query.dtype).masked_fill(~mask, -torch.inf)
+            rate = self.dropout.p if self.training else 0.0
+            return nn.functional.scaled_dot_product_attention(query, key, value, mask, rate), None
+        weights = self.dropout(self._scores(query, key).masked_fill(~mask, -torch.inf).softmax(-1))
+        return weights.to(value.dtype) @ value, weights
+
+    def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        scores = query @ key.transpose(-1, -2) / math.sqrt(self.head_dim)
+        return scores if self.position_bias is None else scores + self._position_bias(scores.shape[-1])
+
+    def _position_bias(self, length: int) -> torch.Tensor:
+        """`(H, L, L)`: a head's bias for the distance from the attending word to the attended one."""
+        limit = self.config.max_relative_position
+        position = torch.arange(length, device=self.position_bias.device)
+        distance = (position.unsqueeze(0) - position.unsqueeze(1)).clamp(-limit, limit)
+        return self.position_bias[:, distance + limit]
+
+    def relation_weights(self) -> torch.Tensor:
+        """`(H, R)`: how much each head attends along each relation, eq. 13 and 14."""
+        if self.relation_scores is None:
+            shape = self.num_heads, len(self.config.relations)
+            return self.projection.weight.new_ones(shape)
+        softmax = self.config.relation_activation == "softmax"
+        return self.relation_scores.softmax(-1) if softmax else self.relation_scores.sigmoid()
+
+
+class StructFormerLayer(GradientCheckpointingLayer):
+    """Pre-norm encoder layer."""
+
+    def __init__(self, config: StructFormerConfig):
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.attention = StructFormerAttention(config)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.dropout = Dropout(config.hidden_dropout)
+
+    def forward(
+        self, hidden_states: torch.Tensor, words: torch.BoolTensor, relations: torch.Tensor | None
+    ) -> torch.Tensor:
+        update, _ = self.attention(self.attention_norm(hidden_states), words, relations)
+        hidden_states = hidden_states + self.dropout(update)
+        inner = self.dropout(nn.functional.leaky_relu(self.up(self.feed_forward_norm(hidden_states))))
+        return hidden_states + self.dropout(self.down(inner))
+
+
+class StructFormerPreTrainedModel(PreTrainedModel):
+    """Initialisation, and the way from word ids to trees that all StructFormer models share."""
+
+    config_class = StructFormerConfig
+    base_model_prefix = "structformer"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["StructFormerLayer", "StructFormerParser"]
+    _can_record_outputs = {
+        "hidden_states": StructFormerLayer,
+        "attentions": OutputRecorder(StructFormerAttention, index=1),
+    }
+
+    @property
+    def _supports_sdpa(self) -> bool:
+        return self.config.attention == "softmax"  # sigmoid(q k) times a mask is no softmax
+
+    @property
+    def structures(self) -> tuple[str, ...]:
+        """The kinds of structure that the model gives."""
+        return ("dependency", "constituency") if self.config.attention == "dependency" else ()
+
+    def relation_weights(self) -> torch.FloatTensor | None:
+        """`(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation."""
+        if self.config.attention == "softmax":
+            return None
+        return torch.stack([layer.attention.relation_weights() for layer in self.base_model.layers])
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        bound = self.config.initializer_range
+        if isinstance(module, nn.Embedding):
+            init.uniform_(module.weight, -bound, bound)
+        elif isinstance(module, StructFormerProjection):
+            init.xavier_uniform_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear | nn.Conv1d) and module is not self.get_output_embeddings():
+            bound = math.prod(module.weight.shape[1:]) ** -0.5  # as torch does it
+            init.uniform_(module.weight, -bound, bound)
+            init.uniform_(module.bias, -bound, bound)
+        elif isinstance(module, StructFormerScore):
+            bound = len(module.weight) ** -0.5
+            init.uniform_(module.weight, -bound, bound)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, StructFormerAttention):
+            if module.relation_scores is not None:
+                init.normal_(module.relation_scores, std=self.config.relation_initializer_range)
+            if module.position_bias is not None:
+                init.zeros_(module.position_bias)
+        elif isinstance(module, StructFormerParser):
+            init.zeros_(module.log_scales)
+
+    @torch.no_grad()
+    def decode(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.LongTensor | None = None,
+        decoder: str = "tree",
+        k: int = 1,
+        marginals: bool = False,
+    ) -> SyntacticDistanceDecoderOutput:
+        """
+        Constituency and dependency structure of a batch of sentences. Only the parsing network runs.
+
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+                The output holds the words of each sentence first, also where the padding is on the left.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): For a vocabulary of subwords:
+                the word, from 0, that each token is a piece of. The output is about words then, see [`join_pieces`].
+            decoder (`"tree"` or `"argmax"`): Dependencies of the constituency tree by height (algorithm 3; always a
+                projective tree), or each word's most probable parent, the highest word being the root (eq. 18; no tree
+                in general).
+            k (`int`): 1; there is only one tree.
+            marginals (`bool`): Whether to add the parent distribution p_D (eq. 12).
+
+        Raises:
+            ValueError: if `decoder` or `k` is not one of these, or the model has no parser.
+        """
+        if not self.structures:
+            raise ValueError('a model with attention="softmax" has no parser')
+        if decoder not in ("tree", "argmax"):
+            raise ValueError(f"decoder must be 'tree' (always projective here) or 'argmax', not {decoder!r}")
+        if k != 1:
+            raise ValueError(f"k={k} is not possible: distances and heights define one tree")
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        order = words_first(attention_mask)
+        lengths = attention_mask.long().sum(1)
+        parser = self.base_model.parser
+        distances, heights = parser.score(self.get_input_embeddings()(input_ids.gather(1, order)), lengths)
+        *_, parents = parser.distributions(distances, heights, lengths)
+        if word_ids is not None:
+            pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
+            distances, heights, parents, lengths = join_pieces(*pieces)
+        spans, heads = decode_trees(distances, heights, lengths)
+        if decoder == "argmax":
+            heads = argmax_parents(parents, heights, lengths)
+        roots = parents.diagonal(dim1=1, dim2=2).unsqueeze(2)
+        probs = torch.cat([roots, without_diagonal(parents)], dim=2)  # (B, L, L + 1)
+        chosen = probs.gather(2, heads.clamp(min=0).unsqueeze(2)).squeeze(2)
+        return SyntacticDistanceDecoderOutput(
+            heads=heads.unsqueeze(1),
+            head_probs=chosen.masked_fill(heads < 0, 0.0).unsqueeze(1),
+            marginals=probs if marginals else None,
+            spans=spans,
+            distances=distances,
+            heights=heights,
+        )
+
+    def parse(self, sentences, tokenizer, **kwargs):
+        """Short for [`hf_structure.parse`] with this model."""
+        from hf_structure.pipelines.parsing import parse
+
+        return parse(sentences, model=self, tokenizer=tokenizer, **kwargs)
+
+
+def join_pieces(
+    distances: torch.Tensor,
+    heights: torch.Tensor,
+    parents: torch.Tensor,
+    lengths: torch.LongTensor,
+    word_ids: torch.LongTensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.LongTensor]:
+    """
+    What is known about pieces of words, made to be about words: the distance of two words is that of the pieces where
+    they meet, the height of a word that of its highest piece, whose parents are the word's (summed over the pieces of
+    each parent). Distances inside of words are left out, so that every word is a leaf of the tree.
+
+    Args:
+        distances, heights, parents (`torch.FloatTensor` of shapes `(B, L - 1)`, `(B, L)`, `(B, L, L)`): Of pieces.
+        lengths (`torch.LongTensor` of shape `(B,)`): Number of pieces.
+        word_ids (`torch.LongTensor` of shape `(B, L)`): The word, from 0, of each piece.
+
+    Returns:
+        `tuple`: the same four of words, `n` being the largest number of words in a sentence.
+    """
+    place = torch.arange(heights.shape[1], device=heights.device)
+    is_piece = place < lengths.unsqueeze(1)
+    number = torch.where(is_piece, word_ids, -1)
+    num_words = number.amax(1) + 1
+    words = torch.arange(int(num_words.max()), device=heights.device)
+    belongs = number.unsqueeze(1) == words.unsqueeze(1)  # (B, n, L)
+    piece_heights = heights.unsqueeze(1).masked_fill(~belongs, -torch.inf)  # (B, n, L)
+    word_heights, highest = piece_heights.max(2)
+    last = (belongs * place).amax(2)[:, :-1]  # the last piece of every word but the last, (B, n - 1)
+    word_distances = nn.functional.pad(distances, (0, 1)).gather(1, last)
+    rows = parents.gather(1, highest.unsqueeze(2).expand(-1, -1, parents.shape[2]))  # (B, n, L)
+    rows = rows * belongs.any(2, keepdim=True)
+    by_word = rows @ belongs.transpose(1, 2).to(rows.dtype)
+    own = rows.gather(2, highest.unsqueeze(2))  # its mass on itself, not on its other pieces
+    eye = torch.eye(len(words), dtype=torch.bool, device=heights.device)
+    return word_distances, word_heights, torch.where(eye, own, by_word), num_words
+
+
+class StructFormerModel(StructFormerPreTrainedModel):
+    """Parsing network and encoder without a head on top."""
+
+    def __init__(self, config: StructFormerConfig):
+        super().__init__(config)
+        self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = (
+            nn.Embedding(config.max_position_embeddings, config.hidden_size)
+            if config.use_position_embeddings
+            else None
+        )
+        self.parser = StructFormerParser(config) if config.attention == "dependency" else None
+        self.layers = nn.ModuleList(StructFormerLayer(config) for _ in range(config.num_hidden_layers))
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.embeddings = value
+
+    @capture_outputs
+    def forward(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
+    ) -> StructFormerModelOutput:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+
+        Raises:
+            ValueError: if a sentence is longer than learned positions reach.
+        """
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        embedded = self.embeddings(input_ids)
+        structure, relations = {}, None
+        if self.parser is not None:
+            structure = self.parser(embedded, attention_mask)
+            relations = relation_probs(structure["parent_probs"], self.config.relations)
+        hidden_states = self.dropout(self._add_positions(embedded, attention_mask))
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, attention_mask.bool(), relations)
+        return StructFormerModelOutput(
+            last_hidden_state=self.norm(hidden_states), relation_weights=self.relation_weights(), **structure
+        )
+
+    def _add_positions(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        if self.position_embeddings is None:
+            return embedded
+        if embedded.shape[1] > self.config.max_position_embeddings:
+            raise ValueError(
+                f"sentences of {embedded.shape[1]} words are longer than the {self.config.max_position_embeddings} "
+                "positions that this model has learned (config.max_position_embeddings)"
+            )
+        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
+        return embedded + self.position_embeddings(positions)
+
+
+class StructFormerForMaskedLM(StructFormerPreTrainedModel):
+    """StructFormer with a masked language modelling head, tied to the input embeddings."""
+
+    _tied_weights_keys = {"lm_head.weight": "structformer.embeddings.weight"}
+
+    def __init__(self, config: StructFormerConfig):
+        super().__init__(config)
+        self.structformer = StructFormerModel(config)
+        self.dropout = Dropout(config.hidden_dropout)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear):
+        self.lm_head = new_embeddings
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs,
+    ) -> StructFormerMaskedLMOutput:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids, some of them masked.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Ids of the masked words, -100 elsewhere.
+            num_items_in_batch (`int`, *optional*):
+                What the sum of the losses is divided by; the number of masked words in this batch by default.
+        """
+        outputs = dict(self.structformer(input_ids, attention_mask=attention_mask, **kwargs))
+        hidden_states = self.dropout(outputs.pop("last_hidden_state"))
+        loss, logits = None, None
+        if labels is not None:
+            total, count = masked_cross_entropy(self.lm_head, hidden_states, labels)
+            loss = total / torch.as_tensor(count if num_items_in_batch is None else num_items_in_batch).clamp(min=1)
+        if labels is None or not self.training:
+            logits = self.lm_head(hidden_states)
+        return StructFormerMaskedLMOutput(loss=loss, logits=logits, **outputs)
+
+
+__all__ = ["StructFormerForMaskedLM", "StructFormerModel", "StructFormerPreTrainedModel"]

@@ -1,0 +1,20 @@
+"""The loss of masked language models."""
+
+import torch
+from torch import nn
+
+
+def masked_cross_entropy(
+    lm_head: nn.Module, hidden_states: torch.Tensor, labels: torch.LongTensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Sum of the cross-entropies of the words to restore, and their number. Only they go through the output layer.
+
+    Args:
+        lm_head (`nn.Module`): From vectors to prediction scores.
+        hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Contextual word vectors.
+        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of the masked words, -100 elsewhere.
+    """
+    is_target = labels != -100
+    logits = lm_head(hidden_states[is_target]).float()
+    return nn.functional.cross_entropy(logits, labels[is_target], reduction="sum"), is_target.sum()
