@@ -23,7 +23,7 @@ from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
-SIZE = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
+SHAPE = {"num_hidden_layers": 4, "num_attention_heads": 4}
 OPTIONS = {
     "min_frequency": 3,
     "max_tokens": 1024,
@@ -71,7 +71,8 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--test_trees", required=True, metavar="FILE", help="CoNLL-U, the sentences of --test_file")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help=", ".join(RUNS))
-    parser.add_argument("--num_train_epochs", type=float, default=20, help="default: 20")
+    parser.add_argument("--hidden_size", type=int, default=128, help="of every model, with 4 layers; default: 128")
+    parser.add_argument("--num_train_epochs", type=float, default=30, help="default: 30")
     parser.add_argument("--seed", type=int, default=1, help="default: 1")
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
@@ -90,7 +91,7 @@ def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) 
         run_mlm(
             *options,
             model_type=run.model_type,
-            config_overrides=json.dumps(SIZE | run.settings),
+            config_overrides=json.dumps({"hidden_size": args.hidden_size, **SHAPE, **run.settings}),
             mask_rate=run.mask_rate,
             train_file=args.train_file,
             validation_file=args.validation_file,
