@@ -20,6 +20,10 @@ from random import Random
 import hypothesis
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from hf_structure import StructFormerConfig, StructFormerForMaskedLM, build_word_tokenizer
 
 torch.set_num_threads(1)
 pytest.register_assert_rewrite("modeling_common")
@@ -52,6 +56,56 @@ def _random_spans(random: Random, start: int, end: int) -> list[tuple[int, int]]
 def random_spans():
     """`random_spans(random, n)`: a constituency tree over n words, of any number of children, with unary chains."""
     return lambda random, n: _random_spans(random, 0, n) if n else []
+
+
+# fmt: off
+WORDS = [
+    "the", "a", "old", "cat", "cats", "dog", "dogs", "man", "she", "that", "saw", "chased", "slept", "sleep", "bark",
+    "do", "ca", "n't", "near", "and", "even", "more", "loudly", ".", ",", '"', "(", "...",
+]
+# fmt: on
+
+
+def _save_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
+    """A random StructFormer that has made up its mind: freshly initialised, its trees would all be about equal."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
+    model = StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), **sizes))
+    parser = model.structformer.parser
+    for module, std in (
+        (model.structformer.embeddings, 1.0),
+        (parser.distance_score, 0.3),
+        (parser.height_score, 0.3),
+    ):
+        torch.nn.init.normal_(module.weight, std=std)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def structformer(tmp_path_factory) -> Path:
+    """Folder of a tiny random StructFormer over words, trained without punctuation, as it says."""
+    return _save_structformer(tmp_path_factory.mktemp("structformer"), build_word_tokenizer(WORDS))
+
+
+@pytest.fixture(scope="session")
+def subword_structformer(tmp_path_factory) -> Path:
+    """The same over the subwords of a byte-level BPE: most words have several."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(alphabet) + 12,
+        special_tokens=["<pad>", "<mask>"],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    backend.train_from_iterator([" ".join(WORDS)], trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", skip_punctuation=True
+    )
+    return _save_structformer(tmp_path_factory.mktemp("subwords"), tokenizer)
 
 
 @pytest.fixture(autouse=True)

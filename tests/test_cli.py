@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.image import imread
+from transformers import AutoTokenizer
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
+from hf_structure import (
+    StructFormerConfig,
+    StructFormerForMaskedLM,
+    UDGNConfig,
+    UDGNForMaskedLM,
+    build_word_tokenizer,
+    parse,
+)
 from hf_structure.cli import common
 from hf_structure.cli import parse as cli_parse
 from hf_structure.cli.main import main
+from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
 from hf_structure.version import __version__
@@ -236,6 +246,115 @@ def test_batch_size(run, folder):
     assert [s.heads for s in one] == [s.heads for s in eight]
 
 
+# parse: constituents
+
+FORMATS = {
+    "brackets": lambda parsed: f"{parsed.to_brackets()}\n",
+    "conllu": lambda parsed: parsed.to_conllu({"text": " ".join(parsed.words)}),
+    "json": lambda parsed: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
+    "svg": lambda parsed: f"{parsed.to_svg()}\n",
+    "text": lambda parsed: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "tikz": lambda parsed: f"{parsed.to_tikz()}\n",
+}
+NEEDED = {"brackets": "constituency", "conllu": "dependency"}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("structure", [None, "dependency", "constituency", "both"])
+def test_structure_in_every_format(run, fail, structformer, structure, format):
+    arguments = ["parse", "--model", structformer, "--format", format, "notes.txt", "--output", "out"]
+    if structure:
+        arguments += ["--structure", structure]
+    if structure not in (None, "both", NEEDED.get(format, structure)):
+        assert f"--format {format} holds {NEEDED[format]} trees only" in fail(*arguments)[0]
+        assert not Path("out").exists()
+        return
+    run(*arguments)
+    expected = parse(WORDS, structformer, structure=structure or NEEDED.get(format))
+    assert Path("out").read_text(encoding="utf-8") == "".join(map(FORMATS[format], expected))
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+@pytest.mark.parametrize("model", ["structformer", "subword_structformer"])
+def test_brackets_in_and_out(run, trees, request, model, punctuation):
+    folder = request.getfixturevalue(model)
+    arguments = ["parse", "--model", folder, "--format", "brackets", "--punctuation", punctuation]
+    output = run(*arguments, "gold.mrg")
+    assert output == run(*arguments, "--input_format", "brackets", stdin=TREES)
+    Path("system.mrg").write_text(output, encoding="utf-8")
+    words = [[word for word, _ in tree.leaves()] for tree in read_brackets("system.mrg")]
+    escaped = [["``", *KEPT[1], "-RRB-", "''"], ["1/2", *KEPT[2][1:]]]
+    if punctuation == "drop":
+        escaped[0] = KEPT[1]
+    assert words == [KEPT[0] + ["."] * (punctuation != "drop"), ["--"], *escaped]
+    scores = json.loads(run("evaluate", "gold.mrg", "system.mrg", "--json"))
+    assert (scores["sentences"], scores["gold"]) == (3, 4)
+    if punctuation != "parse":
+        gold = [{(0, 2), (2, 6), (3, 6)}, set(), {(0, 2)}]
+        found = [set(parsed.constituency.spans) for parsed in parse([KEPT[0], KEPT[1], escaped[1]], folder)]
+        assert scores["predicted"] == 6
+        assert scores["matched"] == sum(len(one & other) for one, other in zip(found, gold, strict=True))
+
+
+def test_trees_of_traces_alone_are_left_out(run, structformer):
+    Path("gold.mrg").write_text("(S (NP (-NONE- *)))\n(S (NP (NN dog)) (VP (VB bark)))\n")
+    assert words_of(run("parse", "--model", structformer, "--format", "json", "gold.mrg")) == [["dog", "bark"]]
+    assert run("render", "gold.mrg", "--format", "text").count("dog") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--format", "json", "--structure", "constituency", "--marginals"], "--marginals are about dependencies"),
+        (["--format", "json", "-k", "2"], "k=2 is not possible: distances and heights define one tree"),
+        (["--decoder", "projective"], "decoder must be 'tree' (always projective here) or 'argmax'"),
+        (["--input_format", "brackets", "notes.txt"], "notes.txt:1: text outside of brackets: 'She'"),
+    ],
+    ids=["marginals", "k", "decoder", "brackets"],
+)
+def test_arguments_that_do_not_fit_structformer(fail, structformer, arguments, message):
+    line, output = fail("parse", "--model", structformer, *arguments, stdin="a cat")
+    assert message in line
+    assert output == ""
+
+
+@pytest.mark.parametrize("arguments", [["--format", "brackets"], ["--structure", "both"]], ids=["format", "structure"])
+def test_constituents_of_a_model_of_dependencies(fail, folder, arguments):
+    line, _ = fail("parse", "--model", folder, *arguments, "notes.txt", "--output", "out")
+    assert "UDGNForMaskedLM gives dependency trees, but no constituency trees" in line
+    assert not Path("out").exists()
+
+
+@pytest.fixture
+def transformer(structformer, tmp_path) -> Path:
+    """A model that gives no structure."""
+    tokenizer = AutoTokenizer.from_pretrained(structformer)
+    settings = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "attention": "softmax"}
+    StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), **settings)).save_pretrained(
+        tmp_path / "mlm"
+    )
+    tokenizer.save_pretrained(tmp_path / "mlm")
+    return tmp_path / "mlm"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["parse", "notes.txt"], ["render", "--kind", "relations", "--output", "out.png"]],
+    ids=["parse", "render"],
+)
+def test_model_without_structures(fail, transformer, arguments):
+    assert "this StructFormerForMaskedLM does not parse" in fail(*arguments, "--model", transformer)[0]
+
+
+def test_subwords_for_a_model_of_words(fail, folder, subword_structformer, tmp_path):
+    for source in (subword_structformer, folder):
+        for file in source.iterdir():
+            if source is subword_structformer or "token" not in file.name:
+                (tmp_path / file.name).write_bytes(file.read_bytes())
+    line, _ = fail("parse", "--model", tmp_path, "notes.txt")
+    assert "UDGNForMaskedLM reads whole words: a word-level tokenizer is needed" in line
+
+
 # parse: what goes wrong
 
 
@@ -316,8 +435,9 @@ def test_too_long_a_sentence_leaves_what_was_written(run, fail, folder):
         (["evaluate", "gold.conllu"], "the following arguments are required: system"),
         (["evaluate", "gold.mrg", "gold.mrg", "--min_length", "0"], "--min_length: must be a number of at least 1"),
         (["evaluate", "gold.mrg", "gold.mrg", "--empty_gold", "two"], "invalid choice: 'two'"),
-        (["render"], "the following arguments are required: file"),
         (["render", "gold.conllu", "--limit", "0"], "--limit: must be a number of at least 1"),
+        (["render", "gold.conllu", "--kind", "forest"], "invalid choice: 'forest'"),
+        (["parse", "--structure", "phrases"], "invalid choice: 'phrases'"),
     ],
 )
 def test_wrong_usage(run, capsys, arguments, message):
@@ -606,11 +726,134 @@ def test_render_nothing(run, here):
     assert "<svg" not in run("render", "empty.conllu")
 
 
-def test_render_refuses(fail, here):
-    assert "missing: No such file or directory" in fail("render", "missing")[0]
-    assert "notes.txt:1: 1 tab-separated columns" in fail("render", "notes.txt")[0]
+def test_render_brackets(run, trees):
+    page = run("render", "gold.mrg")
+    assert page.count("<svg") == page.count("</svg>") == 4
+    assert run("render", "gold.mrg", "--limit", "2").count("<svg") == 2
+    assert run("render", "gold.mrg", "--format", "svg").count("<svg") == 4
+    assert run("render", "gold.mrg", "--format", "tikz").count(r"\Tree [.{S}") == 2
+    text = run("render", "gold.mrg", "--format", "text")
+    assert text.startswith("The cat chased the old dog .\nS ")
+    assert "`` Dogs bark ) ''" in text  # words as they are, without the escapes of brackets
+    assert "1/2" in text
+    assert "NP-SBJ" not in text
+    assert "*T*" not in text
+
+
+def test_render_standard_input(run, trees):
+    assert run("render", "-", "--format", "text", stdin=GOLD) == run("render", "gold.conllu", "--format", "text")
+    expected = run("render", "gold.mrg", "--format", "svg")
+    assert run("render", "-", "--input_format", "brackets", "--format", "svg", stdin=TREES) == expected
+    Path("trees.data").write_text(TREES, encoding="utf-8")
+    assert run("render", "trees.data", "--input_format", "brackets", "--format", "svg") == expected
+    assert "<h1>Trees</h1>" in run("render", "-", stdin="\n" + GOLD)
+
+
+def test_render_what_parse_wrote(run, structformer):
+    run("parse", "--model", structformer, "--format", "brackets", "notes.txt", "--output", "notes.mrg")
+    expected = parse(WORDS, structformer, structure="constituency")
+    output = run("render", "notes.mrg", "--format", "text")
+    assert output == "".join(f"{' '.join(parsed.words)}\n{parsed}\n\n" for parsed in expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a FILE is needed, except for --kind relations"),
+        (["--kind", "parents"], "a FILE is needed, except for --kind relations"),
+        (["missing"], "missing: No such file or directory"),
+        (["."], ". is a folder, not a file"),
+        (["notes.txt"], "notes.txt is read as text, which has no trees to draw"),
+        (["gold.conllu", "--input_format", "words"], "gold.conllu is read as text, which has no trees to draw"),
+        (["notes.txt", "--input_format", "conllu"], "notes.txt:1: 1 tab-separated columns"),
+        (["notes.txt", "--input_format", "brackets"], "notes.txt:1: text outside of brackets: 'She'"),
+        (["gold.conllu", "--output", "gold.conllu"], "gold.conllu is to be read and written at once"),
+        (["headless.conllu"], "headless.conllu: sentence 2 has words without a head"),
+        (["headless.conllu", "--output", "old.html"], "headless.conllu: sentence 2 has words without a head"),
+    ],
+)
+def test_render_refuses(fail, here, arguments, message):
     Path("headless.conllu").write_text(GOLD.replace("2\tnsubj", "_\t_"), encoding="utf-8")
-    assert "headless.conllu: sentence 2 has words without a head" in fail("render", "headless.conllu")[0]
+    Path("old.html").write_text("old")
+    assert message in fail("render", *arguments)[0]
+    assert Path("gold.conllu").read_text(encoding="utf-8") == GOLD
+    assert Path("old.html").read_text() == "old"
+
+
+# render: figures
+
+
+def pictures() -> dict[str, tuple[int, ...]]:
+    """Height, width and channels of the PNG files that there are; none of them is blank."""
+    images = {path.name: imread(path) for path in Path().glob("*.png")}
+    assert all(image[..., :3].std() > 0 for image in images.values())
+    return {name: image.shape for name, image in images.items()}
+
+
+@pytest.mark.parametrize("kind", ["distances", "parents"])
+def test_figures(run, structformer, kind):
+    arguments = ["render", "--kind", kind, "--model", structformer, "--output", "picture.png"]
+    assert run(*arguments, "notes.txt", "--limit", "1") == ""
+    assert list(pictures()) == ["picture.png"]
+    first = Path("picture.png").read_bytes()
+    run(*arguments, "notes.txt")
+    sizes = pictures()
+    assert set(sizes) == {"picture.png", "picture-2.png"}
+    assert sizes["picture-2.png"][1] > sizes["picture.png"][1]  # a longer sentence
+    run(*arguments, "-", "--input_format", "words", stdin="She ca n't sleep\n")  # no model sees the full stop
+    assert Path("picture.png").read_bytes() == first
+
+
+def test_figures_of_brackets_and_subwords(run, trees, subword_structformer):
+    options = ("--kind", "distances", "--model", subword_structformer, "--limit", "2", "--output", "picture.png")
+    run("render", "gold.mrg", *options)
+    assert set(pictures()) == {"picture.png", "picture-2.png"}
+
+
+def test_parents_of_a_model_of_dependencies(run, folder):
+    run("render", "--kind", "parents", "--model", folder, "notes.txt", "--limit", "1", "--output", "picture.png")
+    assert list(pictures()) == ["picture.png"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"), [("PNG", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<svg")], ids=["png", "pdf", "svg"]
+)
+def test_relation_weights(run, structformer, suffix, content):
+    assert run("render", "--kind", "relations", "--model", structformer, "--output", f"weights.{suffix}") == ""
+    assert content in Path(f"weights.{suffix}").read_bytes()
+    assert [path.stem for path in Path().glob("weights*")] == ["weights"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        ("distances", [], "needs an --output that ends in .pdf, .png or .svg, and takes no --format"),
+        ("parents", ["--output", "out.xyz"], "needs an --output that ends in .pdf, .png or .svg"),
+        ("distances", ["--output", "out"], "needs an --output that ends in .pdf, .png or .svg"),
+        ("distances", ["--output", "."], "needs an --output that ends in .pdf, .png or .svg"),
+        ("distances", ["--output", "out.png", "--format", "svg"], "takes no --format"),
+        ("distances", ["--output", "nowhere/out.png"], "nowhere/out.png: No such file or directory"),
+        ("distances", ["--output", "out.png", "--model", "nonsense"], "no model 'nonsense'"),
+        ("relations", ["--output", "out.png"], "it takes no FILE and no --limit"),
+    ],
+)
+def test_figures_are_refused(fail, structformer, kind, arguments, message):
+    assert message in fail("render", "--model", structformer, "--kind", kind, "notes.txt", *arguments)[0]
+    assert not list(Path().glob("out*"))
+
+
+def test_figures_that_a_model_does_not_give(fail, folder):
+    options = ("--model", folder, "--output", "out.png")
+    assert (
+        "UDGNForMaskedLM has no syntactic distances" in fail("render", "--kind", "distances", "notes.txt", *options)[0]
+    )
+    assert "UDGNForMaskedLM has no relation weights" in fail("render", "--kind", "relations", *options)[0]
+
+
+def test_figures_of_nothing(fail, structformer):
+    options = ("--kind", "parents", "--model", structformer, "--output", "out.png")
+    assert "missing: No such file or directory" in fail("render", "missing", *options)[0]
+    assert "- has no sentence to draw" in fail("render", "-", *options)[0]
 
 
 # The command as a whole
@@ -622,15 +865,15 @@ def test_render_refuses(fail, here):
         ([], "parse evaluate render --version examples:"),
         (
             ["parse"],
-            "FILE --model --format --output --input_format --decoder -k --marginals --punctuation --batch_size "
-            "--max_words --device",
+            "FILE --model --structure --format --output --input_format --decoder -k --marginals --punctuation "
+            "--batch_size --max_words --device",
         ),
         (
             ["evaluate"],
             "gold system --json --ignore --universal --baselines --punctuation --count_single_words "
             "--count_whole_sentences --count_duplicates --empty_gold --min_length --max_length .mrg",
         ),
-        (["render"], "file --output --format --limit"),
+        (["render"], "file --kind --output --limit --input_format --format --model --device"),
     ],
     ids=["hf-structure", "parse", "evaluate", "render"],
 )

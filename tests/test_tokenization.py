@@ -3,10 +3,18 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, models, normalizers
+from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 from hf_structure.data.normalization import normalize_word
-from hf_structure.tokenization import build_word_tokenizer, encode_words, train_word_tokenizer
+from hf_structure.tokenization import (
+    build_word_tokenizer,
+    encode,
+    encode_words,
+    is_word_level,
+    train_subword_tokenizer,
+    train_word_tokenizer,
+)
 
 WORDS = ["the", "dog", "N", "nth", "a-b"]
 words_without_space = st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=12)
@@ -149,3 +157,55 @@ def test_training_needs_a_frequent_word():
         train_word_tokenizer(CORPUS)
     with pytest.raises(ValueError, match="in 0 words"):
         train_word_tokenizer([])
+
+
+# Words of any tokenizer
+
+
+def test_encoding_of_words(tokenizer):
+    assert is_word_level(tokenizer)
+    words = ["The", "1984", "unheard", "<pad>", "a-b", ""]
+    assert encode(words, tokenizer) == {"input_ids": encode_words(words, tokenizer)}
+
+
+def test_encoding_of_words_by_subwords(subword_structformer):
+    tokenizer = AutoTokenizer.from_pretrained(subword_structformer)
+    assert not is_word_level(tokenizer)
+    words = ["Antidisestablishment", "New York", "naïve", "🙂", "the", "3.14"]
+    encoded = encode(words, tokenizer)
+    assert set(encoded) == {"input_ids", "word_ids"}
+    pieces = [[] for _ in words]
+    for token_id, word in zip(encoded["input_ids"], encoded["word_ids"], strict=True):
+        pieces[word].append(token_id)
+    assert [tokenizer.decode(ids).strip() for ids in pieces] == words
+    assert encoded["word_ids"] == sorted(encoded["word_ids"])
+    assert len(encoded["input_ids"]) > 3 * len(words)
+    assert encode([], tokenizer) == {"input_ids": [], "word_ids": []}
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_words_are_encoded_without_special_tokens(kind):
+    tokenizer = train_subword_tokenizer(CORPUS * 20, vocab_size=300, kind=kind)
+    encoded = encode(["the", "cat"], tokenizer)
+    assert set(encoded["input_ids"]).isdisjoint(tokenizer.all_special_ids)
+    assert set(encoded["word_ids"]) == {0, 1}
+
+
+def vanishing_tokenizer(unk_token: str | None) -> PreTrainedTokenizerFast:
+    """Its normalisation makes nothing of some words."""
+    backend = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(clean_text=True)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token=unk_token)
+
+
+def test_word_of_which_a_tokenizer_makes_nothing_is_unknown():
+    encoded = encode(["ab", "\u200b", "a"], vanishing_tokenizer("[UNK]"))
+    assert encoded == {"input_ids": [1, 2, 0, 1], "word_ids": [0, 0, 1, 2]}
+    with pytest.raises(ValueError, match=r"no token for the word '\\u200b', and no unknown token"):
+        encode(["ab", "\u200b"], vanishing_tokenizer(None))
+
+
+def test_tokenizer_that_is_not_fast_is_refused():
+    for read in (is_word_level, lambda tokenizer: encode(["a"], tokenizer)):
+        with pytest.raises(ValueError, match="a fast one is needed"):
+            read(ByT5Tokenizer())

@@ -1,15 +1,26 @@
 import math
 from collections import Counter
+from random import Random
 
 import pytest
 import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 from torch.testing import assert_close
-from transformers import TrainerState, TrainingArguments
+from transformers import AutoTokenizer, TrainerState, TrainingArguments
 
-from hf_structure import MaskedWordCollator, UDGNConfig, UDGNForMaskedLM
+from hf_structure import (
+    MaskedWordCollator,
+    StructFormerConfig,
+    StructFormerForMaskedLM,
+    UDGNConfig,
+    UDGNForMaskedLM,
+    parse,
+)
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
+from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.tokenization import encode
 from hf_structure.training import MaskedLMTrainer, TokenBudgetTrainer, last_complete_checkpoint
 
 VOCABULARY, SPECIAL = 20, (0, 1, 2)
@@ -179,6 +190,80 @@ def test_evaluation_changes_nothing(tmp_path):
         assert trainer.model.training is training
     assert trainer.data_collator.epoch == 7
     assert torch.equal(torch.get_rng_state(), state)
+
+
+WORDS = ["the", "a", "old", "cat", "dog", "man", "saw", "chased", "slept", "loudly"]
+
+
+def treebank(tokenizer, random_spans) -> Dataset:
+    """Sentences of 1 to 9 words with gold trees: random constituents, and every word hangs on its left neighbour."""
+    random, rows = Random(0), []
+    for length in [1, 2, 9, *(random.randint(2, 9) for _ in range(12))]:
+        words = random.choices(WORDS, k=length)
+        encoded = encode(words, tokenizer)
+        spans = [list(span) for span in random_spans(random, length)]
+        size = len(encoded["input_ids"])
+        rows.append({"words": words, **encoded, "length": size, "heads": list(range(length)), "spans": spans})
+    return Dataset.from_list(rows)
+
+
+@pytest.mark.parametrize("name", ["structformer", "subword_structformer"])
+def test_evaluation_of_constituents(tmp_path, request, random_spans, name):
+    folder = request.getfixturevalue(name)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    dataset = treebank(tokenizer, random_spans)
+    trainer = MaskedLMTrainer(
+        model=StructFormerForMaskedLM.from_pretrained(folder),
+        args=arguments(tmp_path),
+        eval_dataset=dataset,
+        data_collator=MaskedWordCollator.from_tokenizer(tokenizer),
+        max_tokens=60,
+        num_maskings=1,
+    )
+    metrics = trainer.evaluate()
+    parses = parse(dataset["words"][:], folder)
+    lengths = [len(parsed.words) for parsed in parses]
+    trees = [parsed.constituency.spans for parsed in parses]
+    scores = unlabeled_f1(trees, dataset["spans"][:], lengths)
+    assert metrics["eval_uf1"] == pytest.approx(scores.uf1)
+    assert 0.1 < scores.uf1 < 0.9
+    attachment = attachment_scores([parsed.dependency.heads for parsed in parses], dataset["heads"][:])
+    assert (metrics["eval_uas"], metrics["eval_uuas"]) == pytest.approx((attachment.uas, attachment.uuas))
+    assert math.isfinite(metrics["eval_loss"])
+    unannotated = trainer.evaluate(dataset.remove_columns(["heads", "spans"]))
+    assert not [key for key in unannotated if "uf1" in key or "uas" in key]
+
+
+def test_training_over_subwords(tmp_path, subword_structformer, random_spans):
+    tokenizer = AutoTokenizer.from_pretrained(subword_structformer)
+    dataset = treebank(tokenizer, random_spans)
+    trainer = MaskedLMTrainer(
+        model=StructFormerForMaskedLM.from_pretrained(subword_structformer),
+        args=arguments(tmp_path, max_steps=3, learning_rate=0.01),
+        train_dataset=dataset,
+        eval_dataset=dataset,
+        data_collator=MaskedWordCollator.from_tokenizer(tokenizer),
+        max_tokens=60,
+        num_maskings=1,
+    )
+    before = trainer.evaluate()
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < before["eval_loss"]
+
+
+def test_evaluation_of_a_model_without_structures(tmp_path, structformer, random_spans):
+    tokenizer = AutoTokenizer.from_pretrained(structformer)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    trainer = MaskedLMTrainer(
+        model=StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), attention="softmax", **sizes)),
+        args=arguments(tmp_path),
+        eval_dataset=treebank(tokenizer, random_spans),
+        data_collator=MaskedWordCollator.from_tokenizer(tokenizer),
+        max_tokens=60,
+    )
+    metrics = trainer.evaluate()
+    assert not [key for key in metrics if "uf1" in key or "uas" in key]
+    assert metrics["eval_perplexity"] == pytest.approx(math.exp(metrics["eval_loss"]))
 
 
 # Stopping and going on

@@ -121,9 +121,9 @@ def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str
     nothing of is unknown.
 
     Raises:
-        ValueError: if that happens and the tokenizer has no unknown token.
+        ValueError: if that happens and the tokenizer has no unknown token, or if it is none of the fast ones.
     """
-    if isinstance(tokenizer.backend_tokenizer.model, models.WordLevel):
+    if is_word_level(tokenizer):
         return {"input_ids": encode_words(words, tokenizer)}
     pieces = _ids_of_words(words, tokenizer)
     for word, ids in zip(words, pieces, strict=True):
@@ -134,6 +134,17 @@ def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str
         "input_ids": [token_id for ids in pieces for token_id in ids],
         "word_ids": [word for word, ids in enumerate(pieces) for _ in ids],
     }
+
+
+def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the vocabulary is one of words, not of pieces. Raises `ValueError` for a tokenizer that is not fast."""
+    _check_fast(tokenizer)
+    return isinstance(tokenizer.backend_tokenizer.model, models.WordLevel)
+
+
+def _check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
+    if not tokenizer.is_fast:
+        raise ValueError("this tokenizer does not tell where its tokens stand in the text: a fast one is needed")
 
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
@@ -256,8 +267,7 @@ def _as_text(words: Sequence[str]) -> str:
 
 def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     """Ids of the tokens that begin and end a sentence."""
-    if not tokenizer.is_fast:
-        raise ValueError("this tokenizer does not tell where its tokens stand in the text: a fast one is needed")
+    _check_fast(tokenizer)
     bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
     if bos is None and eos is None:
         raise ValueError("the tokenizer has neither a beginning nor an end token: sentences need one")
@@ -269,6 +279,7 @@ __all__ = [
     "encode",
     "encode_subwords",
     "encode_words",
+    "is_word_level",
     "number_words",
     "train_subword_tokenizer",
     "train_word_tokenizer",

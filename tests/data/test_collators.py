@@ -40,6 +40,20 @@ def test_heads(make):
     assert "heads" not in make(PAD)([{"input_ids": [3], "heads": None}])
 
 
+@pytest.mark.parametrize("make", [WordCollator, lambda pad: masker(pad_token_id=pad)], ids=["plain", "masked"])
+def test_words_of_subwords(make):
+    """There are as many `word_ids` as tokens, and as many heads as words."""
+    examples = [
+        {"input_ids": [3, 4, 5], "word_ids": [0, 0, 1], "heads": [2, 0]},
+        {"input_ids": [6, 7], "word_ids": [0, 0], "heads": [0]},
+    ]
+    batch = make(PAD)(examples)
+    assert batch["word_ids"].tolist() == [[0, 0, 1], [0, 0, -1]]
+    assert batch["word_ids"].dtype == torch.int64
+    assert batch["heads"].tolist() == [[2, 0], [0, -1]]
+    assert "word_ids" not in make(PAD)([{"input_ids": [3], "heads": [0]}])
+
+
 def test_a_word_that_is_the_padding_is_attended_to():
     batch = WordCollator(PAD)([{"input_ids": [PAD, 4]}, {"input_ids": [5]}])
     assert batch["attention_mask"].tolist() == [[1, 1], [1, 0]]

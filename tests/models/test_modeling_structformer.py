@@ -479,10 +479,13 @@ def test_pieces_are_joined_to_words():
     assert new_heights[0].tolist() == [5.0, 6.0, 4.0]
     assert new_heights[1, :2].tolist() == [2.0, 1.0]
     first, second = parents[0, 1], parents[0, 4]  # the highest pieces
+    first, second = first / (first.sum() - first[0]), second / (second.sum() - second[2:4].sum())
     assert_close(new_parents[0, 0, 1], first[2:5].sum())
     assert_close(new_parents[0, 1, 0], second[:2].sum())
     assert_close(new_parents[0, 1, 2], second[5])
     assert_close(new_parents[0, 1, 1], second[4])
+    assert_close(new_parents[0].sum(1), torch.ones(3))
+    assert (new_parents[1, 2] == 0).all()
 
 
 @pytest.mark.parametrize("decoder", ["tree", "argmax"])

@@ -8,12 +8,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, BertConfig, pipeline
+from transformers import AutoTokenizer, BertConfig, ByT5Tokenizer, pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
 import hf_structure
-from hf_structure import Parse, UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
-from hf_structure.algorithms.trees import is_projective
+from hf_structure import (
+    Parse,
+    StructFormerConfig,
+    StructFormerForMaskedLM,
+    UDGNConfig,
+    UDGNForMaskedLM,
+    build_word_tokenizer,
+    parse,
+)
+from hf_structure.algorithms.distance import joint_trees
+from hf_structure.algorithms.trees import is_projective, remove_words
+from hf_structure.data.corpus import drop_punctuation
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.hub import CHECKPOINTS, save_compact
 from hf_structure.pipelines import parsing
@@ -49,6 +59,17 @@ def model(folder) -> UDGNForMaskedLM:
     return UDGNForMaskedLM.from_pretrained(folder)
 
 
+@pytest.fixture(params=["folder", "structformer", "subword_structformer"])
+def any_folder(request) -> Path:
+    """The model above, and the two StructFormers."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["structformer", "subword_structformer"])
+def both_structures(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
 def random_sentences(number: int, marks: float = 0.3, longest: int = 12, seed: int = 0) -> list[list[str]]:
     """Sentences of mixed lengths, each with a word at least."""
     rng = random.Random(seed)
@@ -63,42 +84,49 @@ def heads_of(parses: list[Parse]) -> list[tuple[int, ...]]:
     return [parsed.dependency.heads for parsed in parses]
 
 
-def assert_same(first: Parse, second: Parse) -> None:
-    assert first.words == second.words
-    for one, other in [
-        (first.dependency, second.dependency),
-        *zip(first.alternatives, second.alternatives, strict=True),
-    ]:
-        assert (one.words, one.heads) == (other.words, other.heads)
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
-        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
-    if first.marginals is None:
-        assert second.marginals is None
+def assert_close(found, expected) -> None:
+    """Parses, nested lists and dictionaries, equal but for 1e-5 in numbers that are not whole."""
+    if isinstance(expected, Parse):
+        assert_close(found.to_dict(), expected.to_dict())
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_close(found[name], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=1e-5)
     else:
-        assert torch.tensor(first.marginals).allclose(torch.tensor(second.marginals), atol=1e-5)
+        assert found == expected
 
 
 # What goes in and what comes out
 
 
-def test_form_of_the_output_is_that_of_the_input(folder):
-    one = parse("the cat slept .", folder)
+def test_form_of_the_output_is_that_of_the_input(any_folder):
+    texts = ["the cat slept .", "a dog"]
+    one = parse(texts[0], any_folder)
     assert isinstance(one, Parse)
-    listed = parse(["the cat slept .", "a dog"], folder)
+    listed = parse(texts, any_folder)
     assert isinstance(listed, list)
-    words = parse([["the", "cat", "slept", "."], ("a", "dog")], folder)
-    lazy = parse((text for text in ["the cat slept .", "a dog"]), folder)
+    assert_close(listed[0], one)
+    lazy = parse((text for text in texts), any_folder)
     assert isinstance(lazy, Iterator)
     assert not isinstance(lazy, list)
-    assert listed == words == list(lazy) == list(parse(iter([["the", "cat", "slept", "."], "a dog"]), folder))
-    assert listed[0] == one
-    assert parse([], folder) == list(parse(iter([]), folder)) == []
+    assert_close(list(lazy), listed)
+    words = [["the", "cat", "slept", "."], ("a", "dog")]
+    for same in (words, iter([words[0], texts[1]])):
+        assert_close(list(parse(same, any_folder)), listed)
+    assert parse([], any_folder) == list(parse(iter([]), any_folder)) == []
 
 
-def test_given_words_come_back_untouched(folder):
-    words = ["Don't", "New York", "<unk>", "3.14", "ﬁ\tne", " x", "e\u0301", "-LRB-", "🙂", "the"]
-    parsed = parse([words], folder)[0]
+def test_given_words_come_back_untouched(any_folder):
+    words = ["Don't", "New York", "<unk>", "<pad>", "3.14", "ﬁ\tne", " x", "e\u0301", "-LRB-", "🙂", "the"]
+    parsed = parse([words], any_folder)[0]
     assert list(parsed.words) == words == list(parsed.dependency.words)
+    assert parsed.constituency is None or list(parsed.constituency.words) == words
 
 
 def test_raw_strings_go_through_the_word_tokenizer(folder):
@@ -107,10 +135,12 @@ def test_raw_strings_go_through_the_word_tokenizer(folder):
     assert parse([["She can't"]], folder, word_tokenizer=str.split)[0].words == ("She can't",)
 
 
-def test_random_model_gives_many_different_trees(folder):
+def test_random_model_gives_many_different_trees(any_folder):
     """Without this the comparisons below would prove little."""
-    trees = {heads for heads in heads_of(parse(random_sentences(100), folder)) if len(heads) == 5}
-    assert len(trees) >= 5
+    parses = [parsed for parsed in parse(random_sentences(300), any_folder) if len(parsed.words) == 5]
+    assert len(set(heads_of(parses))) >= 5
+    if parses[0].constituency:
+        assert len({parsed.constituency.spans for parsed in parses}) >= 5
 
 
 def test_order_is_kept(folder, monkeypatch):
@@ -124,16 +154,15 @@ def test_order_is_kept(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
-def test_batch_size_changes_nothing(folder, punctuation):
+def test_batch_size_changes_nothing(any_folder, folder, punctuation):
     sentences = random_sentences(70)
-    options = {"k": 3, "marginals": True, "punctuation": punctuation}
-    expected = parse(sentences, folder, batch_size=1, **options)
+    options = {"k": 3 if any_folder is folder else 1, "marginals": True, "punctuation": punctuation}
+    expected = parse(sentences, any_folder, batch_size=1, **options)
     for batch_size in (8, 64):
-        for one, other in zip(expected, parse(sentences, folder, batch_size=batch_size, **options), strict=True):
-            assert_same(one, other)
+        assert_close(parse(sentences, any_folder, batch_size=batch_size, **options), expected)
 
 
-def test_iterators_are_read_a_window_ahead(folder, monkeypatch):
+def test_iterators_are_read_a_window_ahead(any_folder, monkeypatch):
     monkeypatch.setattr(parsing, "WINDOW", 2)
     read = []
 
@@ -142,7 +171,7 @@ def test_iterators_are_read_a_window_ahead(folder, monkeypatch):
             read.append(number)
             yield ["the"] * (1 + number % 5)
 
-    parses = parse(endless(), folder, batch_size=3)
+    parses = parse(endless(), any_folder, batch_size=3)
     assert read == []
     assert len(next(parses).words) == 1
     assert read == list(range(6))
@@ -191,12 +220,15 @@ def test_marginals_are_sums_over_trees(folder):
 
 
 @pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
-def test_rows_of_marginals_sum_to_one(folder, punctuation):
-    for parsed in parse(random_sentences(40), folder, marginals=True, punctuation=punctuation):
+def test_rows_of_marginals_sum_to_one(any_folder, punctuation):
+    for parsed in parse(random_sentences(40), any_folder, marginals=True, punctuation=punctuation):
         marginals = torch.tensor(parsed.marginals, dtype=torch.float64)
         tree = parsed.dependency
         assert marginals.shape == (len(tree.words), len(tree.words) + 1)
-        assert marginals.sum(1).allclose(torch.ones(len(tree.words), dtype=torch.float64), atol=1e-5)
+        sums = marginals.sum(1)
+        if any_folder.name.startswith("subwords"):  # what a piece thinks of its own word need not count
+            sums = sums.clamp(min=1)
+        assert sums.allclose(torch.ones(len(tree.words), dtype=torch.float64), atol=1e-5)
         if punctuation == "attach":
             for number, word in enumerate(tree.words, start=1):
                 if is_punctuation(word):
@@ -261,8 +293,8 @@ def test_model_trained_with_punctuation_sees_it(model, monkeypatch):
 
 
 @pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
-def test_sentence_of_punctuation_alone(folder, punctuation):
-    parsed = parse([[".", "...", "("], ["the"], ["!"]], folder, punctuation=punctuation, marginals=True)
+def test_sentence_of_punctuation_alone(any_folder, punctuation):
+    parsed = parse([[".", "...", "("], ["the"], ["!"]], any_folder, punctuation=punctuation, marginals=True)
     assert parsed[0].dependency.is_tree
     assert parsed[0].dependency.words == (".", "...", "(")
     assert None not in parsed[0].dependency.probabilities
@@ -392,6 +424,121 @@ def test_projective_trees(folder):
     assert heads_of(projective) != heads_of(trees)
 
 
+# Constituents
+
+
+@pytest.mark.parametrize("structure", [None, "dependency", "constituency", "both"])
+def test_structures(both_structures, structure):
+    for parsed in parse(random_sentences(5), both_structures, structure=structure):
+        given = {name for name in ("dependency", "constituency") if getattr(parsed, name) is not None}
+        assert given == (
+            {structure} if structure in ("dependency", "constituency") else {"dependency", "constituency"}
+        )
+        assert parsed.distances is not None
+        assert parsed.alternatives == ()
+        assert parsed.marginals is None
+        assert parsed.dependency is None or parsed.dependency.log_probability is None
+        assert Parse.from_dict(json.loads(json.dumps(parsed.to_dict()))) == parsed
+
+
+def test_trees_are_those_of_the_distances(both_structures):
+    for parsed in parse(random_sentences(60), both_structures, punctuation="drop"):
+        assert parsed.distances.words == parsed.dependency.words
+        spans, heads = joint_trees(parsed.distances.distances, parsed.distances.heights)
+        assert list(parsed.constituency.spans) == spans
+        assert list(parsed.dependency.heads) == heads
+        assert parsed.constituency.is_binary
+        assert parsed.dependency.is_tree
+        assert is_projective(heads)
+
+
+@torch.no_grad()
+def test_probabilities_are_the_parent_distribution(structformer):
+    parsed = parse("the old cat chased a dog", structformer, marginals=True)
+    model = StructFormerForMaskedLM.from_pretrained(structformer)
+    tokenizer = AutoTokenizer.from_pretrained(structformer)
+    outputs = model(torch.tensor([tokenizer.convert_tokens_to_ids(list(parsed.words))]))
+    marginals = torch.tensor(parsed.marginals)
+    assert marginals[:, 1:].allclose(outputs.parent_probs[0], atol=1e-5)
+    assert marginals[:, 0].allclose(outputs.root_probs[0], atol=1e-5)
+    for row, head, probability in zip(
+        parsed.marginals, parsed.dependency.heads, parsed.dependency.probabilities, strict=True
+    ):
+        assert probability == pytest.approx(row[head], abs=1e-6)
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+def test_both_trees_are_over_the_same_words(both_structures, punctuation):
+    for parsed in parse([*random_sentences(40), [".", "..."]], both_structures, punctuation=punctuation):
+        seen = tuple(word for word in parsed.words if not is_punctuation(word)) or parsed.words
+        expected = seen if punctuation == "drop" else parsed.words
+        assert parsed.dependency.words == parsed.constituency.words == expected
+        assert parsed.distances.words == (parsed.words if punctuation == "parse" else seen)
+
+
+def test_trees_without_attached_marks_are_those_of_the_model(both_structures):
+    sentences, marks_inside = random_sentences(100), 0
+    trees = (parse(sentences, both_structures, punctuation=punctuation) for punctuation in ("attach", "drop"))
+    for attached, bare in zip(*trees, strict=True):
+        spans = [(start, end, None) for start, end in attached.constituency.spans]
+        kept = drop_punctuation({"words": attached.words, "spans": spans}, by="form")["spans"]
+        assert [(start, end) for start, end, _ in kept if end - start > 1] == list(bare.constituency.spans)
+        keep = [not is_punctuation(word) for word in attached.words]
+        assert remove_words(attached.dependency.heads, keep) == list(bare.dependency.heads)
+        for start, end in attached.constituency.spans[1:]:  # no constituent begins or ends with a mark
+            assert keep[start]
+            assert keep[end - 1]
+            marks_inside += not all(keep[start:end])
+    assert marks_inside > 20
+
+
+def test_sentences_of_one_word(both_structures):
+    for parsed in parse([["cat"], ["!"]], both_structures, marginals=True):
+        assert parsed.dependency.heads == (0,)
+        assert parsed.constituency.spans == ()
+        assert parsed.distances.distances == ()
+        assert len(parsed.marginals) == 1
+    attached, dropped = (parse(["cat !"], both_structures, punctuation=rule)[0] for rule in ("attach", "drop"))
+    assert attached.constituency.spans == ((0, 2),)
+    assert attached.dependency.heads == (0, 1)
+    assert dropped.constituency.spans == ()
+
+
+def test_argmax_leaves_the_constituents_alone(both_structures):
+    sentences = random_sentences(40)
+    argmax, trees = (parse(sentences, both_structures, decoder=decoder) for decoder in ("argmax", "tree"))
+    assert [one.constituency for one in argmax] == [one.constituency for one in trees]
+    assert heads_of(argmax) != heads_of(trees)
+    assert any(not parsed.dependency.is_tree for parsed in argmax)
+
+
+def test_only_the_parsing_network_runs(structformer, monkeypatch):
+    model = StructFormerForMaskedLM.from_pretrained(structformer)
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("the encoder runs")
+
+    inner = model.structformer
+    for part in (model, inner, *inner.layers, inner.norm, model.lm_head):
+        monkeypatch.setattr(part, "forward", forbidden)
+    parse(["the cat slept", "a dog"], model, marginals=True)
+
+
+@torch.no_grad()
+def test_distances_of_words_are_those_between_their_pieces(subword_structformer):
+    model = StructFormerForMaskedLM.from_pretrained(subword_structformer)
+    tokenizer = AutoTokenizer.from_pretrained(subword_structformer)
+    words = ["Antidisestablishment", "the", "naïve", "cats", "chased"]
+    pieces = [tokenizer(" " + word)["input_ids"] for word in words]
+    assert max(map(len, pieces)) > 10
+    decoded = model.decode(torch.tensor([list(itertools.chain(*pieces))]))
+    ends = list(itertools.accumulate(map(len, pieces)))
+    parsed = parse([words], subword_structformer)[0]
+    assert parsed.distances.distances == pytest.approx([decoded.distances[0, end - 1].item() for end in ends[:-1]])
+    heights = [decoded.heights[0, end - len(ids) : end].max().item() for ids, end in zip(pieces, ends, strict=True)]
+    assert parsed.distances.heights == pytest.approx(heights)
+
+
 # Errors
 
 
@@ -442,7 +589,9 @@ def test_error_of_the_source_comes_after_the_sentences_before_it(folder):
     [
         ({"punctuation": "keep"}, "punctuation must be one of attach, drop, parse, not 'keep'"),
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
-        ({"structure": "constituency"}, "UDGNForMaskedLM gives dependency, not 'constituency'"),
+        ({"structure": "constituency"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
+        ({"structure": "both"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
+        ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, not 'phrases'"),
         ({"decoder": "viterbi"}, "not 'viterbi'"),
         ({"k": 0}, "k=0 is not possible"),
         ({"k": 2, "decoder": "argmax"}, "k=2 is not possible"),
@@ -453,6 +602,41 @@ def test_bad_options(folder, options, message):
         parse(["the cat"], folder, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, not 'phrases'"),
+        ({"structure": "constituency", "marginals": True}, "marginals are about dependencies"),
+        ({"decoder": "projective"}, "always projective"),
+        ({"k": 2}, "k=2 is not possible"),
+    ],
+    ids=["structure", "marginals", "decoder", "k"],
+)
+def test_options_that_structformer_does_not_have(structformer, options, message):
+    with pytest.raises(ValueError, match=message):
+        parse(["the cat"], structformer, **options)
+
+
+def test_tokenizers_that_do_not_fit(model, subword_structformer):
+    subwords = AutoTokenizer.from_pretrained(subword_structformer)
+    with pytest.raises(ValueError, match="UDGNForMaskedLM reads whole words: a word-level tokenizer is needed"):
+        parse("the cat", model, tokenizer=subwords)
+    with pytest.raises(ValueError, match="UDGNForMaskedLM reads whole words"):
+        pipeline("dependency-parsing", model=model, tokenizer=subwords)
+    with pytest.raises(ValueError, match="a fast one is needed"):
+        parse("the cat", subword_structformer, tokenizer=ByT5Tokenizer())
+    subwords.pad_token = None
+    with pytest.raises(ValueError, match="no padding token"):
+        parse("the cat", subword_structformer, tokenizer=subwords)
+
+
+def test_model_without_structures(structformer):
+    settings = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "attention": "softmax"}
+    transformer = StructFormerForMaskedLM(StructFormerConfig(vocab_size=40, **settings))
+    with pytest.raises(ValueError, match="this StructFormerForMaskedLM does not parse: it gives no structure"):
+        parse("the cat", transformer, tokenizer=AutoTokenizer.from_pretrained(structformer))
+
+
 def test_neither_sentences_nor_a_parser(folder):
     with pytest.raises(TypeError, match="not iterable"):
         parse(3, folder)
@@ -461,22 +645,6 @@ def test_neither_sentences_nor_a_parser(folder):
 
 
 # The same as a pipeline
-
-
-def assert_close(found, expected) -> None:
-    """Nested lists and dictionaries, equal but for 1e-5 in numbers."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_close(found[name], value)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_close(one, other)
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, abs=1e-5)
-    else:
-        assert found == expected
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
@@ -523,7 +691,56 @@ def test_pipeline_refuses_what_parse_refuses(folder):
         parser("the cat slept", max_words=2)
 
 
-def test_pipeline_is_registered_with_the_bundled_model():
-    _, task, _ = PIPELINE_REGISTRY.check_task("dependency-parsing")
-    assert task["impl"] is hf_structure.DependencyParsingPipeline
-    assert task["default"]["model"][0] == str(CHECKPOINTS / "udgn-en")
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"structure": "both", "marginals": True, "punctuation": "drop"}, {"structure": "dependency"}],
+    ids=["default", "both", "dependency"],
+)
+def test_constituency_pipeline_gives_what_parse_gives(both_structures, batch_size, options):
+    sentences = random_sentences(20)
+    expected = [
+        parsed.to_dict() for parsed in parse(sentences, both_structures, **({"structure": "constituency"} | options))
+    ]
+    found = pipeline("constituency-parsing", model=str(both_structures))(sentences, batch_size=batch_size, **options)
+    assert_close(found, expected)
+    assert json.loads(json.dumps(found)) == found
+    lazy = pipeline("constituency-parsing", model=str(both_structures), **options)(words for words in sentences)
+    assert isinstance(lazy, Iterator)
+    assert_close(list(lazy), expected)
+
+
+def test_dependency_pipeline_of_a_model_of_both(structformer):
+    found = pipeline("dependency-parsing", model=str(structformer))("the cat slept")
+    assert found["constituency"] is None
+    assert_close(found, parse("the cat slept", structformer, structure="dependency").to_dict())
+
+
+def test_call_overrides_the_structure_of_the_pipeline(structformer):
+    parser = pipeline("constituency-parsing", model=str(structformer), structure="both")
+    assert parser("the cat")["dependency"] is not None
+    assert parser("the cat", structure="constituency")["dependency"] is None
+    with pytest.raises(ValueError, match="marginals are about dependencies"):
+        parser("the cat", structure="constituency", marginals=True)
+    with pytest.raises(ValueError, match="structure must be one of"):
+        parser("the cat", structure="phrases")
+
+
+def test_pipeline_refuses_structures_that_the_model_does_not_give(folder):
+    for structure in ("constituency", "both"):
+        with pytest.raises(ValueError, match="gives dependency trees, but no constituency trees"):
+            pipeline("dependency-parsing", model=str(folder), structure=structure)
+
+
+@pytest.mark.parametrize(
+    ("name", "implementation", "checkpoint"),
+    [
+        ("dependency-parsing", hf_structure.DependencyParsingPipeline, "udgn-en"),
+        ("constituency-parsing", hf_structure.ConstituencyParsingPipeline, "structformer-en"),
+    ],
+    ids=["dependency", "constituency"],
+)
+def test_pipeline_is_registered_with_a_bundled_model(name, implementation, checkpoint):
+    _, task, _ = PIPELINE_REGISTRY.check_task(name)
+    assert task["impl"] is implementation
+    assert task["default"]["model"][0] == str(CHECKPOINTS / checkpoint)

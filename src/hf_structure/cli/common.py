@@ -1,6 +1,7 @@
 """What several commands share: options, input, output."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from hf_structure.data.text import numbered_lines, tokenize_words
 from hf_structure.hub import short_names
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
 
-_CONLLU = re.compile(rb"(#[^\n]*\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
+_CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
 
 
 @dataclass
@@ -52,15 +53,15 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
         choices=["auto", "raw", "words", "conllu", "brackets"],
         default="auto",
         help="raw: a sentence a line; words: the same, already split at spaces; brackets: the words of Penn Treebank "
-        "trees; auto (default): CoNLL-U or brackets if suffix or first line say so, else raw",
+        "trees; auto (default): what the suffix says, CoNLL-U if the first line looks like it, else raw",
     )
 
 
 def read_items(files: Iterable[str], input_format: str) -> Iterator[Item]:
     """Streams the sentences of files (`-` is standard input)."""
     for name in files:
-        with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:
-            form = _guess_input(name, file) if input_format == "auto" else input_format
+        with input_file(name) as file:
+            form = guess_input(name, file) if input_format == "auto" else input_format
             if form == "conllu":
                 yield from (Item(sentence.forms, sentence) for sentence in read_conllu(file))
             elif form == "brackets":
@@ -72,11 +73,28 @@ def read_items(files: Iterable[str], input_format: str) -> Iterator[Item]:
                         yield Item(words)
 
 
-def _guess_input(name: str, file: IO[bytes]) -> str:
+def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
+    """The file to read; for `-`, standard input."""
+    return nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb")
+
+
+def guess_input(name: str, file: IO[bytes]) -> str:
+    """The format of an open file: `"brackets"`, `"conllu"` or `"raw"`."""
     suffix = Path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:
         return "brackets"
     return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(file.peek()) else "raw"
+
+
+def check_files(names: Iterable[str], output: str | None) -> None:
+    """Raises `ValueError` or `OSError` if a file cannot be read, or would be overwritten while it is read."""
+    for name in names:
+        if name != "-":
+            os.stat(name)  # raises OSError if it is not there
+            if Path(name).is_dir():
+                raise ValueError(f"{name} is a folder, not a file")
+            if output is not None and Path(name).resolve() == Path(output).resolve():
+                raise ValueError(f"{name} is to be read and written at once: choose another --output")
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:

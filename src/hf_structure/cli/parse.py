@@ -2,15 +2,13 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
 from itertools import tee
-from pathlib import Path
 
 from transformers.utils.logging import disable_progress_bar
 
-from hf_structure.cli.common import add_input_format, add_model, output_file, positive, read_items
+from hf_structure.cli.common import add_input_format, add_model, check_files, output_file, positive, read_items
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, STRUCTURES, parse
@@ -92,13 +90,9 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError("-k needs --decoder tree")
     if options.structure not in (None, "both", NEEDED.get(options.format, options.structure)):
         raise ValueError(f"--format {options.format} holds {NEEDED[options.format]} trees only")
-    for name in options.files:
-        if name != "-":
-            os.stat(name)  # raises OSError if it is not there
-            if Path(name).is_dir():
-                raise ValueError(f"{name} is a folder, not a file")
-            if options.output is not None and Path(name).resolve() == Path(options.output).resolve():
-                raise ValueError(f"{name} is to be read and written at once: choose another --output")
+    if options.marginals and options.structure == "constituency":
+        raise ValueError("--marginals are about dependencies: they need --structure dependency or both")
+    check_files(options.files, options.output)
 
 
 def _write_conllu(parsed: Parse, source: ConlluSentence | None) -> str:

@@ -7,6 +7,7 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.text import tokenize_words
 from hf_structure.hub import resolve_model
 from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
-from hf_structure.tokenization import encode
+from hf_structure.tokenization import encode, is_word_level
 
 DEFAULT_MODEL = "udgn-en"
 MAX_WORDS = 1000
@@ -70,7 +71,7 @@ def parse(
             Number of trees; with more than one, `Parse.alternatives` holds them, best first.
         marginals (`bool`):
             Whether `Parse.marginals` is filled in: probabilities of all arcs over all trees (StructFormer: its parent
-            distribution).
+            distribution). They are about dependencies.
         punctuation (`"attach"`, `"drop"` or `"parse"`):
             For a model trained without punctuation: put punctuation into its tree by rule, leave it out of the tree,
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
@@ -89,14 +90,15 @@ def parse(
         `Parse` for a string, `list[Parse]` for a list, an iterator of `Parse` for an iterator; in the order given.
 
     Raises:
-        ValueError: no such model, device or option, a model that does not give this structure, or a sentence that is
-            empty or too long. The message gives the number of the sentence; from an iterator, those before it come
-            out first.
+        ValueError: no such model, device or option, a model that does not give this structure or cannot use this
+            tokenizer, or a sentence that is empty or too long. The message gives the number of the sentence; from an
+            iterator, those before it come out first.
     """
     _check_punctuation(punctuation)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device)
+    _check_tokenizer(model, tokenizer)
     structures = choose_structures(model, structure)
     encode = functools.partial(
         encode_sentence,
@@ -128,10 +130,21 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
     """The kinds of structure asked for. Raises `ValueError` for one that the model does not give."""
     if structure is None:
         return model.structures
+    if structure not in STRUCTURES:
+        raise ValueError(f"structure must be one of {', '.join(STRUCTURES)}, not {structure!r}")
     wanted = ("dependency", "constituency") if structure == "both" else (structure,)
-    if not set(wanted) <= set(model.structures):
-        raise ValueError(f"{type(model).__name__} gives {' and '.join(model.structures)}, not {structure!r}")
+    for kind in wanted:
+        if kind not in model.structures:
+            given = " and ".join(model.structures)
+            raise ValueError(f"{type(model).__name__} gives {given} trees, but no {kind} trees")
     return wanted
+
+
+def _check_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    if tokenizer.pad_token_id is None:
+        raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
+    if not is_word_level(tokenizer) and "word_ids" not in inspect.signature(model.decode).parameters:
+        raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
 
 
 def _check_punctuation(punctuation: str) -> None:
@@ -232,7 +245,14 @@ def assemble_parse(
     structures: Sequence[str],
     punctuation: str = "attach",
 ) -> Parse:
-    """Parse of the sentence in one row of a decoded batch (tensors on the CPU)."""
+    """
+    Parse of the sentence in one row of a decoded batch (tensors on the CPU).
+
+    Raises:
+        ValueError: if there are marginals, but no dependencies are asked for.
+    """
+    if "marginals" in decoded and "dependency" not in structures:
+        raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
     parts = {"distances": _distances(encoded, decoded, row)} if "distances" in decoded else {}
     if "constituency" in structures:
         parts["constituency"] = _constituency(encoded, decoded["spans"][row].tolist(), punctuation)
@@ -365,6 +385,10 @@ class ParsingPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
+    def __init__(self, *args, structure: str | None = None, **kwargs):
+        super().__init__(*args, structure=structure or self.structure, **kwargs)
+        _check_tokenizer(self.model, self.tokenizer)
+
     def _sanitize_parameters(
         self,
         structure=None,
@@ -380,7 +404,7 @@ class ParsingPipeline(Pipeline):
 
         if punctuation is not None:
             _check_punctuation(punctuation)
-        structures = choose_structures(self.model, structure or self.structure)
+        structures = structure and choose_structures(self.model, structure)  # else those of the constructor
         return (
             given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
             given(decoder=decoder, k=k, marginals=marginals),

@@ -378,7 +378,8 @@ def join_pieces(
     """
     What is known about pieces of words, made to be about words: the distance of two words is that of the pieces where
     they meet, the height of a word that of its highest piece, whose parents are the word's (summed over the pieces of
-    each parent). Distances inside of words are left out, so that every word is a leaf of the tree.
+    each parent, given that it is not another piece of the word itself). Distances inside of words are left out, so
+    that every word is a leaf of the tree.
 
     Args:
         distances, heights, parents (`torch.FloatTensor` of shapes `(B, L - 1)`, `(B, L)`, `(B, L, L)`): Of pieces.
@@ -403,7 +404,9 @@ def join_pieces(
     by_word = rows @ belongs.transpose(1, 2).to(rows.dtype)
     own = rows.gather(2, highest.unsqueeze(2))  # its mass on itself, not on its other pieces
     eye = torch.eye(len(words), dtype=torch.bool, device=heights.device)
-    return word_distances, word_heights, torch.where(eye, own, by_word), num_words
+    joined = torch.where(eye, own, by_word)
+    joined = joined / joined.sum(2, keepdim=True).clamp(min=torch.finfo(joined.dtype).tiny)
+    return word_distances, word_heights, joined, num_words
 
 
 class StructFormerModel(StructFormerPreTrainedModel):
