@@ -144,7 +144,7 @@ def test_a_wrong_import_is_noticed(module, source, message):
     [
         ("models.udgn.x", "def parse():\n    from hf_structure.pipelines.parsing import parse"),
         ("training", "from hf_structure.metrics.perplexity import masked_perplexity"),
-        ("cli", "from hf_structure.visualization import render_html"),
+        ("cli", "from hf_structure.visualization.html import render_html"),
         ("algorithms.x", "import numpy\nfrom torch import nn"),
     ],
     ids=["late", "training", "cli", "others"],

@@ -2,14 +2,38 @@
 
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from hf_structure.auto import AutoModelForDependencyParsing, register
+from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDependencyParsing, register
 from hf_structure.data.collators import MaskedWordCollator, WordCollator
+from hf_structure.data.graphs import GraphCollator, add_tapes, load_graphs, to_graph_dataset
 from hf_structure.hub import CHECKPOINTS, resolve_model, short_names
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+from hf_structure.models.g2g_transformer.modeling_g2g_transformer import (
+    G2GTransformerForParsing,
+    G2GTransformerModel,
+    G2GTransformerPreTrainedModel,
+)
+from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel, GiLTPreTrainedModel
+from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
+from hf_structure.models.structformer.modeling_structformer import (
+    StructFormerForMaskedLM,
+    StructFormerModel,
+    StructFormerPreTrainedModel,
+)
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel, UDGNPreTrainedModel
-from hf_structure.pipelines.parsing import DependencyParsingPipeline, parse
-from hf_structure.structures import DependencyTree, Parse
-from hf_structure.tokenization import build_word_tokenizer, encode_words, train_word_tokenizer
+from hf_structure.pipelines.parsing import ConstituencyParsingPipeline, DependencyParsingPipeline, parse
+from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
+from hf_structure.tokenization import (
+    build_word_tokenizer,
+    encode_subwords,
+    encode_words,
+    number_words,
+    train_subword_tokenizer,
+    train_word_tokenizer,
+    word_start_mask,
+)
 from hf_structure.version import __version__
 
 register()
@@ -20,23 +44,55 @@ PIPELINE_REGISTRY.register_pipeline(
     default={"model": (str(CHECKPOINTS / "udgn-en"), "main")},
     type="text",
 )
+PIPELINE_REGISTRY.register_pipeline(
+    "constituency-parsing",
+    pipeline_class=ConstituencyParsingPipeline,
+    pt_model=AutoModelForConstituencyParsing,
+    default={"model": (str(CHECKPOINTS / "structformer-en"), "main")},
+    type="text",
+)
 
 __all__ = [
+    "AutoModelForConstituencyParsing",
     "AutoModelForDependencyParsing",
+    "ConstituencyParsingPipeline",
+    "ConstituencyTree",
     "DependencyParsingPipeline",
     "DependencyTree",
+    "G2GTransformerConfig",
+    "G2GTransformerForParsing",
+    "G2GTransformerModel",
+    "G2GTransformerPreTrainedModel",
+    "GiLTConfig",
+    "GiLTForCausalLM",
+    "GiLTModel",
+    "GiLTPreTrainedModel",
+    "GraphCache",
+    "GraphCollator",
     "MaskedWordCollator",
     "Parse",
+    "StructFormerConfig",
+    "StructFormerForMaskedLM",
+    "StructFormerModel",
+    "StructFormerPreTrainedModel",
+    "SyntacticDistances",
     "UDGNConfig",
     "UDGNForMaskedLM",
     "UDGNModel",
     "UDGNPreTrainedModel",
     "WordCollator",
     "__version__",
+    "add_tapes",
     "build_word_tokenizer",
+    "encode_subwords",
     "encode_words",
+    "load_graphs",
+    "number_words",
     "parse",
     "resolve_model",
     "short_names",
+    "to_graph_dataset",
+    "train_subword_tokenizer",
     "train_word_tokenizer",
+    "word_start_mask",
 ]

@@ -2,10 +2,16 @@
 
 from collections import OrderedDict
 
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing, G2GTransformerModel
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel
+from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
+from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM, StructFormerModel
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel
 
@@ -19,6 +25,15 @@ class AutoModelForDependencyParsing(_BaseAutoModelClass):
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 
+class AutoModelForConstituencyParsing(_BaseAutoModelClass):
+    """
+    Loads any model that parses constituents: its `decode` is that of [`AutoModelForDependencyParsing`] and returns a
+    [`SyntacticDistanceDecoderOutput`].
+    """
+
+    _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
+
+
 def register() -> None:
     """Makes the Auto classes know the families; importing `hf_structure` does it."""
     AutoConfig.register(UDGNConfig.model_type, UDGNConfig, exist_ok=True)
@@ -26,5 +41,19 @@ def register() -> None:
     AutoModelForMaskedLM.register(UDGNConfig, UDGNForMaskedLM, exist_ok=True)
     AutoModelForDependencyParsing.register(UDGNConfig, UDGNForMaskedLM, exist_ok=True)
 
+    AutoConfig.register(StructFormerConfig.model_type, StructFormerConfig, exist_ok=True)
+    AutoModel.register(StructFormerConfig, StructFormerModel, exist_ok=True)
+    AutoModelForMaskedLM.register(StructFormerConfig, StructFormerForMaskedLM, exist_ok=True)
+    AutoModelForDependencyParsing.register(StructFormerConfig, StructFormerForMaskedLM, exist_ok=True)
+    AutoModelForConstituencyParsing.register(StructFormerConfig, StructFormerForMaskedLM, exist_ok=True)
 
-__all__ = ["AutoModelForDependencyParsing", "register"]
+    AutoConfig.register(G2GTransformerConfig.model_type, G2GTransformerConfig, exist_ok=True)
+    AutoModel.register(G2GTransformerConfig, G2GTransformerModel, exist_ok=True)
+    AutoModelForDependencyParsing.register(G2GTransformerConfig, G2GTransformerForParsing, exist_ok=True)
+
+    AutoConfig.register(GiLTConfig.model_type, GiLTConfig, exist_ok=True)
+    AutoModel.register(GiLTConfig, GiLTModel, exist_ok=True)
+    AutoModelForCausalLM.register(GiLTConfig, GiLTForCausalLM, exist_ok=True)
+
+
+__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "register"]
