@@ -1,0 +1,295 @@
+"""
+Dependency graphs that grow word by word, and the feature tapes read from them (GiLT, Huang et al., sections 3.2-3.3).
+
+A batch of graphs is a boolean tensor `arcs` of shape `(batch_size, n + 1, n + 1)`: `arcs[b, h, d]` says that word `h`
+is a head of word `d`; words are numbered from 1 and 0 is the root, which is nobody's dependent. Cycles, several heads
+and unconnected words are all allowed. An arc is known as soon as the later of its two words is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+FEATURES = ("degree", "distance", "depth")
+_UNREACHABLE = 2**28  # four of them can be added in 32 bits
+
+
+@dataclass(frozen=True)
+class TapeFeatures:
+    """
+    What is read from a graph.
+
+    Args:
+        names (`Sequence[str]`): Any of `"degree"`, `"distance"` and `"depth"`, in the order of the tapes.
+        degree_weights (`tuple[int, int]`): What an outgoing and an incoming arc add to a word's degree.
+        distance_weights (`tuple[int, int]`): Length of an arc followed from head to dependent, and against that.
+        max_value (`int`): Larger values are read as this one; at most 255.
+
+    Raises:
+        ValueError: an unknown or doubled name, a weight below 1, or `max_value` not in 1..255.
+    """
+
+    names: Sequence[str] = FEATURES
+    degree_weights: Sequence[int] = (10, 1)
+    distance_weights: Sequence[int] = (10, 1)
+    max_value: int = 150
+
+    def __post_init__(self):
+        if len(set(self.names)) < len(self.names) or not set(self.names) <= set(FEATURES):
+            raise ValueError(f"graph features are some of {', '.join(FEATURES)}, not {list(self.names)}")
+        if min(*self.degree_weights, *self.distance_weights) < 1:
+            raise ValueError("weights of degree and distance must be at least 1")
+        if not 1 <= self.max_value <= 255:
+            raise ValueError(f"max_value must be between 1 and 255, not {self.max_value}")
+
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Length of an arc along and against its direction, for each kind of distance that the features need."""
+        kinds = {"distance": tuple(self.distance_weights), "depth": (1, 1)}
+        return [kinds[name] for name in self.names if name in kinds]
+
+
+@dataclass(frozen=True)
+class DependencyGraphs:
+    """
+    A batch of growing graphs with the shortest paths between all their words.
+
+    Args:
+        features ([`TapeFeatures`]): What is read from them.
+        arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The graphs. There is room for `n` words.
+        distances (`torch.IntTensor` of shape `(batch_size, kinds, n + 1, n + 1)`): All-pairs distances, unclipped.
+    """
+
+    features: TapeFeatures
+    arcs: torch.Tensor
+    distances: torch.Tensor
+
+    @classmethod
+    def empty(cls, batch_size: int, features: TapeFeatures | None = None, *, words: int = 0, device=None):
+        """Graphs of the root alone, with room for some words."""
+        features = features or TapeFeatures()
+        arcs = torch.zeros(batch_size, words + 1, words + 1, dtype=torch.bool, device=device)
+        return cls(features, arcs, _no_paths(arcs, features))
+
+    def with_room(self, words: int) -> "DependencyGraphs":
+        """The same graphs with room for at least so many words."""
+        missing = words + 1 - self.arcs.shape[-1]
+        if missing <= 0:
+            return self
+        arcs = torch.nn.functional.pad(self.arcs, (0, missing, 0, missing))
+        distances = _no_paths(arcs, self.features)
+        distances[..., :-missing, :-missing] = self.distances
+        return replace(self, arcs=arcs, distances=distances)
+
+    def insert(self, words: torch.Tensor, heads: torch.Tensor, dependents: torch.Tensor) -> "DependencyGraphs":
+        """
+        Adds one word to each graph, exactly and in O(n^2) time per graph.
+
+        Args:
+            words (`torch.LongTensor` of shape `(batch_size,)`): Number of each graph's new word, there being room for
+                it; 0 leaves a graph as it is.
+            heads, dependents (`torch.BoolTensor` of shape `(batch_size, n + 1)`): The new word's heads and dependents
+                among the earlier words.
+        """
+        is_new = torch.arange(self.arcs.shape[-1], device=words.device) == words.unsqueeze(1)
+        is_new[:, 0] = False
+        inserted = is_new.any(1, keepdim=True)
+        heads, dependents = heads & inserted, dependents & inserted
+        arcs = self.arcs | (is_new.unsqueeze(2) & dependents.unsqueeze(1)) | (heads.unsqueeze(2) & is_new.unsqueeze(1))
+        to, back = (
+            _arc_lengths(*both, self.features).masked_fill(is_new.unsqueeze(1), 0)
+            for both in ((dependents, heads), (heads, dependents))
+        )
+        distances = self.distances.clone()
+        _insert(distances, to, back)
+        return replace(self, arcs=arcs, distances=distances)
+
+    def tape(self, words: torch.Tensor) -> torch.Tensor:
+        """
+        Features of all words as seen from the newest.
+
+        Args:
+            words (`torch.LongTensor` of shape `(batch_size,)`): Number of each graph's newest word.
+
+        Returns:
+            `torch.ByteTensor` of shape `(batch_size, features, n + 1)`.
+        """
+        paths = iter(self.distances.unbind(1))
+        tape = []
+        for name in self.features.names:
+            if name == "degree":
+                out, into = self.features.degree_weights
+                values = out * self.arcs.sum(2) + into * self.arcs.sum(1)
+            elif name == "distance":
+                index = words.view(-1, 1, 1).expand(-1, 1, self.arcs.shape[-1])
+                values = _readable(next(paths).gather(1, index).squeeze(1))
+            else:
+                values = _readable(next(paths)[:, 0] + 1)
+            tape.append(values.clamp(max=self.features.max_value).to(torch.uint8))
+        return torch.stack(tape, dim=1) if tape else self.arcs.new_zeros(len(words), 0, self.arcs.shape[-1]).byte()
+
+    def select(self, rows: torch.Tensor) -> "DependencyGraphs":
+        """The graphs of some rows of the batch, in this order."""
+        return replace(self, arcs=self.arcs[rows], distances=self.distances[rows])
+
+
+def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> torch.Tensor:
+    """
+    Feature tapes of all prefixes of annotated sentences.
+
+    Args:
+        arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The graphs; padding has no arcs.
+        features ([`TapeFeatures`], *optional*): What to read; the paper's by default.
+
+    Returns:
+        `torch.ByteTensor` of shape `(batch_size, features, n + 1, n + 1)`: `[b, f, i, j]` is feature `f` of word `j`
+            in the graph of the words up to `i`, seen from `i`; 0 for `j > i`.
+    """
+    return replay(arcs, features or TapeFeatures())[0]
+
+
+def replay(arcs: torch.Tensor, features: TapeFeatures) -> tuple[torch.Tensor, DependencyGraphs]:
+    """Inserts all words of whole graphs, one after the other: the tapes of all prefixes, and the graphs at the end."""
+    size = arcs.shape[-1]
+    tapes = torch.zeros(len(arcs), len(features.names), size, size, dtype=torch.uint8, device=arcs.device)
+    places = [place for place, name in enumerate(features.names) if name != "degree"]
+    if "degree" in features.names:
+        tapes[:, features.names.index("degree")] = _prefix_degrees(arcs, features)
+    if "depth" in features.names:
+        tapes[:, features.names.index("depth"), 0, 0] = 1
+    distances = _no_paths(arcs, features)
+    lengths = _arc_lengths(arcs, arcs.transpose(1, 2), features)  # (B, kinds, n + 1, n + 1)
+    lengths.diagonal(dim1=2, dim2=3).zero_()
+    for word in range(1, size if places else 0):
+        known = slice(word + 1)
+        paths = distances[..., known, known]
+        _insert(paths, lengths[..., word, known], lengths[..., known, word])
+        for kind, place in enumerate(places):
+            values = paths[:, kind, word] if features.names[place] == "distance" else paths[:, kind, 0] + 1
+            tapes[:, place, word, known] = _readable(values).clamp_(max=features.max_value).to(torch.uint8)
+    return tapes, DependencyGraphs(features, arcs, distances)
+
+
+def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """
+    From words to tokens.
+
+    Args:
+        tapes (`torch.Tensor` of shape `(batch_size, features, n + 1, n + 1)`): Tapes of all prefixes.
+        rows, columns (`torch.LongTensor` of shape `(batch_size, queries)` and `(batch_size, keys)`): The word of each
+            token, 0 for tokens that are part of no word; their features are 0.
+
+    Returns:
+        `torch.Tensor` of shape `(batch_size, features, queries, keys)`.
+    """
+    batch = torch.arange(len(tapes), device=tapes.device).view(-1, 1, 1)
+    expanded = tapes.permute(0, 2, 3, 1)[batch, rows.unsqueeze(2), columns.unsqueeze(1)]  # (B, Q, K, F)
+    return expanded.permute(0, 3, 1, 2) * (columns > 0).view(len(columns), 1, 1, -1)
+
+
+def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
+    """
+    Values of arcs by the word that they become known with.
+
+    Args:
+        values (`torch.Tensor` of shape `(batch_size, n + 1, n + 1)`): One value for every arc, heads in rows.
+        fill: What stands where there can be no arc.
+
+    Returns:
+        `torch.Tensor` of shape `(batch_size, n + 1, 2, n + 1)`: `[b, i, 0, j]` is the value of the arc from `j` to
+            word `i`, `[b, i, 1, j]` that of the arc from `i` to `j`, for the words `j` before `i`.
+    """
+    position = torch.arange(values.shape[-1], device=values.device)
+    earlier = position < position.unsqueeze(1)
+    is_candidate = torch.stack([earlier, earlier & (position > 0)], dim=1)
+    return torch.stack([values.transpose(1, 2), values], dim=2).masked_fill(~is_candidate, fill)
+
+
+def best_arcs(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """
+    The best arcs of each word, as many as are asked for (section 3.2).
+
+    Args:
+        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` for impossible.
+        counts (`torch.LongTensor` of shape `(batch_size, n)`): Number of arcs that come with each word.
+
+    Returns:
+        `torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`: the graphs.
+    """
+    candidates = new_arcs(scores, -torch.inf).flatten(2)  # (B, n + 1, 2 (n + 1))
+    rank = candidates.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    counts = torch.nn.functional.pad(counts, (1, 0)).unsqueeze(-1)
+    chosen = ((rank < counts) & (candidates > -torch.inf)).unflatten(2, (2, -1))
+    return chosen[:, :, 0].transpose(1, 2) | chosen[:, :, 1]
+
+
+def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch.Tensor) -> dict[str, int]:
+    """
+    How the arcs that a model finds best compare with the annotated ones: sums, to be added up over batches.
+
+    Args:
+        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` for impossible.
+        count_scores (`torch.FloatTensor` of shape `(batch_size, n, classes)`): Scores of the number of new arcs.
+        arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The annotated graphs.
+
+    Returns:
+        `dict[str, int]`: `correct`, `predicted` and `gold` arcs; `right_counts` and `words`.
+    """
+    counts = count_scores.argmax(-1)
+    predicted = best_arcs(scores, counts)
+    is_word = scores[:, 0, 1:] > -torch.inf
+    gold_counts = new_arcs(arcs.bool()).flatten(2).sum(2)[:, 1:]
+    sums = {
+        "correct": predicted & arcs.bool(),
+        "predicted": predicted,
+        "gold": arcs.bool(),
+        "right_counts": (counts == gold_counts) & is_word,
+        "words": is_word,
+    }
+    return {name: int(values.sum()) for name, values in sums.items()}
+
+
+def _insert(distances: torch.Tensor, to: torch.Tensor, back: torch.Tensor) -> None:
+    """
+    One more word in all-pairs distances `(B, kinds, n, n)`, in place. `to` and `back`, both `(B, kinds, n)`, are the
+    lengths of the arcs from and to the new word (0 for itself, else unreachable where there is none).
+
+        d(i, v) = min_j to_j + d(j, v),  d(u, i) = min_j d(u, j) + back_j,  d(u, v) = min(d(u, v), d(u, i) + d(i, v))
+
+    A shortest path passes the new word `i` at most once, so old distances are all that is needed.
+    """
+    leaving = (to.unsqueeze(-1) + distances).amin(2)
+    arriving = (distances + back.unsqueeze(-2)).amin(3)
+    torch.minimum(distances, arriving.unsqueeze(-1) + leaving.unsqueeze(-2), out=distances)
+
+
+def _no_paths(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
+    size = arcs.shape[-1]
+    shape = (len(arcs), len(features.lengths), size, size)
+    distances = torch.full(shape, _UNREACHABLE, dtype=torch.int32, device=arcs.device)
+    distances.diagonal(dim1=2, dim2=3).zero_()
+    return distances
+
+
+def _arc_lengths(outgoing: torch.Tensor, incoming: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
+    """Lengths `(B, kinds, ...)` of single arcs followed from a word, from masks `(B, ...)` of its arcs."""
+    kinds = []
+    for along, against in features.lengths:
+        lengths = torch.full(outgoing.shape, _UNREACHABLE, dtype=torch.int32, device=outgoing.device)
+        for length, mask in sorted([(along, outgoing), (against, incoming)], key=lambda pair: -pair[0]):
+            lengths.masked_fill_(mask, length)  # the shorter last: it counts where there are arcs both ways
+        kinds.append(lengths)
+    return torch.stack(kinds, 1) if kinds else outgoing.new_zeros(len(outgoing), 0, *outgoing.shape[1:]).int()
+
+
+def _prefix_degrees(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
+    """`(B, n + 1, n + 1)`: weighted degree of each word (column) in each prefix (row)."""
+    out, into = features.degree_weights
+    outgoing = arcs.transpose(1, 2).long().cumsum(1)  # [i, h]: dependents of h up to i
+    incoming = arcs.long().cumsum(1)  # [i, d]: heads of d up to i
+    return (out * outgoing + into * incoming).tril_().clamp_(max=features.max_value).to(torch.uint8)
+
+
+def _readable(distances: torch.Tensor) -> torch.Tensor:
+    return distances.masked_fill(distances >= _UNREACHABLE, 0)

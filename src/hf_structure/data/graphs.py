@@ -1,0 +1,197 @@
+"""Sentences annotated with dependency graphs: read from trees, enhanced graphs and SDP files, and put into batches."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
+from hf_structure.data.batching import token_budget_batches
+from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
+from hf_structure.data.corpus import guess_format
+from hf_structure.data.sdp import SdpSentence, read_sdp
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+ANNOTATIONS = ("basic", "enhanced")
+_TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
+
+
+def load_graphs(path: str | os.PathLike, annotation: str = "basic") -> Iterator[dict]:
+    """
+    Streams the sentences of a CoNLL-U or SDP 2015 file with their graphs.
+
+    Args:
+        path (`str` or `os.PathLike`): The file; its format is known by the suffix.
+        annotation (`str`, defaults to `"basic"`):
+            Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). SDP has one graph.
+
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`), and `arcs`, the sorted pairs `[head, dependent]` of words, numbered
+            from 1, 0 being the root. Labels are dropped; arcs that differ in nothing else are one.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: the file is malformed, or a sentence lacks the annotation.
+        ValueError: unknown `annotation`, or a format without graphs.
+    """
+    if annotation not in ANNOTATIONS:
+        raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
+    format = guess_format(path)
+    if format == "sdp":
+        return map(sdp_graph, read_sdp(path))
+    if format != "conllu":
+        raise ValueError(f"{path}: {format} files hold no dependency graphs; CoNLL-U and SDP 2015 do")
+    read = basic_graph if annotation == "basic" else enhanced_graph
+    return (read(sentence, str(path)) for sentence in read_conllu(path))
+
+
+def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
+    """A sentence and its basic tree. Raises [`ConlluError`] if a word has no head."""
+    if sentence.heads is None:
+        raise ConlluError(f"a sentence without heads: {' '.join(sentence.forms)}", name)
+    return _row(sentence.forms, ((head, word) for word, head in enumerate(sentence.heads, start=1)))
+
+
+def enhanced_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
+    """
+    A sentence and its enhanced graph.
+
+    Empty nodes are no words of the text: a dependent of an empty node goes to the heads of that node (through several
+    empty nodes, if need be), and what then depends on itself loses that arc. Cycles between words stay.
+
+    Raises:
+        ConlluError: a word has no enhanced heads, or one that does not exist.
+    """
+    heads = {token.id: _enhanced_heads(token.deps) for token in sentence.tokens if "-" not in token.id}
+    for node, its_heads in heads.items():
+        if node.isdigit() and not its_heads:
+            raise ConlluError(f"word {node} has no enhanced heads: {' '.join(sentence.forms)}", name)
+        for head in its_heads:
+            if head != "0" and head not in heads:
+                raise ConlluError(f"the enhanced head {head} of {node} does not exist", name)
+    words = (node for node in heads if node.isdigit())
+    return _row(sentence.forms, ((head, int(word)) for word in words for head in _word_heads(word, heads)))
+
+
+def sdp_graph(sentence: SdpSentence) -> dict:
+    """A sentence and its semantic graph; the top words hang on the root."""
+    arcs = [(0, top) for top in sentence.tops] + [(head, dependent) for head, dependent, _ in sentence.arcs]
+    return _row(sentence.words, arcs)
+
+
+def to_graph_dataset(paths: str | os.PathLike | Iterable[str | os.PathLike], annotation: str = "basic") -> "Dataset":
+    """Files as a `datasets.Dataset` with the columns `words` and `arcs`, see [`load_graphs`]."""
+    import datasets  # an extra: only this function needs it
+
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    pairs = datasets.List(datasets.List(datasets.Value("int64")))
+    features = datasets.Features({"words": datasets.List(datasets.Value("string")), "arcs": pairs})
+    return datasets.Dataset.from_list([row for path in paths for row in load_graphs(path, annotation)], features)
+
+
+def average_dependencies(sentences: Iterable[dict]) -> float:
+    """Mean number of arcs of a sentence, those from the root included (GiLT, table 6)."""
+    counts = [len(sentence["arcs"]) for sentence in sentences]
+    return sum(counts) / max(len(counts), 1)
+
+
+def pad_graphs(graphs: Sequence[Iterable[tuple[int, int]]], words: int) -> torch.BoolTensor:
+    """`(batch_size, words + 1, words + 1)`, `[b, h, d]` saying whether there is an arc from `h` to `d`."""
+    matrix = torch.zeros(len(graphs), words + 1, words + 1, dtype=torch.bool)
+    for row, arcs in enumerate(graphs):
+        if len(arcs):
+            matrix[row][torch.as_tensor(arcs).long().unbind(1)] = True
+    return matrix
+
+
+def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> dict[str, list[bytes]]:
+    """
+    The column `tapes`, to be computed once: `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`.
+
+    Args:
+        batch (`dict[str, list]`): Rows with `words` and `arcs`.
+        features ([`TapeFeatures`], *optional*): What to read; the paper's by default.
+    """
+    sizes = [len(words) for words in batch["words"]]
+    column = [b""] * len(sizes)
+    for rows in token_budget_batches(sizes, _TAPE_BUDGET):
+        graphs = pad_graphs([batch["arcs"][row] for row in rows], max(sizes[row] for row in rows))
+        for row, tapes in zip(rows, prefix_tapes(graphs, features).numpy(), strict=True):
+            column[row] = tapes[:, : sizes[row] + 1, : sizes[row] + 1].tobytes()
+    return {"tapes": column}
+
+
+@dataclass
+class GraphCollator:
+    """
+    Pads sentences for a language model that reads their graphs.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+        features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
+        padding_side (`"right"` or `"left"`): Where the padding goes.
+
+    Called with dictionaries that hold `input_ids` and, all or none, `word_ids` (see `encode_subwords`), `arcs` and
+    `tapes` (see [`add_tapes`]; computed here where it is missing). Returns `input_ids`, `attention_mask`, `labels` and
+    `word_ids`, each of shape `(batch_size, seq_len)`, `graph` of shape `(batch_size, words + 1, words + 1)` and
+    `tapes` of shape `(batch_size, features, words + 1, words + 1)`.
+    """
+
+    pad_token_id: int
+    features: TapeFeatures = field(default_factory=TapeFeatures)
+    padding_side: str = "right"
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
+        batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
+        # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
+        is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
+        batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
+        if examples[0].get("arcs") is not None:
+            batch["word_ids"] = self._pad([example["word_ids"] for example in examples], 0)
+            words = int(batch["word_ids"].max())
+            batch["graph"] = pad_graphs([example["arcs"] for example in examples], words)
+            batch["tapes"] = self._tapes(examples, batch["graph"])
+        return batch
+
+    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.LongTensor:
+        tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
+        return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
+
+    def _tapes(self, examples: Sequence[dict[str, Any]], graph: torch.Tensor) -> torch.Tensor:
+        if examples[0].get("tapes") is None:
+            return prefix_tapes(graph, self.features)
+        tapes = torch.zeros(len(examples), len(self.features.names), *graph.shape[1:], dtype=torch.uint8)
+        for row, example in enumerate(examples):
+            size = max(example["word_ids"]) + 1
+            stored = np.frombuffer(example["tapes"], dtype=np.uint8).reshape(-1, size, size)
+            tapes[row, :, :size, :size] = torch.from_numpy(stored.copy())
+        return tapes
+
+
+def _enhanced_heads(deps: str) -> list[str]:
+    return [] if deps == "_" else [arc.partition(":")[0] for arc in deps.split("|")]
+
+
+def _word_heads(word: str, heads: dict[str, list[str]]) -> set[int]:
+    """The heads of a word, empty nodes replaced by their own heads."""
+    found, open_nodes, seen = set(), list(heads[word]), set()
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.isdigit():
+            found.add(int(node))
+        elif node not in seen:
+            seen.add(node)
+            open_nodes += heads[node]
+    return found
+
+
+def _row(words: Sequence[str], arcs: Iterable[tuple[int, int]]) -> dict:
+    return {"words": list(words), "arcs": [list(arc) for arc in sorted(set(arcs)) if arc[0] != arc[1]]}

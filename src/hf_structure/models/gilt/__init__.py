@@ -1,0 +1,1 @@
+"""Graph-Infused Layers Transformer language model (Huang et al.)."""

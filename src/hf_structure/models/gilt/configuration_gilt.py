@@ -1,0 +1,178 @@
+"""GiLT configuration."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+
+from hf_structure.algorithms.graph import TapeFeatures
+
+BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
+
+
+@strict
+class GiLTConfig(PreTrainedConfig):
+    r"""
+    Configuration of the Graph-Infused Layers Transformer (Huang et al., "GiLT: Augmenting Transformer Language Models
+    with Dependency Graphs"). The defaults are the paper's model from scratch, a Transformer-XL of 16 layers.
+
+    Args:
+        vocab_size (`int`, defaults to 32768):
+            Number of tokens.
+        hidden_size (`int`, defaults to 1024):
+            Width of the token vectors.
+        num_hidden_layers (`int`, defaults to 16):
+            Number of layers.
+        num_attention_heads (`int`, defaults to 8):
+            Number of attention heads.
+        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
+            Width of the feed-forward layers.
+        hidden_dropout (`float`, defaults to 0.0):
+            Dropout on embeddings, on the output of attention and in the feed-forward layers.
+        attention_dropout (`float`, defaults to 0.0):
+            Dropout on attention weights.
+        layer_norm_eps (`float`, defaults to 1e-5):
+            Epsilon of the layer norms.
+        base_config (`PreTrainedConfig` or `dict`, *optional*):
+            Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
+            it then decides on all of the above.
+        graph_layers (`int`, *optional*):
+            How many layers, the last ones, are infused with graphs; all by default, and with 0 there are no graph
+            parameters at all: the Transformer-XL baseline.
+        graph_features (`list[str]`, defaults to `["degree", "distance", "depth"]`):
+            What is read from graphs (section 3.3; table 4 leaves out one each).
+        degree_weights (`list[int]`, defaults to `[10, 1]`):
+            What an outgoing and an incoming arc add to a degree, m_out and m_in (table 4: `[1, 1]`).
+        distance_weights (`list[int]`, defaults to `[10, 1]`):
+            Length of an arc along and against its direction (table 4: `[1, 1]`).
+        max_feature_value (`int`, defaults to 150):
+            Larger values are read as this one.
+        graph_embedding_size (`int`, defaults to 256):
+            Width of the embeddings of feature values.
+        graph_key (`"relative"` or `"content"`, defaults to `"relative"`):
+            Whether graph keys join the relative positions (eq. 5) or, as in the authors' release, the content keys
+            (eq. 4). Grafted backbones have content keys only.
+        scorer_hidden_size (`int`, *optional*, defaults to `2 * hidden_size`):
+            Width between the two perceptrons of the dependency scorer, where positions and features are added.
+        scorer_size (`int`, *optional*, defaults to `hidden_size`):
+            Width of the parent and child vectors that the biaffine form compares.
+        scorer_diagonal (`bool`, defaults to `False`):
+            Whether the matrices of the biaffine form and of the count classifier are diagonal (the release), not full.
+        scorer_chunk_size (`int`, defaults to 16384):
+            How many pairs of words are scored at a time; bounds the memory of training.
+        max_new_arcs (`int`, defaults to 15):
+            Most dependencies that come with one word, C. Words with more count as having so many.
+        arc_loss_weight (`float`, defaults to 0.2):
+            Weight of the arcs' loss, beta of eq. 6.
+        count_loss_weight (`float`, defaults to 0.2):
+            Weight of the counts' loss, gamma of eq. 6.
+
+    Example:
+
+    ```python
+    >>> from hf_structure import GiLTConfig, GiLTForCausalLM
+    >>> model = GiLTForCausalLM(GiLTConfig(vocab_size=5000, hidden_size=128, num_hidden_layers=4))
+    ```
+    """
+
+    model_type = "gilt"
+    sub_configs = {"base_config": AutoConfig}
+    keys_to_ignore_at_inference = [
+        "past_key_values", "hidden_states", "attentions", "arc_logits", "count_logits", "lm_loss", "graph_loss",
+    ]  # fmt: skip
+
+    vocab_size: int = 32768
+    hidden_size: int = 1024
+    num_hidden_layers: int = 16
+    num_attention_heads: int = 8
+    intermediate_size: int | None = None
+    hidden_dropout: float | int = 0.0
+    attention_dropout: float | int = 0.0
+    layer_norm_eps: float = 1e-5
+    base_config: dict | PreTrainedConfig | None = None
+    graph_layers: int | None = None
+    graph_features: list[str] | tuple[str, ...] = ("degree", "distance", "depth")
+    degree_weights: list[int] | tuple[int, ...] = (10, 1)
+    distance_weights: list[int] | tuple[int, ...] = (10, 1)
+    max_feature_value: int = 150
+    graph_embedding_size: int = 256
+    graph_key: Literal["relative", "content"] = "relative"
+    scorer_hidden_size: int | None = None
+    scorer_size: int | None = None
+    scorer_diagonal: bool = False
+    scorer_chunk_size: int = 16384
+    max_new_arcs: int = 15
+    arc_loss_weight: float | int = 0.2
+    count_loss_weight: float | int = 0.2
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = 1
+    bos_token_id: int | None = 2
+    eos_token_id: int | list[int] | None = 3
+
+    def __post_init__(self, **kwargs):
+        if isinstance(self.base_config, dict):
+            self.base_config = AutoConfig.for_model(**self.base_config)
+        if self.base_config is not None:
+            self._follow_base()
+        if self.intermediate_size is None:
+            self.intermediate_size = 4 * self.hidden_size
+        if self.graph_layers is None:
+            self.graph_layers = self.num_hidden_layers
+        if self.scorer_hidden_size is None:
+            self.scorer_hidden_size = 2 * self.hidden_size
+        if self.scorer_size is None:
+            self.scorer_size = self.hidden_size
+        for name in ("graph_features", "degree_weights", "distance_weights"):
+            setattr(self, name, list(getattr(self, name)))  # as JSON gives them back
+        super().__post_init__(**kwargs)
+
+    def _follow_base(self):
+        base = self.base_config
+        if base.model_type not in BASE_MODEL_TYPES:
+            raise ValueError(f"graphs can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}")
+        if "sliding_attention" in (getattr(base, "layer_types", None) or []):
+            raise ValueError("a model with sliding windows cannot be grafted on: graphs reach over whole sentences")
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings"):
+            setattr(self, name, getattr(base, name))
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+            setattr(self, name, getattr(base, name))
+        self.intermediate_size = getattr(base, "intermediate_size", None)
+        self.graph_key = "content"
+
+    @property
+    def tape_features(self) -> TapeFeatures:
+        """What is read from graphs."""
+        return TapeFeatures(
+            tuple(self.graph_features),
+            tuple(self.degree_weights),
+            tuple(self.distance_weights),
+            self.max_feature_value,
+        )
+
+    @property
+    def scorer_layers(self) -> tuple[int, int]:
+        """The layers whose outputs represent words, L/2 and L - 1 (0 are the embeddings)."""
+        return self.num_hidden_layers // 2, self.num_hidden_layers - 1
+
+    def validate_sizes(self):
+        """Raises `ValueError` where a size makes no model."""
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_new_arcs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
+            )
+        if not 0 <= self.graph_layers <= self.num_hidden_layers:
+            raise ValueError(f"{self.graph_layers} graph layers in a model of {self.num_hidden_layers} layers")
+        if self.graph_layers and not self.graph_features:
+            raise ValueError("no graph features: leave graphs out with graph_layers=0")
+        if self.scorer_chunk_size < 1:
+            raise ValueError(f"scorer_chunk_size must be at least 1, not {self.scorer_chunk_size}")
+        for name in ("arc_loss_weight", "count_loss_weight"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        _ = self.tape_features  # raises, too
+
+
+__all__ = ["BASE_MODEL_TYPES", "GiLTConfig"]

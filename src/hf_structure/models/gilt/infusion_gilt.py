@@ -1,0 +1,143 @@
+"""
+Graph-infused attention (sections 3.3 and 3.4): what a graph adds to the attention scores of any backbone.
+
+The key of token `j` seen from token `k` gets e_kj = sum_f f_l(Emb_f[G_f(k, j)]). There are few values of features, so
+that all their keys make a small table; the scores of a query against the table are one matrix product, and a lookup by
+the tape spreads them over the tokens: a bias of shape `(batch_size, heads, queries, keys)`, added to the mask.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.transformer_xl_gilt import RelativeAttention, add_bias
+
+
+@dataclass
+class GraphLookup:
+    """
+    The graph of a batch on its way to the infused layers.
+
+    Args:
+        index (`torch.LongTensor` of shape `(batch_size, features, queries, keys)`): The feature tapes of the tokens.
+        embeddings (`torch.FloatTensor` of shape `(features, values, graph_embedding_size)`): Emb_f.
+        tables (`dict`): Tables of layers to be used again, or None to make them anew.
+    """
+
+    index: torch.Tensor
+    embeddings: torch.Tensor
+    tables: dict[int, torch.Tensor] | None = field(default=None)
+
+
+class GraphKeys(nn.Module):
+    """
+    The graph keys of one layer.
+
+    Args:
+        config ([`GiLTConfig`]): Configuration of the model.
+        layer_idx (`int`): Number of the layer.
+    """
+
+    def __init__(self, config: GiLTConfig, layer_idx: int):
+        super().__init__()
+        self.config, self.layer_idx = config, layer_idx
+        # f_l, one map from all features together: its part for each. A bias would be the same for all tokens.
+        self.fusion = nn.Parameter(
+            torch.empty(len(config.graph_features), config.graph_embedding_size, config.hidden_size)
+        )
+
+    def infuse(self, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Pre-hook of the layer's attention: adds the graph to its mask, if there is a graph."""
+        lookup = kwargs.pop("graph_lookup", None)
+        if lookup is not None:
+            hidden_states = args[0] if args else kwargs["hidden_states"]
+            biases = {name: kwargs[name] for name in ("content_bias", "position_bias") if name in kwargs}
+            bias = self.bias(attention, hidden_states, lookup, **biases)
+            kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
+        return args, kwargs
+
+    def bias(self, attention: nn.Module, hidden_states: torch.Tensor, lookup: GraphLookup, **biases) -> torch.Tensor:
+        """`(batch_size, heads, queries, keys)`: the graph's part of the attention scores, scaled as they are."""
+        query = graph_queries(attention, hidden_states, self.config, **biases)  # (B, H, Q, head_dim)
+        table = self._table(attention, lookup)  # (key heads, features, values, head_dim)
+        grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
+        scores = torch.einsum("bkgqd,kfvd->fbkgqv", grouped, table).flatten(2, 3)  # (F, B, H, Q, values)
+        bias = 0
+        for feature, of_values in enumerate(scores):
+            index = lookup.index[:, feature].unsqueeze(1).expand(-1, query.shape[1], -1, -1)
+            bias = bias + of_values.gather(-1, index)
+        return bias * attention_scaling(attention, self.config)
+
+    def _table(self, attention: nn.Module, lookup: GraphLookup) -> torch.Tensor:
+        if lookup.tables is not None and self.layer_idx in lookup.tables:
+            return lookup.tables[self.layer_idx]
+        table = graph_keys(attention, lookup.embeddings @ self.fusion, self.config)
+        table = table.unflatten(-1, (-1, attention.head_dim)).permute(2, 0, 1, 3)
+        if lookup.tables is not None:
+            lookup.tables[self.layer_idx] = table
+        return table
+
+
+# What the backbones differ in
+
+
+def attention_modules(backbone: nn.Module) -> list[nn.Module]:
+    """The attention of each layer."""
+    layers = backbone.h if hasattr(backbone, "h") else backbone.layers
+    name = next(name for name in ("attn", "self_attn", "attention") if hasattr(layers[0], name))
+    return [getattr(layer, name) for layer in layers]
+
+
+def graph_queries(
+    attention: nn.Module,
+    hidden_states: torch.Tensor,
+    config: GiLTConfig,
+    content_bias: torch.Tensor | None = None,
+    position_bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """`(batch_size, heads, queries, head_dim)`: what graph keys are compared with; never rotated."""
+    if isinstance(attention, RelativeAttention):
+        bias = position_bias if config.graph_key == "relative" else content_bias
+        return attention.heads(attention.query(hidden_states)) + bias
+    if hasattr(attention, "c_attn"):
+        query = _third(attention.c_attn, hidden_states, 0)
+    else:
+        query = attention.q_proj(hidden_states)
+    query = query.unflatten(-1, (-1, attention.head_dim))
+    if hasattr(attention, "q_norm"):
+        query = attention.q_norm(query)
+    return query.transpose(1, 2)
+
+
+def graph_keys(attention: nn.Module, fused: torch.Tensor, config: GiLTConfig) -> torch.Tensor:
+    """`(..., key heads * head_dim)`: fused features as keys, without bias, norm and rotation of the tokens' keys."""
+    if isinstance(attention, RelativeAttention):
+        return (attention.position_key if config.graph_key == "relative" else attention.key)(fused)
+    if hasattr(attention, "c_attn"):
+        return _third(attention.c_attn, fused, 1) - _third(attention.c_attn, torch.zeros_like(fused[:1, :1]), 1)
+    if attention.k_proj.bias is None:
+        return attention.k_proj(fused)
+    return attention.k_proj(fused) - attention.k_proj(torch.zeros_like(fused[:1, :1]))
+
+
+def attention_scaling(attention: nn.Module, config: GiLTConfig) -> float:
+    """What the backbone multiplies its scores with."""
+    if not hasattr(attention, "c_attn"):
+        return attention.scaling
+    base = config.base_config
+    scaling = attention.head_dim**-0.5 if base.scale_attn_weights else 1.0
+    return scaling / (attention.layer_idx + 1) if base.scale_attn_by_inverse_layer_idx else scaling
+
+
+def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
+    """One third of GPT-2's joint projection to queries, keys and values."""
+    if type(projection) is Conv1D:
+        weight, bias = projection.weight.chunk(3, dim=1)[part], projection.bias.chunk(3)[part]
+        return states @ weight + bias
+    return projection(states).chunk(3, dim=-1)[part]  # adapted by PEFT, for example
+
+
+__all__ = ["GraphKeys", "GraphLookup", "attention_modules"]

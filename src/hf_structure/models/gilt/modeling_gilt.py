@@ -1,0 +1,389 @@
+"""
+Graph-Infused Layers Transformer (Huang et al., "GiLT: Augmenting Transformer Language Models with Dependency Graphs").
+
+A causal language model that builds a dependency graph over its words, and lets the graph bias its attention. The
+backbone is a Transformer-XL of its own or a pretrained model of transformers on which the graphs are grafted. Equation
+numbers are the paper's.
+"""
+
+import copy
+import math
+
+import torch
+from torch import nn
+from transformers import AutoModel, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
+from transformers import initialization as init
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.utils import can_return_tuple
+
+from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
+from hf_structure.modeling_outputs import GiLTCausalLMOutput
+from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.infusion_gilt import GraphKeys, GraphLookup, attention_modules
+from hf_structure.models.gilt.scorer_gilt import DependencyScorer
+from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel
+
+
+class GiLTPreTrainedModel(PreTrainedModel):
+    """Base of the GiLT models."""
+
+    config_class = GiLTConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True  # graphs are a float mask: neither flash nor flex attention takes it
+    _skip_keys_device_placement = ["past_key_values"]
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        if isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=module.in_features**-0.5)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight)
+        if isinstance(module, GraphKeys):
+            # Grafted, a graph says nothing at first; its embeddings do, so that the gradient gets through.
+            fan = self.config.num_hidden_layers * module.fusion.shape[:2].numel()
+            init.normal_(module.fusion, std=math.sqrt(2 / fan) if self.config.base_config is None else 0.0)
+        elif isinstance(module, DependencyScorer):
+            module.init_weights()
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
+        """As in transformers; the configuration of the backbone follows."""
+        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        if self.config.base_config is not None:
+            self.config.base_config.vocab_size = self.config.vocab_size
+        return embeddings
+
+
+class GiLTModel(GiLTPreTrainedModel):
+    """The backbone with graph-infused layers, without a head on top."""
+
+    def __init__(self, config: GiLTConfig):
+        super().__init__(config)
+        if config.base_config is None:
+            self.backbone = TransformerXLModel(config)
+        else:
+            self.backbone = AutoModel.from_config(config.base_config, dtype=torch.get_default_dtype())
+        infused = range(config.num_hidden_layers - config.graph_layers, config.num_hidden_layers)
+        if infused:
+            values = len(config.graph_features) * (config.max_feature_value + 1)
+            self.graph_embeddings = nn.Embedding(values, config.graph_embedding_size)  # Emb_f, shared by all layers
+        self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in infused)
+        attentions = attention_modules(self.backbone)
+        for keys in self.graph_keys:
+            attentions[keys.layer_idx].register_forward_pre_hook(keys.infuse, with_kwargs=True)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.backbone.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.backbone.set_input_embeddings(value)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.LongTensor | None = None,
+        graph: torch.BoolTensor | None = None,
+        tapes: torch.ByteTensor | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        position_ids: torch.LongTensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPast:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Token ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
+                1 for tokens, 0 for padding.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Word of each token, from 1; 0 for tokens of no word. Needed with a graph.
+            graph (`torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`, *optional*):
+                `graph[b, h, d]` says that word `h` (0 is the root) is a head of word `d`. A token knows the arcs among
+                the words up to its own. Without a graph, the model is the backbone.
+            tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
+                What [`prefix_tapes`] makes of the graph, where it is known already.
+            past_key_values (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
+            use_cache (`bool`, *optional*): Whether to return a cache; by default if one is given.
+            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                For grafted backbones; by default counted without the padding.
+
+        Raises:
+            ValueError: a graph without `word_ids`, in a model without graph layers, or after tokens without one; tapes
+                of other features or another size.
+        """
+        use_cache = past_key_values is not None if use_cache is None else use_cache
+        if graph is not None:
+            kwargs["graph_lookup"], past_key_values = self._lookup(
+                word_ids, graph, tapes, attention_mask, past_key_values, use_cache
+            )
+        if self.config.base_config is not None:
+            if position_ids is None and attention_mask is not None and attention_mask.dim() == 2:
+                position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
+            kwargs["position_ids"] = position_ids
+        return self.backbone(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            **kwargs,
+        )
+
+    def _lookup(
+        self, word_ids, graph, tapes, attention_mask, past_key_values, use_cache
+    ) -> tuple[GraphLookup, Cache | None]:
+        if not len(self.graph_keys):
+            raise ValueError("this model has no graph layers (config.graph_layers): do not give it a graph")
+        if word_ids is None:
+            raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
+        features = self.config.tape_features
+        if tapes is not None and tapes.shape[1:] != (len(features.names), *graph.shape[1:]):
+            raise ValueError(
+                f"tapes of shape {tuple(tapes.shape)} do not fit a graph of shape {tuple(graph.shape)} "
+                f"and the features {', '.join(features.names)}"
+            )
+        word_ids = without_padding(word_ids, attention_mask)
+        embeddings = self.graph_embeddings.weight.unflatten(0, (len(features.names), -1))
+        if not use_cache:
+            tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
+            return GraphLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), past_key_values
+        cache = GraphCache.of(past_key_values, features)
+        # Tables are used again only where no gradient is to go through them.
+        tables = None if torch.is_grad_enabled() else cache.tables
+        return GraphLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
+
+
+class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
+    """GiLT with a language modelling head and a dependency scorer."""
+
+    def __init__(self, config: GiLTConfig):
+        super().__init__(config)
+        self.model = GiLTModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.scorer = DependencyScorer(config) if config.graph_layers else None
+        embeddings = self.model.get_input_embeddings()
+        name = next(name for name, module in self.model.named_modules() if module is embeddings)
+        self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
+        self.post_init()
+
+    @classmethod
+    def from_pretrained_lm(
+        cls, name_or_model: str | PreTrainedModel, graph_layers: int | None = None, **settings
+    ) -> "GiLTForCausalLM":
+        """
+        Grafts graphs on a pretrained language model, whose weights are all kept. Without a graph the result is that
+        model, and with one it begins as that model.
+
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (GPT-2, Llama, Qwen2 or
+                Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one from. A model given is copied.
+            graph_layers (`int`, *optional*): How many layers, the last ones, are infused; all by default.
+            settings: Other fields of [`GiLTConfig`].
+
+        Raises:
+            ValueError: a family of models that graphs cannot be grafted on.
+        """
+        source = name_or_model
+        if not isinstance(source, PreTrainedModel):
+            source = AutoModelForCausalLM.from_pretrained(source)
+        config = GiLTConfig(base_config=copy.deepcopy(source.config), graph_layers=graph_layers, **settings)
+        model = cls(config).to(dtype=source.dtype, device=source.device)
+        model.model.backbone.load_state_dict(source.base_model.state_dict())
+        model.lm_head.load_state_dict(source.get_output_embeddings().state_dict())
+        model.tie_weights()
+        model.generation_config = copy.deepcopy(source.generation_config)
+        return model.eval()
+
+    def to_base_lm(self) -> PreTrainedModel:
+        """
+        The language model that graphs were grafted on, with its weights as they are now and without graphs.
+
+        Raises:
+            ValueError: if this model is none of a graft.
+        """
+        if self.config.base_config is None:
+            raise ValueError("this model was trained from scratch: there is no model of transformers to go back to")
+        base = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.base_config))
+        base = base.to(dtype=self.dtype, device=self.device)
+        base.base_model.load_state_dict(self.model.backbone.state_dict())
+        base.get_output_embeddings().load_state_dict(self.lm_head.state_dict())
+        base.tie_weights()
+        base.generation_config = copy.deepcopy(self.generation_config)
+        return base.eval()
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear):
+        self.lm_head = new_embeddings
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.LongTensor | None = None,
+        graph: torch.BoolTensor | None = None,
+        tapes: torch.ByteTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        shift_labels: torch.LongTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        past_key_values: Cache | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        **kwargs,
+    ) -> GiLTCausalLMOutput:
+        """
+        Args:
+            input_ids, attention_mask, word_ids, graph, tapes, past_key_values:
+                As in [`GiLTModel.forward`].
+            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                The tokens themselves, -100 where they do not count; each is predicted from the one before.
+            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Instead of `labels`: what each token is to predict.
+            num_items_in_batch (`int`, *optional*):
+                What sums of losses are divided by; the number of labels in this batch by default.
+            logits_to_keep (`int` or `torch.LongTensor`):
+                How many last tokens, or which, get logits; 0 for all.
+
+        The loss is eq. 6 for every sentence, weighted by its number of tokens: the sum of the tokens' cross-entropies,
+        plus for each sentence that number times the weighted means of the arcs' and the counts' losses (arcs: those
+        that can come with a word, the root's included; counts above `config.max_new_arcs` count as that many). Without
+        a graph it is the language model's alone.
+        """
+        wants_loss = labels is not None or shift_labels is not None
+        if graph is not None and tapes is None and wants_loss:
+            tapes = prefix_tapes(graph.bool(), self.config.tape_features)
+        wants_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            word_ids=word_ids,
+            graph=graph,
+            tapes=tapes,
+            past_key_values=past_key_values,
+            output_hidden_states=wants_states or graph is not None,
+            **kwargs,
+        )
+        if labels is not None and shift_labels is None:
+            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
+        if shift_labels is not None and attention_mask is not None:  # padding on the left predicts nothing
+            shift_labels = shift_labels.masked_fill(attention_mask[:, -shift_labels.shape[1] :] == 0, -100)
+        keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        result = GiLTCausalLMOutput(
+            logits=self.lm_head(outputs.last_hidden_state[:, keep]),
+            past_key_values=outputs.past_key_values,
+            hidden_states=outputs.hidden_states if wants_states else None,
+            attentions=outputs.attentions,
+        )
+        if graph is not None and (wants_loss or isinstance(outputs.past_key_values, GraphCache)):
+            self._read_words(result, outputs.hidden_states, input_ids, attention_mask, word_ids, tapes)
+        if shift_labels is not None:
+            self._add_losses(result, shift_labels, graph, num_items_in_batch)
+        return result
+
+    def score_word(self, input_ids: torch.LongTensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        The dependencies of a word that comes next, before its first token is processed (section 3.1).
+
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size,)`): First token of each row's next word.
+            cache ([`GraphCache`]): All tokens before.
+
+        Returns:
+            Logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf` where there can be none,
+            and of their number, `(batch_size, max_new_arcs + 1)`.
+        """
+        words = self._words(cache.states[:, -1], input_ids)
+        tape = cache.graphs.tape(cache.words)
+        return self.scorer.step(words, cache.words + 1, cache.parents, cache.children, tape)
+
+    @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
+    def _read_words(self, result, hidden_states, input_ids, attention_mask, word_ids, tapes) -> None:
+        """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
+        cache = result.past_key_values if isinstance(result.past_key_values, GraphCache) else None
+        has_past = cache is not None and cache.states is not None
+        words = self._first_vectors(hidden_states, input_ids, word_ids, attention_mask, cache if has_past else None)
+        if cache is not None:
+            cache.update_words(**words)
+        if tapes is not None and not has_past:
+            lengths = without_padding(word_ids, attention_mask).amax(1)
+            result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
+
+    def _words(self, states: torch.Tensor, input_ids: torch.Tensor) -> torch.Tensor:
+        """Words `(..., 3 * hidden_size)`: states of the token before, embedding of the first token (section 3.1)."""
+        return torch.cat([states, self.get_input_embeddings()(input_ids).to(states.dtype)], dim=-1)
+
+    def _first_vectors(self, hidden_states, input_ids, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
+        """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
+        states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)
+        if attention_mask is not None:
+            states = states * attention_mask[:, -states.shape[1] :].unsqueeze(-1).to(states.dtype)
+        word_ids = without_padding(word_ids, attention_mask)
+        before, word_before = torch.zeros_like(states[:, :1]), torch.zeros_like(word_ids[:, :1])
+        if cache is not None:
+            before, word_before = cache.states[:, -1:], cache.word_ids[:, -word_ids.shape[1] - 1, None]
+        starts = (word_ids > 0) & (word_ids != torch.cat([word_before, word_ids], dim=1)[:, :-1])
+        rows, places = starts.nonzero(as_tuple=True)
+        words = word_ids[starts]
+        parents, children = self.scorer.represent(
+            self._words(torch.cat([before, states], dim=1)[rows, places], input_ids[starts])
+        )
+        if cache is None:
+            root = (vector.to(parents.dtype).expand(len(states), -1) for vector in self.scorer.root_vectors())
+            parents, children = (torch.cat(pair) for pair in zip(root, (parents, children), strict=True))
+            rows = torch.cat([torch.arange(len(states), device=rows.device), rows])
+            words = nn.functional.pad(words, (len(states), 0))
+        return {"states": states, "rows": rows, "words": words, "parents": parents, "children": children}
+
+    def _add_losses(self, result, shift_labels, graph, num_items_in_batch) -> None:
+        """Eq. 6, summed over the batch."""
+        tokens = (shift_labels != -100).sum(1)
+        count = tokens.sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
+        count = count.to(tokens.device).clamp(min=1)
+        total = nn.functional.cross_entropy(
+            result.logits.float().flatten(0, 1), shift_labels.flatten(), reduction="sum"
+        )
+        result.loss = total / count
+        result.lm_loss = result.loss.detach()
+        if result.arc_logits is not None:
+            graph_loss = (tokens * self._graph_losses(result.arc_logits, result.count_logits, graph)).sum() / count
+            result.loss = result.loss + graph_loss
+            result.graph_loss = graph_loss.detach()
+
+    def _graph_losses(self, arc_logits, count_logits, graph) -> torch.Tensor:
+        """`(batch_size,)`: weighted means over a sentence's candidate arcs, 2i - 1 of word i, and words."""
+        possible = arc_logits > -torch.inf
+        arcs = nn.functional.binary_cross_entropy_with_logits(
+            arc_logits.masked_fill(~possible, 0.0), graph.to(arc_logits.dtype), reduction="none"
+        ).masked_fill(~possible, 0.0)
+        gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)
+        is_word = possible[:, 0, 1:]  # any word can hang on the root
+        counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")
+        arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
+        count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
+        return self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means
+
+
+def without_padding(word_ids: torch.LongTensor, attention_mask: torch.Tensor | None) -> torch.LongTensor:
+    """The same `(batch_size, seq_len)`, 0 for padding."""
+    return word_ids if attention_mask is None else word_ids * attention_mask[:, -word_ids.shape[1] :].long()
+
+
+def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:
+    """First vectors of roots and words at their places, as parents and as children, `(batch_size, size, width)`."""
+    places, batch = (words["rows"], words["words"]), len(words["states"])
+    return [
+        torch.index_put(words[role].new_zeros(batch, size, words[role].shape[-1]), places, words[role])
+        for role in ("parents", "children")
+    ]
+
+
+__all__ = ["GiLTForCausalLM", "GiLTModel", "GiLTPreTrainedModel"]

@@ -1,0 +1,228 @@
+"""
+GiLT's backbone from scratch: a Transformer decoder with the relative positions of Transformer-XL (Dai et al. 2019),
+without memory across sentences. It knows nothing of graphs.
+"""
+
+import math
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.cache_utils import Cache, DynamicCache
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.modules.dropout import Dropout
+
+
+def sinusoids(positions: torch.Tensor, size: int) -> torch.FloatTensor:
+    """Sine and cosine encoding `(..., size)` of positions `(...)`."""
+    frequencies = 10000 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
+    angles = positions.unsqueeze(-1) * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)[..., :size]
+
+
+def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past: int) -> torch.FloatTensor:
+    """`(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small."""
+    queries, keys = states.shape[1], states.shape[1] + past
+    position = torch.arange(keys, device=states.device)
+    visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)
+    if attention_mask is not None:
+        visible = visible & attention_mask[:, None, None, :].bool()
+    return torch.zeros_like(visible, dtype=states.dtype).masked_fill(~visible, torch.finfo(states.dtype).min)
+
+
+def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.FloatTensor:
+    """
+    A bias of attention scores, `(batch_size, heads, queries, keys)`, on top of a mask in one of the forms that
+    transformers makes them: additive, boolean, or None for plain causal attention.
+    """
+    lowest = torch.finfo(bias.dtype).min
+    if mask is None:
+        queries, keys = bias.shape[-2:]
+        mask = torch.ones(queries, keys, dtype=torch.bool, device=bias.device).tril(keys - queries)
+    if mask.dtype == torch.bool:
+        return bias.masked_fill(~mask, lowest)
+    return torch.where(mask > torch.finfo(mask.dtype).min / 2, bias + mask.to(bias.dtype), lowest)
+
+
+class RelativeAttention(nn.Module):
+    """Attention by content and relative position: eq. 5 without graphs."""
+
+    is_causal = True
+
+    def __init__(self, config: GiLTConfig, layer_idx: int):
+        super().__init__()
+        self.config, self.layer_idx = config, layer_idx
+        self.num_heads = config.num_attention_heads
+        self.head_dim = config.hidden_size // config.num_attention_heads
+        self.scaling = self.head_dim**-0.5
+        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)  # W_q
+        self.key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)  # W_k,c
+        self.position_key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)  # W_k,r
+        self.value = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.dropout = Dropout(config.attention_dropout)
+
+    def heads(self, states: torch.Tensor) -> torch.Tensor:
+        """`(batch_size, length, hidden_size)` to `(batch_size, heads, length, head_dim)`."""
+        return states.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor,
+        content_bias: torch.Tensor,
+        position_bias: torch.Tensor,
+        past_key_values: Cache | None = None,
+        output_attentions: bool = False,
+        **kwargs,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """
+        Args:
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Token vectors.
+            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or heads, queries, keys)`): Added to scores.
+            content_bias, position_bias (`torch.FloatTensor` of shape `(heads, 1, head_dim)`): u and v.
+
+        Returns:
+            New token vectors, and the weights of attention if asked for.
+        """
+        query, key, value = (self.heads(m(hidden_states)) for m in (self.query, self.key, self.value))
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        scores = self._position_scores(query + position_bias, key.shape[2]) * self.scaling
+        mask = add_bias(attention_mask, scores)
+        weights = None
+        if output_attentions or self.config._attn_implementation == "eager":
+            scores = (query + content_bias) @ key.transpose(2, 3) * self.scaling + mask
+            weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
+            mixed = weights @ value
+        else:
+            mixed = nn.functional.scaled_dot_product_attention(
+                query + content_bias,
+                key,
+                value,
+                attn_mask=mask.to(query.dtype),
+                dropout_p=self.dropout.p if self.training else 0.0,
+                scale=self.scaling,
+            )
+        return self.output(mixed.transpose(1, 2).flatten(2)), weights
+
+    def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
+        """`(batch_size, heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj; of no meaning for tokens still to come."""
+        distances = torch.arange(keys - 1, -1, -1, device=query.device)
+        encoded = sinusoids(distances, self.position_key.in_features).to(self.position_key.weight.dtype)
+        position_keys = self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim))
+        scores = torch.einsum("bhqd,khd->bhqk", query, position_keys)  # by distance, falling
+        # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
+        batch, heads, queries, _ = scores.shape
+        shifted = nn.functional.pad(scores, (1, 0)).view(batch, heads, keys + 1, queries)
+        return shifted[:, :, 1:].reshape(batch, heads, queries, keys)
+
+
+class TransformerXLLayer(GradientCheckpointingLayer):
+    """Attention and feed-forward network, each with a residual connection and a layer norm after it."""
+
+    def __init__(self, config: GiLTConfig, layer_idx: int):
+        super().__init__()
+        self.attention = RelativeAttention(config, layer_idx)
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.expand = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.contract = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+
+    def forward(self, hidden_states: torch.Tensor, **kwargs) -> torch.Tensor:
+        attended, _ = self.attention(hidden_states, **kwargs)
+        hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
+        inner = self.dropout(self.expand(hidden_states).relu())
+        return self.norm(hidden_states + self.dropout(self.contract(inner)))
+
+
+class TransformerXLModel(PreTrainedModel):
+    """Transformer-XL without a head on top."""
+
+    config_class = GiLTConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["TransformerXLLayer"]
+    _supports_sdpa = True
+    _can_record_outputs = {
+        "hidden_states": TransformerXLLayer,
+        "attentions": OutputRecorder(RelativeAttention, index=1),
+    }
+
+    def __init__(self, config: GiLTConfig):
+        super().__init__(config)
+        self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        heads = config.num_attention_heads
+        self.content_bias = nn.Parameter(torch.empty(heads, 1, config.hidden_size // heads))  # u
+        self.position_bias = nn.Parameter(torch.empty(heads, 1, config.hidden_size // heads))  # v
+        self.layers = nn.ModuleList(TransformerXLLayer(config, i) for i in range(config.num_hidden_layers))
+        self.dropout = Dropout(config.hidden_dropout)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        size = self.config.hidden_size
+        if isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=math.sqrt(2 / (self.config.num_hidden_layers * module.in_features)))
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.uniform_(module.weight, -math.sqrt(3 / size), math.sqrt(3 / size))
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif module is self:
+            init.normal_(self.content_bias, std=size**-0.5)
+            init.normal_(self.position_bias, std=size**-0.5)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.embeddings = value
+
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool = False,
+        **kwargs,
+    ) -> BaseModelOutputWithPast:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Token ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
+                1 for tokens, 0 for padding.
+            past_key_values (`Cache`, *optional*): Keys and values of the tokens before these.
+            use_cache (`bool`): Whether to keep those of these tokens.
+        """
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache()
+        past = 0 if past_key_values is None else past_key_values.get_seq_length()
+        # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
+        hidden_states = self.dropout(self.embeddings(input_ids) * math.sqrt(self.config.hidden_size))
+        mask = causal_mask(attention_mask, hidden_states, past)
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states,
+                attention_mask=mask,
+                content_bias=self.content_bias,
+                position_bias=self.position_bias,
+                past_key_values=past_key_values,
+                **kwargs,
+            )
+        return BaseModelOutputWithPast(
+            last_hidden_state=hidden_states, past_key_values=past_key_values if use_cache else None
+        )
+
+
+__all__ = ["RelativeAttention", "TransformerXLModel", "add_bias", "causal_mask", "sinusoids"]

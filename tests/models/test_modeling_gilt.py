@@ -1,0 +1,936 @@
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassClassValidationError
+from modeling_common import LENGTHS, ModelBattery, gradients, old_names
+from torch.testing import assert_close
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    DynamicCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    T5Config,
+    Trainer,
+    TrainingArguments,
+)
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+from hf_structure import GiLTConfig, GiLTForCausalLM, GiLTModel, GraphCache, GraphCollator
+from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
+from hf_structure.models.gilt.infusion_gilt import GraphLookup, attention_modules
+from hf_structure.models.gilt.scorer_gilt import DependencyScorer
+from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
+
+SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
+GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
+SOURCES = {
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, bos_token_id=2, eos_token_id=3, pad_token_id=1)
+    ),
+    "gpt2-scaled": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, scale_attn_by_inverse_layer_idx=True)
+    ),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**GROUPED)),
+    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**GROUPED, tie_word_embeddings=True)),
+    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**GROUPED, head_dim=6)),
+}
+BACKBONES = ["transformer_xl", "transformer_xl-content", *SOURCES]
+WORD_OF_TOKEN = [0, 1, 1, 2, 3, 3, 4, 5, 6, 6, 0]
+
+
+def tiny_config(**settings) -> GiLTConfig:
+    return GiLTConfig(**{**SIZES, "intermediate_size": 24, **PARTS, **settings})
+
+
+def source(backbone: str) -> PreTrainedModel:
+    torch.manual_seed(0)
+    model = SOURCES[backbone]().eval()
+    for parameter in model.parameters():  # far from their start, where attention is nearly uniform
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def tiny_model(backbone: str = "transformer_xl", **settings) -> GiLTForCausalLM:
+    """A model whose graphs matter."""
+    torch.manual_seed(0)
+    if backbone in SOURCES:
+        model = GiLTForCausalLM.from_pretrained_lm(source(backbone), **{**PARTS, **settings})
+    else:
+        key = "content" if backbone.endswith("content") else "relative"
+        model = GiLTForCausalLM(tiny_config(graph_key=key, **settings)).eval()
+    for keys in model.model.graph_keys:
+        torch.nn.init.normal_(keys.fusion, std=0.3)
+    return model
+
+
+def random_graphs(lengths: list[int], seed: int = 0, rate: float = 0.3) -> torch.Tensor:
+    """Any arcs among the words of each sentence and from the root."""
+    size = max(lengths) + 1
+    graph = torch.rand(len(lengths), size, size, generator=torch.Generator().manual_seed(seed)) < rate
+    known = torch.arange(size) <= torch.tensor(lengths).unsqueeze(1)
+    graph = graph & known.unsqueeze(1) & known.unsqueeze(2) & ~torch.eye(size, dtype=torch.bool)
+    graph[:, :, 0] = False
+    return graph
+
+
+def sentences(lengths: tuple[int, ...] = (11, 4, 8), seed: int = 0) -> list[dict]:
+    """Examples for the collator, of so many tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    examples = []
+    for number, length in enumerate(lengths):
+        word_ids = WORD_OF_TOKEN[:length]
+        graph = random_graphs([max(word_ids)], seed=seed + number)[0]
+        ids = torch.randint(4, 30, (length,), generator=generator).tolist()
+        examples.append({"input_ids": ids, "word_ids": word_ids, "arcs": graph.nonzero().tolist()})
+    return examples
+
+
+def batch_of(examples: list[dict], side: str = "right", **settings) -> dict[str, torch.Tensor]:
+    return GraphCollator(pad_token_id=5, padding_side=side, **settings)(examples)
+
+
+class TestGiLT(ModelBattery):
+    base_class = GiLTModel
+    head_class = GiLTForCausalLM
+    auto_classes = {AutoModel: GiLTModel, AutoModelForCausalLM: GiLTForCausalLM}
+    dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3}
+    lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
+
+    def config(self, **settings):
+        return tiny_config(**settings)
+
+    def initial_moments(self, config, name, shape):
+        module = name.split(".")[-2] if "." in name else ""
+        if "norm" in module or (module == "0" and "scorer" in name):  # layer norms
+            return float(name.endswith("weight")), 0
+        if name.endswith("bias") and "content" not in name and "position_bias" not in name:
+            return 0, 0
+        if "graph_keys" in name:
+            return 0, math.sqrt(2 / (config.num_hidden_layers * shape[0] * shape[1]))
+        if "features" in name or "graph_embeddings" in name or name.endswith("root"):
+            return 0, 1
+        if name.endswith("arc_matrix"):
+            return 0, 1 / shape[0]
+        if "scorer" in name:
+            return 0, shape[-1] ** -0.5
+        if "layers" in name:
+            return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
+        return 0, config.hidden_size**-0.5
+
+    def examples(self, config, lengths=LENGTHS):
+        """Nothing predicts the first token: its label would not count."""
+        examples = super().examples(config, lengths)
+        return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+    def test_compiled_model_gives_the_same(self, backend):
+        super().test_compiled_model_gives_the_same(backend)
+
+    def inputs(self, model, side="right", labels=True):
+        """With labels there is a graph, too."""
+        batch = super().inputs(model, side, labels)
+        if "labels" not in batch:
+            return batch
+        mask = batch["attention_mask"]
+        batch["word_ids"] = torch.tensor(WORD_OF_TOKEN)[(mask.cumsum(1) - 1).clamp(min=0)] * mask
+        batch["graph"] = random_graphs(batch["word_ids"].amax(1).tolist())
+        batch["tapes"] = prefix_tapes(batch["graph"])
+        return batch
+
+
+# Against the paper
+
+
+def literal_attention(backbone: str, attention, hidden, index, embeddings, keys, kwargs) -> torch.Tensor:
+    """Eq. 4 and 5 with the graph feature of every pair of tokens added to the key, `(B, L, L, D)`."""
+    batch, length, width = hidden.shape
+    concatenated = torch.cat([embeddings[f][index[:, f]] for f in range(index.shape[1])], dim=-1)  # (B, L, L, F * c)
+    fused = concatenated @ keys.fusion.flatten(0, 1)  # e_kj: (B, L, L, D)
+
+    def split(states: torch.Tensor) -> torch.Tensor:
+        return states.unflatten(-1, (-1, attention.head_dim))
+
+    if backbone.startswith("transformer_xl"):
+        u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
+        query, key, value = split(attention.query(hidden)), attention.key(hidden), split(attention.value(hidden))
+        distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
+        relative = sinusoids(distance, width).to(hidden.dtype).expand(batch, -1, -1, -1)
+        content = key.unsqueeze(1).expand(-1, length, -1, -1)
+        if backbone.endswith("content"):
+            content = content + attention.key(fused)
+        else:
+            relative = relative + fused
+        scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(content))
+        scores = scores + torch.einsum("bkhd,bkjhd->bhkj", query + v, split(attention.position_key(relative)))
+        output = attention.output
+    elif backbone.startswith("gpt2"):
+        query = split(attention.c_attn(hidden)[..., :width])
+        value = split(attention.c_attn(hidden)[..., 2 * width :])
+        key = attention.c_attn(hidden.unsqueeze(1) + fused)[..., width : 2 * width]  # W_k (h_j + e_kj)
+        scores = torch.einsum("bkhd,bkjhd->bhkj", query, split(key))
+        output = attention.c_proj
+    else:
+        query, key = split(attention.q_proj(hidden)), split(attention.k_proj(hidden))
+        if backbone == "qwen3":
+            query, key = attention.q_norm(query), attention.k_norm(key)
+        repeat = query.shape[2] // key.shape[2]
+        graph_key = fused @ attention.k_proj.weight.T
+        graph_key, key, value = (
+            split(x) if x.dim() < 4 or x.shape[-1] != attention.head_dim else x
+            for x in (graph_key, key, attention.v_proj(hidden))
+        )
+        graph_key, key, value = (x.repeat_interleave(repeat, dim=-2) for x in (graph_key, key, value))
+        rotated = apply_rotary_pos_emb(query, key, *kwargs["position_embeddings"], unsqueeze_dim=2)
+        scores = torch.einsum("bkhd,bjhd->bhkj", *rotated) + torch.einsum("bkhd,bkjhd->bhkj", query, graph_key)
+        output = attention.o_proj
+    scaling = attention.head_dim**-0.5 / (attention.layer_idx + 1 if backbone == "gpt2-scaled" else 1)
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    weights = (scores * scaling).masked_fill(future, -torch.inf).softmax(-1)
+    return output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
+    model = tiny_model(backbone).double()
+    model.set_attn_implementation(implementation)
+    keys = model.model.graph_keys[1]
+    attention = attention_modules(model.model.backbone)[1]
+    hidden = torch.randn(2, 7, 16, dtype=torch.float64, requires_grad=True)
+    word_ids = torch.tensor([WORD_OF_TOKEN[:7], WORD_OF_TOKEN[1:8]])
+    tapes = prefix_tapes(random_graphs([5, 5]), model.config.tape_features)
+    index = expand_tapes(tapes, word_ids, word_ids).long()
+    kwargs, lowest = {}, torch.finfo(torch.double).min
+    future = torch.ones(7, 7, dtype=torch.bool).triu(1)
+    if backbone.startswith("transformer_xl"):
+        kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
+        txl = model.model.backbone
+        kwargs |= {"content_bias": txl.content_bias, "position_bias": txl.position_bias}
+    elif implementation == "eager":
+        kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
+    else:
+        kwargs["attention_mask"] = None
+    if not backbone.startswith(("transformer_xl", "gpt2")):
+        kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
+    embeddings = model.model.graph_embeddings.weight.unflatten(0, (3, -1))
+    fast = attention(hidden, graph_lookup=GraphLookup(index, embeddings), **kwargs)[0]
+    slow = literal_attention(backbone, attention, hidden, index, embeddings, keys, kwargs)
+    plain = attention(hidden, **kwargs)[0]
+    assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
+    assert (fast - plain).abs().max() > 0.01
+    weights = [hidden, keys.fusion, model.model.graph_embeddings.weight, *attention.parameters()]
+    weighting = torch.randn_like(fast)
+    fast_gradients, slow_gradients = (
+        torch.autograd.grad((output * weighting).sum(), weights, allow_unused=True, retain_graph=True)
+        for output in (fast, slow)
+    )
+    for one, other in zip(fast_gradients, slow_gradients, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_backbone_from_scratch_is_a_transformer_with_layer_norms_after_each_part():
+    backbone = tiny_model().model.backbone
+    layer, input_ids = backbone.layers[0], torch.tensor([[2, 7, 8, 9]])
+    states = backbone(input_ids, output_hidden_states=True).hidden_states
+    assert_close(states[0], backbone.embeddings.weight[input_ids] * 4)  # the root of 16
+    future = torch.full((4, 4), torch.finfo(torch.float32).min).triu(1).view(1, 1, 4, 4)
+    biases = {"content_bias": backbone.content_bias, "position_bias": backbone.position_bias}
+    attended = layer.attention(states[0], attention_mask=future, **biases)[0]
+    middle = torch.nn.functional.layer_norm(states[0] + attended, (16,))
+    inner = (middle @ layer.expand.weight.T + layer.expand.bias).clamp(min=0)
+    outer = inner @ layer.contract.weight.T + layer.contract.bias
+    assert_close(states[1], torch.nn.functional.layer_norm(middle + outer, (16,)), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def literal_scores(scorer: DependencyScorer, words: torch.Tensor, tapes: torch.Tensor):
+    """Eq. 2 and 3 for one sentence, word by word: arc logits `(n + 1, n + 1)` and count logits `(n, C + 1)`."""
+    number = len(words)
+    states = [scorer.root, *words]
+    full = scorer.arc_matrix.dim() == 2
+    w_p, w_s = (m if full else torch.diag(m) for m in (scorer.arc_matrix, scorer.count_matrix))
+
+    def vector(first, second, features, word, distance, values):
+        position = sinusoids(torch.tensor(distance), scorer.hidden_size)
+        graph = sum(features.weight[f * scorer.num_values + int(value)] for f, value in enumerate(values))
+        return second(first(states[word]) + position + graph)
+
+    def parent(*arguments):
+        return vector(scorer.parent_first, scorer.parent_second, scorer.parent_features, *arguments)
+
+    def child(*arguments):
+        return vector(scorer.child_first, scorer.child_second, scorer.child_features, *arguments)
+
+    arcs = torch.full((number + 1, number + 1), -torch.inf)
+    counts = []
+    for i in range(1, number + 1):
+        none = [0] * tapes.shape[0]
+        own_parent, own_child = parent(i, 0, none), child(i, 0, none)
+        s = torch.zeros(scorer.size)
+        for j in range(i):
+            before = tapes[:, i - 1, j].tolist()
+            older_parent, older_child = parent(j, i - j, before), child(j, i - j, before)
+            arcs[j, i] = older_parent @ w_p @ own_child
+            s += older_parent * (w_s @ own_child)
+            if j > 0:
+                arcs[i, j] = own_parent @ w_p @ older_child
+                s += own_parent * (w_s @ older_child)
+        logits = scorer.counts(s / math.sqrt(2 * i - 1))
+        counts.append(logits.masked_fill(torch.arange(len(logits)) > 2 * i - 1, -torch.inf))
+    return arcs, torch.stack(counts)
+
+
+@pytest.mark.parametrize("diagonal", [False, True], ids=["full", "diagonal"])
+@pytest.mark.parametrize("chunk", [3, 1000])
+def test_scorer_is_the_papers_equations(diagonal, chunk):
+    torch.manual_seed(0)
+    model = tiny_model(scorer_diagonal=diagonal, scorer_chunk_size=chunk)
+    scorer, lengths = model.scorer, torch.tensor([5, 2])
+    words = torch.randn(2, 5, 48)
+    tapes = prefix_tapes(random_graphs([5, 2]), model.config.tape_features)
+    first = (
+        torch.cat([root.expand(2, 1, -1), vectors], dim=1)
+        for root, vectors in zip(scorer.root_vectors(), scorer.represent(words), strict=True)
+    )
+    arc_logits, count_logits = scorer(*first, tapes, lengths)
+    for row, length in enumerate(lengths):
+        arcs, counts = literal_scores(scorer, words[row, :length], tapes[row])
+        assert_close(arc_logits[row, : length + 1, : length + 1], arcs)
+        assert_close(count_logits[row, :length], counts)
+    assert (arc_logits[1, 3:] == -torch.inf).all()
+
+
+def test_scoring_in_chunks_changes_neither_losses_nor_gradients():
+    batch = batch_of(sentences())
+    one, many = (tiny_model(scorer_chunk_size=size) for size in (1000, 4))
+    assert_close(many(**batch).loss, one(**batch).loss)
+    assert_close(gradients(many, batch), gradients(one, batch), atol=1e-6, rtol=1e-4)
+
+
+def test_words_are_represented_by_the_token_before_and_their_first_token():
+    model = tiny_model(num_hidden_layers=4)
+    example = sentences((11,))
+    batch = batch_of(example)
+    with torch.no_grad():
+        outputs = model(**batch, output_hidden_states=True)
+    firsts = torch.tensor([1, 3, 4, 6, 7, 8])
+    middle, penultimate = outputs.hidden_states[2][0, firsts - 1], outputs.hidden_states[3][0, firsts - 1]
+    embedded = model.model.backbone.embeddings(batch["input_ids"][0, firsts])
+    arcs, counts = literal_scores(model.scorer, torch.cat([middle, penultimate, embedded], -1), batch["tapes"][0])
+    assert_close(outputs.arc_logits[0], arcs)
+    assert_close(outputs.count_logits[0], counts)
+
+
+def test_loss_is_equation_6_weighted_by_tokens():
+    model = tiny_model(arc_loss_weight=0.3, count_loss_weight=0.7, max_new_arcs=3)
+    batch = batch_of(sentences())
+    with torch.no_grad():
+        outputs = model(**batch)
+    total, tokens = 0.0, 0
+    for row, (length, words) in enumerate([(11, 6), (4, 2), (8, 5)]):
+        log_probs = outputs.logits[row].log_softmax(-1)
+        nll = -sum(log_probs[k, batch["input_ids"][row, k + 1]] for k in range(length - 1))
+        bce, count_loss, graph = [], [], batch["graph"][row]
+        for i in range(1, words + 1):
+            pairs = [(j, i) for j in range(i)] + [(i, j) for j in range(1, i)]
+            for arc in pairs:
+                probability = outputs.arc_logits[row][arc].sigmoid()
+                bce.append(-(probability if graph[arc] else 1 - probability).log())
+            gold = min(sum(int(graph[arc]) for arc in pairs), 3)
+            count_loss.append(-outputs.count_logits[row, i - 1].log_softmax(-1)[gold])
+        assert len(bce) == words**2  # M^2 of eq. 6
+        total += nll + (length - 1) * (0.3 * sum(bce) / len(bce) + 0.7 * sum(count_loss) / words)
+        tokens += length - 1
+    assert_close(outputs.loss, total / tokens)
+    assert_close(outputs.lm_loss + outputs.graph_loss, outputs.loss)
+    halved = model(**batch, num_items_in_batch=2 * tokens)
+    assert_close(halved.loss, outputs.loss / 2)
+
+
+def test_gradients_of_parts_add_up_to_that_of_the_batch():
+    model = tiny_model()
+    examples = sentences()
+    count = sum(len(example["input_ids"]) - 1 for example in examples)
+    parts = [gradients(model, batch_of([example]), num_items_in_batch=count) for example in examples]
+    whole = gradients(model, batch_of(examples))
+    assert_close({name: sum(part[name] for part in parts) for name in whole}, whole, atol=1e-6, rtol=1e-4)
+
+
+def test_trainer_accumulates_graph_losses(tmp_path):
+    def train(batch_size: int) -> dict[str, torch.Tensor]:
+        arguments = TrainingArguments(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=batch_size,
+            gradient_accumulation_steps=4 // batch_size,
+            max_steps=1,
+            optim="sgd",
+            learning_rate=0.5,
+            lr_scheduler_type="constant",
+            max_grad_norm=0.0,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+            remove_unused_columns=False,
+        )
+        model = tiny_model()
+        examples = sentences((11, 4, 8, 6))
+        Trainer(model=model, args=arguments, train_dataset=examples, data_collator=GraphCollator(5)).train()
+        return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    assert_close(train(1), train(4), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_words_own_arcs_change_neither_its_scores_nor_what_comes_before(backbone):
+    model = tiny_model(backbone)
+    batch = batch_of(sentences((11,)))
+    with torch.no_grad():
+        before = model(**batch)
+        graph = batch["graph"].clone()
+        graph[:, :4, 4], graph[:, 4, 1:4] = ~graph[:, :4, 4], ~graph[:, 4, 1:4]  # all arcs of word 4 to earlier ones
+        after = model(**{**batch, "graph": graph, "tapes": prefix_tapes(graph)})
+    for one, other in zip(*(new_arcs(each.arc_logits, -torch.inf) for each in (before, after)), strict=True):
+        assert_close(one[:5], other[:5], rtol=0, atol=0)  # words up to 4
+        assert not torch.allclose(one[5, 0, :5], other[5, 0, :5])
+    assert_close(before.count_logits[:, :4], after.count_logits[:, :4], rtol=0, atol=0)
+    first = WORD_OF_TOKEN.index(4)
+    assert_close(before.logits[:, :first], after.logits[:, :first], rtol=0, atol=0)
+    assert not torch.allclose(before.logits[:, first], after.logits[:, first])
+
+
+# Padding, batches, caches
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_sentences_with_graphs_mean_the_same_in_any_batch(backbone, side):
+    model = tiny_model(backbone)
+    examples = sentences()
+    batch = batch_of(examples, side)
+    with torch.no_grad():
+        together = model(**batch)
+        for row, example in enumerate(examples):
+            alone = model(**batch_of([example]))
+            words = max(example["word_ids"])
+            tokens = batch["attention_mask"][row].bool()
+            assert_close(together.logits[row, tokens], alone.logits[0], atol=1e-5, rtol=1e-4)
+            size = slice(words + 1)
+            assert_close(together.arc_logits[row, size, size], alone.arc_logits[0], atol=1e-5, rtol=1e-4)
+            assert_close(together.count_logits[row, :words], alone.count_logits[0], atol=1e-5, rtol=1e-4)
+    right = batch_of(examples)
+    assert_close(gradients(model, batch), gradients(model, right), atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("steps", [[1] * 11, [4, 1, 1, 5], [10, 1]], ids=["tokens", "chunks", "prompt"])
+@torch.no_grad()
+def test_a_graph_fed_in_pieces_equals_the_whole(backbone, steps):
+    model = tiny_model(backbone)
+    batch = batch_of(sentences((11, 9, 11)), "left")
+    whole = model(**batch)
+    cache, start, logits = None, 0, []
+    for step in steps:
+        piece = slice(start, start + step)
+        outputs = model(
+            batch["input_ids"][:, piece],
+            attention_mask=batch["attention_mask"][:, : piece.stop],
+            word_ids=batch["word_ids"][:, piece],
+            graph=batch["graph"],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        cache, start = outputs.past_key_values, piece.stop
+        logits.append(outputs.logits)
+    tokens = batch["attention_mask"].bool()
+    assert_close(torch.cat(logits, dim=1)[tokens], whole.logits[tokens], atol=1e-5, rtol=1e-4)
+    assert isinstance(cache, GraphCache)
+    assert torch.equal(cache.graphs.arcs, batch["graph"])
+    assert torch.equal(cache.words, batch["word_ids"].amax(1))
+
+
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
+@torch.no_grad()
+def test_words_scored_one_by_one_equal_teacher_forcing(backbone):
+    model = tiny_model(backbone)
+    batch = batch_of(sentences((11, 11, 11)))
+    whole = model(**batch)
+    cache = None
+    for place, word in enumerate(WORD_OF_TOKEN):
+        token = slice(place, place + 1)
+        if word > WORD_OF_TOKEN[place - 1]:
+            arcs, counts = model.score_word(batch["input_ids"][:, place], cache)
+            assert_close(arcs, new_arcs(whole.arc_logits, -torch.inf)[:, word, :, : arcs.shape[-1]])
+            assert_close(counts, whole.count_logits[:, word - 1])
+        cache = model(
+            batch["input_ids"][:, token],
+            word_ids=batch["word_ids"][:, token],
+            graph=batch["graph"],
+            past_key_values=cache,
+            use_cache=True,
+        ).past_key_values
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_graphs_built_word_by_word_are_those_that_the_whole_finds_best(backbone):
+    model = tiny_model(backbone)
+    batch = batch_of(sentences((11, 11)))
+    graph, cache = torch.zeros_like(batch["graph"]), None
+    for place, word in enumerate(WORD_OF_TOKEN):
+        token = slice(place, place + 1)
+        if word > WORD_OF_TOKEN[place - 1]:
+            arcs, counts = model.score_word(batch["input_ids"][:, place], cache)
+            for row in range(2):
+                chosen = arcs[row].flatten().topk(int(counts[row].argmax())).indices
+                for direction, other in zip(*torch.unravel_index(chosen, arcs[row].shape), strict=True):
+                    graph[(row, other, word) if direction == 0 else (row, word, other)] = True
+        cache = model(
+            batch["input_ids"][:, token],
+            word_ids=batch["word_ids"][:, token],
+            graph=graph,
+            past_key_values=cache,
+            use_cache=True,
+        ).past_key_values
+    whole = model(**{**batch, "graph": graph, "tapes": None})
+    assert torch.equal(best_arcs(whole.arc_logits, whole.count_logits.argmax(-1)), graph)
+    assert torch.equal(cache.graphs.arcs, graph)
+    assert graph.any()
+
+
+def prefilled(model: GiLTForCausalLM, batch: dict, end: int) -> GraphCache:
+    return model(
+        batch["input_ids"][:, :end],
+        attention_mask=batch["attention_mask"][:, :end],
+        word_ids=batch["word_ids"][:, :end],
+        graph=batch["graph"],
+        use_cache=True,
+    ).past_key_values
+
+
+@pytest.mark.parametrize("change", ["reorder", "select", "repeat", "crop", "copy"])
+@torch.no_grad()
+def test_cache_keeps_graphs_and_tokens_together(change):
+    model = tiny_model()
+    batch = batch_of(sentences((11, 11, 11)))
+    del batch["tapes"], batch["labels"]
+    cache, rows, start = prefilled(model, batch, 7), torch.tensor([0, 1, 2]), 7
+    if change == "reorder":
+        rows = torch.tensor([2, 0, 0])
+        cache.reorder_cache(rows)
+    elif change == "select":
+        rows = torch.tensor([2, 1])
+        cache.batch_select_indices(rows)
+    elif change == "repeat":
+        rows = torch.tensor([0, 0, 1, 1, 2, 2])
+        cache.batch_repeat_interleave(2)
+    elif change == "crop":
+        cache.crop(-3)
+        start = 4
+    else:
+        other = copy.deepcopy(cache)
+        cache.reset()
+        assert cache.word_ids is None
+        assert cache.get_seq_length() == 0
+        cache = other
+    batch = {name: value[rows] for name, value in batch.items()}
+    whole = model(**batch, use_cache=True)
+    rest = model(
+        batch["input_ids"][:, start:],
+        attention_mask=batch["attention_mask"],
+        word_ids=batch["word_ids"][:, start:],
+        graph=batch["graph"],
+        past_key_values=cache,
+    )
+    assert_close(rest.logits, whole.logits[:, start:], atol=1e-5, rtol=1e-4)
+    next_word = torch.full((len(rows),), 9)
+    assert_close(model.score_word(next_word, rest.past_key_values), model.score_word(next_word, whole.past_key_values))
+
+
+def test_a_cache_without_graphs_cannot_go_on_with_one():
+    model = tiny_model()
+    batch = batch_of(sentences((11,)))
+    cache = model(batch["input_ids"], use_cache=True).past_key_values
+    assert type(cache) is DynamicCache
+    with pytest.raises(ValueError, match="filled without a graph"):
+        model(batch["input_ids"], word_ids=batch["word_ids"], graph=batch["graph"], past_key_values=cache)
+
+
+@torch.no_grad()
+def test_graph_keys_are_computed_once_for_a_cache_and_anew_for_a_gradient():
+    model = tiny_model()
+    batch = batch_of(sentences((11,)))
+    del batch["tapes"], batch["labels"]
+    cache = prefilled(model, batch, 7)
+    assert set(cache.tables) == {0, 1}
+    with torch.enable_grad():
+        assert not prefilled(model, batch, 7).tables
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_sentences_that_begin_with_a_word(side):
+    """Nothing comes before it: neither the padding nor what is cached."""
+    model = tiny_model()
+    examples = [{**e, "input_ids": e["input_ids"][1:], "word_ids": e["word_ids"][1:]} for e in sentences((11, 5))]
+    batch = batch_of(examples, side)
+    together, alone = model(**batch), model(**batch_of(examples[1:]))
+    words = max(examples[1]["word_ids"])
+    assert_close(together.arc_logits[1, : words + 1, : words + 1], alone.arc_logits[0], atol=1e-5, rtol=1e-4)
+    assert_close(together.count_logits[1, :words], alone.count_logits[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_half_precision_with_graphs(backbone):
+    model = tiny_model(backbone)
+    batch = batch_of(sentences(), "left")
+    real = batch["attention_mask"].bool()
+    expected = model(**batch)
+    outputs = model.bfloat16()(**batch)
+    assert outputs.logits.dtype == torch.bfloat16
+    assert outputs.loss.dtype == torch.float32
+    assert_close(outputs.loss, expected.loss, atol=0.05, rtol=0.05)
+    error = (outputs.logits.float() - expected.logits)[real].abs().max()
+    assert error < 0.1 * expected.logits[real].abs().max()
+    assert outputs.arc_logits[expected.arc_logits > -torch.inf].isfinite().all()
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_attentions_with_graphs(backbone, tmp_path):
+    tiny_model(backbone, graph_layers=1).save_pretrained(tmp_path)
+    model = GiLTForCausalLM.from_pretrained(tmp_path, attn_implementation="eager")
+    batch = batch_of(sentences((11, 8)))
+    infused, plain = (
+        model(**inputs, output_attentions=True).attentions
+        for inputs in (batch, {name: batch[name] for name in ("input_ids", "attention_mask")})
+    )
+    assert len(infused) == 2
+    assert_close(infused[0], plain[0])
+    assert not torch.allclose(infused[1], plain[1])
+    for weights in infused:
+        assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+        assert not weights.triu(1).any()
+
+
+# Generation
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize(
+    "options", [{}, {"num_beams": 3}, {"do_sample": True, "top_p": 0.9}], ids=["greedy", "beam", "sampled"]
+)
+def test_generation_is_the_same_with_and_without_cache(backbone, options):
+    model = tiny_model(backbone)
+    prompt = torch.tensor([[2, 7, 8], [2, 9, 4]])
+    texts = []
+    for use_cache in (True, False):
+        torch.manual_seed(1)
+        options = {"do_sample": False, "pad_token_id": 1, "max_new_tokens": 6, **options}
+        mask = torch.ones_like(prompt)
+        texts.append(model.generate(prompt, attention_mask=mask, use_cache=use_cache, **options))
+    assert torch.equal(*texts)
+    assert texts[0].shape[1] > 3
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_generation_of_left_padded_batches(backbone):
+    model = tiny_model(backbone)
+    options = {"do_sample": False, "pad_token_id": 1, "max_new_tokens": 6, "eos_token_id": None}
+    prompts = [[2, 7, 8, 11, 5], [2, 9]]
+    alone = [
+        model.generate(torch.tensor([p]), attention_mask=torch.ones(1, len(p), dtype=torch.long), **options)[
+            0, len(p) :
+        ]
+        for p in prompts
+    ]
+    padded = torch.tensor([prompts[0], [6, 6, 6, 2, 9]])
+    mask = torch.tensor([[1] * 5, [0, 0, 0, 1, 1]])
+    together = model.generate(padded, attention_mask=mask, **options)[:, 5:]
+    assert torch.equal(together, torch.stack(alone))
+
+
+def test_logits_to_keep():
+    model = tiny_model()
+    input_ids = torch.tensor([[2, 7, 8, 9]])
+    logits = model(input_ids).logits
+    assert_close(model(input_ids, logits_to_keep=2).logits, logits[:, -2:])
+    assert_close(model(input_ids, logits_to_keep=torch.tensor([0, 2])).logits, logits[:, [0, 2]])
+
+
+# Grafting
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@torch.no_grad()
+def test_a_graft_without_graph_is_its_source(backbone, implementation, tmp_path):
+    original = source(backbone)
+    original.set_attn_implementation(implementation)
+    model = GiLTForCausalLM.from_pretrained_lm(original, graph_layers=1, **PARTS)
+    assert not model.training
+    assert len(model.model.graph_keys) == 1
+    model.set_attn_implementation(implementation)
+    batch = batch_of(sentences())
+    expected = original(batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).logits
+    real = batch["attention_mask"].bool()
+    plain = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    assert torch.equal(model(**plain).logits[real], expected[real])
+    assert torch.equal(model(batch["input_ids"]).logits, original(batch["input_ids"], use_cache=False).logits)
+    assert_close(model(**batch).logits[real], expected[real], atol=1e-5, rtol=0)  # graph keys start at zero
+    original.save_pretrained(tmp_path)
+    loaded = GiLTForCausalLM.from_pretrained_lm(str(tmp_path), graph_layers=1, **PARTS)
+    assert_close(loaded(**plain).logits[real], expected[real], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+@torch.no_grad()
+def test_generation_of_a_graft_is_its_sources(backbone):
+    original = source(backbone)
+    model = tiny_model(backbone)
+    prompt = torch.tensor([[2, 7, 8], [2, 9, 4]])
+    options = {"attention_mask": torch.ones_like(prompt), "do_sample": False, "pad_token_id": 1, "max_new_tokens": 8}
+    assert torch.equal(model.generate(prompt, **options), original.generate(prompt, **options))
+    scores = original(prompt, labels=prompt).loss
+    assert_close(model(prompt, labels=prompt).loss, scores)
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+def test_a_graft_gives_its_language_model_back(backbone):
+    original, model = source(backbone), tiny_model(backbone)
+    assert_close(model.to_base_lm().state_dict(), original.state_dict(), rtol=0, atol=0)
+    batch = batch_of(sentences())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(**batch).loss.backward()
+    optimizer.step()
+    back = model.to_base_lm()
+    assert type(back) is type(original)
+    assert torch.equal(back(batch["input_ids"]).logits, model(batch["input_ids"]).logits)
+    assert not torch.allclose(back(batch["input_ids"]).logits, original(batch["input_ids"], use_cache=False).logits)
+    assert_close(source(backbone).state_dict(), original.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+@torch.no_grad()
+def test_a_graft_is_saved_loaded_copied_and_resized(backbone, tmp_path):
+    model = tiny_model(backbone, graph_layers=1)
+    batch = batch_of(sentences())
+    model.save_pretrained(tmp_path)
+    loaded, info = GiLTForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
+    copies = (loaded, copy.deepcopy(model), pickle.loads(pickle.dumps(model)))
+    expected = model(**batch)
+    for each in copies:
+        outputs = each(**batch)
+        assert_close(outputs.logits, expected.logits)
+        assert_close(outputs.arc_logits, expected.arc_logits)
+        tied = each.get_output_embeddings().weight is each.get_input_embeddings().weight
+        assert tied == source(backbone).config.tie_word_embeddings
+    model.resize_token_embeddings(35)
+    model.save_pretrained(tmp_path / "more")
+    resized = GiLTForCausalLM.from_pretrained(tmp_path / "more")
+    assert_close(resized(**batch).logits[..., :30], expected.logits, atol=1e-5, rtol=1e-4)
+    assert resized.to_base_lm().config.vocab_size == 35
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+@old_names
+def test_gradient_checkpointing_of_a_graft(backbone):
+    model = tiny_model(backbone)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    model.train()
+    batch = batch_of(sentences())
+    expected = gradients(model, batch)
+    model.gradient_checkpointing_enable()
+    assert_close(gradients(model, batch), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_gradient_reaches_every_parameter_of_a_graft_after_one_step():
+    model = GiLTForCausalLM.from_pretrained_lm(source("gpt2"), **PARTS)
+    batch = batch_of(sentences())
+    first = gradients(model, batch)
+    assert not first["model.graph_embeddings.weight"].any()
+    assert first["model.graph_keys.0.fusion"].abs().sum() > 0
+    with torch.no_grad():
+        for keys in model.model.graph_keys:
+            keys.fusion -= 0.1 * keys.fusion.grad
+    assert gradients(model, batch)["model.graph_embeddings.weight"].abs().sum() > 0
+
+
+@old_names
+def test_lora_on_a_graft_reaches_the_graph_keys():
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(tiny_model("gpt2"), LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True)).eval()
+    batch = batch_of(sentences())
+    before = model(**batch).logits
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter)
+    adapted = model(**batch).logits
+    assert not torch.allclose(adapted, before)
+    assert_close(model.merge_and_unload()(**batch).logits, adapted, atol=1e-4, rtol=1e-4)
+
+
+def test_other_families_are_refused():
+    with pytest.raises(ValueError, match="gpt2, llama, qwen2, qwen3, not on t5"):
+        GiLTConfig(base_config=T5Config())
+    with pytest.raises(ValueError, match="sliding windows"):
+        GiLTConfig(base_config=Qwen2Config(**GROUPED, use_sliding_window=True, max_window_layers=1))
+    with pytest.raises(ValueError, match="from scratch"):
+        tiny_model().to_base_lm()
+
+
+# Settings and errors
+
+
+@pytest.mark.parametrize("features", [["degree"], ["distance"], ["depth"], ["depth", "degree"]], ids="-".join)
+def test_ablations_of_features(features):
+    model = tiny_model(graph_features=features, degree_weights=[1, 1], distance_weights=[1, 1])
+    batch = batch_of(sentences(), features=model.config.tape_features)
+    assert batch["tapes"].shape[1] == len(features)
+    with_tapes = model(**batch)
+    del batch["tapes"]
+    assert_close(model(**batch).loss, with_tapes.loss)
+    assert not torch.allclose(model(batch["input_ids"]).logits, with_tapes.logits)
+
+
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
+def test_only_the_last_layers_are_infused(backbone):
+    model = tiny_model(backbone, graph_layers=1)
+    batch = batch_of(sentences())
+    infused = model(**batch, output_hidden_states=True).hidden_states
+    plain = model(batch["input_ids"], attention_mask=batch["attention_mask"], output_hidden_states=True).hidden_states
+    assert_close(infused[1], plain[1], rtol=0, atol=0)
+    assert not torch.allclose(infused[2], plain[2])
+
+
+def test_without_graph_layers_there_is_nothing_of_graphs():
+    model = GiLTForCausalLM(tiny_config(graph_layers=0))
+    assert not any("graph" in name or "scorer" in name for name, _ in model.named_parameters())
+    batch = batch_of(sentences())
+    assert model(batch["input_ids"], labels=batch["labels"]).graph_loss is None
+    with pytest.raises(ValueError, match="no graph layers"):
+        model(**batch)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"graph_layers": 3}, "3 graph layers in a model of 2"),
+        ({"graph_features": ["size"]}, "some of degree, distance, depth"),
+        ({"graph_features": []}, "graph_layers=0"),
+        ({"degree_weights": [10, 0]}, "at least 1"),
+        ({"max_feature_value": 300}, "between 1 and 255"),
+        ({"num_attention_heads": 3}, "no multiple"),
+        ({"arc_loss_weight": -1}, "must not be negative"),
+        ({"scorer_chunk_size": 0}, "scorer_chunk_size"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_impossible_settings(settings, message):
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        tiny_config(**settings)
+
+
+def test_a_graph_needs_words():
+    batch = batch_of(sentences())
+    del batch["word_ids"]
+    with pytest.raises(ValueError, match="word_ids"):
+        tiny_model()(**batch)
+
+
+def test_tapes_of_other_features_are_refused():
+    batch = batch_of(sentences(), features=TapeFeatures(("degree",)))
+    with pytest.raises(ValueError, match="degree, distance, depth"):
+        tiny_model()(**batch)
+
+
+@pytest.mark.parametrize("backbone", ["gpt2", "qwen3"])
+@torch.no_grad()
+def test_a_graft_on_weights_of_half_precision(backbone, tmp_path):
+    original = source(backbone).bfloat16()
+    original.save_pretrained(tmp_path / "source")
+    batch = batch_of(sentences((11,)))
+    for each in (original, str(tmp_path / "source")):
+        model = GiLTForCausalLM.from_pretrained_lm(each, **PARTS)
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+        expected = original(batch["input_ids"], use_cache=False).logits
+        assert torch.equal(model(batch["input_ids"]).logits, expected)
+    model.save_pretrained(tmp_path / "graft")
+    for dtype in (torch.bfloat16, torch.float32):
+        loaded = GiLTForCausalLM.from_pretrained(tmp_path / "graft", dtype=dtype)
+        assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
+        assert loaded(**batch).loss.isfinite()
+    assert {parameter.dtype for parameter in GiLTForCausalLM(model.config).parameters()} == {torch.float32}
+
+
+def test_no_attention_that_would_lose_the_graph():
+    with pytest.raises(ValueError, match="Flash Attention"):
+        GiLTForCausalLM._from_config(tiny_config(), attn_implementation="flash_attention_2")
+
+
+def test_weights_of_the_arcs_of_more_words_than_the_classifier_knows_are_those_of_its_last_class():
+    model = tiny_model(max_new_arcs=2)
+    examples = sentences((11,))
+    examples[0]["arcs"] = [[j, 6] for j in range(6)]
+    loss = model(**batch_of(examples)).loss
+    assert loss.isfinite()
+
+
+@pytest.mark.parametrize(
+    "backbone",
+    ["transformer_xl", pytest.param("gpt2", marks=pytest.mark.slow), pytest.param("llama", marks=pytest.mark.slow)],
+)
+def test_twenty_sentences_can_be_learned_by_heart(backbone):
+    torch.manual_seed(0)
+    if backbone == "transformer_xl":
+        config = GiLTConfig(
+            **{**SIZES, "hidden_size": 32}, graph_embedding_size=16, scorer_hidden_size=32, scorer_size=32
+        )
+        model = GiLTForCausalLM(config)
+    else:
+        model = GiLTForCausalLM.from_pretrained_lm(SOURCES[backbone](), scorer_hidden_size=32, scorer_size=32)
+        for dropout in filter(lambda module: isinstance(module, torch.nn.Dropout), model.modules()):
+            dropout.p = 0.0
+        for attention in attention_modules(model.model.backbone):
+            attention.attention_dropout = 0.0
+    examples = sentences((11, 8, 10, 7, 9) * 4)
+    for number, example in enumerate(examples):  # told apart from the start: only then is there nothing to guess
+        example["input_ids"][0] = number + 4
+    batch = batch_of(examples)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    model.train()
+    for _ in range(150 if backbone == "transformer_xl" else 400):
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        outputs = model(**batch)
+    sums = arc_statistics(outputs.arc_logits, outputs.count_logits, batch["graph"])
+    assert outputs.lm_loss.exp() < 1.3
+    assert 2 * sums["correct"] / (sums["predicted"] + sums["gold"]) > 0.97
+    assert sums["right_counts"] / sums["words"] > 0.97
+    assert torch.equal(
+        best_arcs(batch["graph"].float(), new_arcs(batch["graph"]).flatten(2).sum(2)[:, 1:]), batch["graph"]
+    )
