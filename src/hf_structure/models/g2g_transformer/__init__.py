@@ -1,0 +1,1 @@
+"""Graph-to-Graph Transformer parser (Mohammadshahi & Henderson 2020)."""

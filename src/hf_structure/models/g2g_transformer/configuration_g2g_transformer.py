@@ -1,0 +1,148 @@
+"""Graph-to-Graph Transformer configuration."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+# The models of table 2, as settings of the configuration.
+VARIANTS = {
+    "DepTr": {"use_history": False, "composition": "none", "use_graph_input": False},
+    "DepTr+H": {"composition": "none", "use_graph_input": False},
+    "DepTr+CH": {"use_graph_input": False},
+    "G2G": {},
+    "G2CLS": {"use_graph_output": False},
+}
+
+
+@strict
+class G2GTransformerConfig(PreTrainedConfig):
+    r"""
+    Configuration of the Graph-to-Graph Transformer (Mohammadshahi & Henderson 2020). The defaults are the paper's full
+    model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
+
+    Args:
+        vocab_size (`int`, defaults to 28996):
+            Number of words or word pieces, special tokens included.
+        hidden_size (`int`, defaults to 768):
+            Width of the word vectors.
+        num_hidden_layers (`int`, defaults to 6):
+            Number of self-attention layers.
+        num_attention_heads (`int`, defaults to 12):
+            Number of attention heads.
+        intermediate_size (`int`, defaults to 3072):
+            Width of the feed-forward layers.
+        hidden_act (`str`, defaults to `"gelu"`):
+            Activation of the feed-forward layers, a name known to transformers.
+        hidden_dropout (`float`, defaults to 0.1):
+            Dropout on embeddings and on the output of each sublayer.
+        attention_dropout (`float`, defaults to 0.1):
+            Dropout on attention weights.
+        max_position_embeddings (`int`, defaults to 512):
+            Longest sequence; a sentence of n words needs n + 4 positions with graph input, else n + 3.
+        num_tags (`int`, defaults to 0):
+            Number of part-of-speech tags; 0 for a model that reads words only (eq. 2).
+        labelled (`bool`, defaults to `True`):
+            Whether arcs have labels.
+        use_swap (`bool`, defaults to `False`):
+            Whether there is a SWAP action, without which only projective trees can be learned and predicted.
+        use_history (`bool`, defaults to `True`):
+            Whether an LSTM reads the actions taken so far (section 3.3).
+        composition (`"recursive"`, `"latest"` or `"none"`, defaults to `"recursive"`):
+            How words on the stack are composed with their dependents (section 3.1.2): at every step, from composed
+            vectors, as in the paper; only with the latest dependent, from plain embeddings, as in the code its authors
+            released; or not at all.
+        use_graph_input (`bool`, defaults to `True`):
+            Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
+        use_graph_output (`bool`, defaults to `True`):
+            Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
+        classifier_hidden_size (`int`, defaults to 200):
+            Width of the hidden layer of both classifiers.
+        classifier_dropout (`float`, defaults to 0.05):
+            Dropout in the classifiers.
+        history_size (`int`, defaults to 100):
+            Width of the history LSTM.
+        history_num_layers (`int`, defaults to 2):
+            Number of its layers.
+        chunk_positions (`int`, defaults to 16384):
+            Encoder positions (states times length) computed at a time in training. The activations of a batch with
+            more are not kept but computed again in the backward pass: memory is bounded, time grows by a third.
+        initializer_range (`float`, defaults to 0.02):
+            Standard deviation of initial weights.
+        layer_norm_eps (`float`, defaults to 1e-12):
+            Epsilon of the layer norms.
+        unk_token_id (`int`, *optional*, defaults to 100):
+            Stands for words without any word piece.
+
+    Example:
+
+    ```python
+    >>> from hf_structure import G2GTransformerConfig, G2GTransformerForParsing
+    >>> labels = {0: "nsubj", 1: "obj", 2: "root"}
+    >>> model = G2GTransformerForParsing(G2GTransformerConfig(vocab_size=5000, hidden_size=384, id2label=labels))
+    ```
+    """
+
+    model_type = "g2g_transformer"
+    keys_to_ignore_at_inference = ["label_logits", "actions", "hidden_states", "attentions"]
+
+    vocab_size: int = 28996
+    hidden_size: int = 768
+    num_hidden_layers: int = 6
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout: float | int = 0.1
+    attention_dropout: float | int = 0.1
+    max_position_embeddings: int = 512
+    num_tags: int = 0
+    labelled: bool = True
+    use_swap: bool = False
+    use_history: bool = True
+    composition: Literal["recursive", "latest", "none"] = "recursive"
+    use_graph_input: bool = True
+    use_graph_output: bool = True
+    classifier_hidden_size: int = 200
+    classifier_dropout: float | int = 0.05
+    history_size: int = 100
+    history_num_layers: int = 2
+    chunk_positions: int = 16384
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int | None = 0
+    unk_token_id: int | None = 100
+    tie_word_embeddings: bool = False
+
+    @property
+    def num_actions(self) -> int:
+        """SHIFT, LEFT-ARC, RIGHT-ARC, and perhaps SWAP."""
+        return 4 if self.use_swap else 3
+
+    @property
+    def num_relations(self) -> int:
+        """Number of labels; one that stands for none if arcs have no labels."""
+        return self.num_labels if self.labelled else 1
+
+    @property
+    def max_words(self) -> int:
+        """Words of the longest sentence that the positions suffice for."""
+        return self.max_position_embeddings - (4 if self.use_graph_input else 3)
+
+    def validate_sizes(self):
+        """Raises `ValueError` where a size makes no model."""
+        names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+        names += ("classifier_hidden_size", "history_size", "history_num_layers", "chunk_positions", "max_words")
+        for name in names:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
+            )
+        if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
+            raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
+        if self.labelled and not self.num_labels:
+            raise ValueError("id2label is empty: give the relation labels, or labelled=False")
+
+
+__all__ = ["VARIANTS", "G2GTransformerConfig"]

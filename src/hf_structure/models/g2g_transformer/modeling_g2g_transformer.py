@@ -1,0 +1,688 @@
+"""
+Graph-to-Graph Transformer (Mohammadshahi & Henderson 2020, "Graph-to-Graph Transformer for Transition-based Dependency
+Parsing").
+
+A transition-based parser whose every decision is made by a Transformer that reads the parser's whole state: stack,
+buffer and deleted words as a sequence, and the arcs made so far through its self-attention. Equation numbers are those
+of the paper's first version.
+"""
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import can_return_tuple
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
+from hf_structure.modeling_outputs import DependencyDecoderOutput, TransitionParserOutput
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
+from hf_structure.models.g2g_transformer.pretrained_g2g_transformer import (
+    encoder_config,
+    encoder_weights,
+    load_encoder,
+)
+from hf_structure.models.g2g_transformer.states_g2g_transformer import (
+    DELETED,
+    Compositions,
+    Derivations,
+    StateSequences,
+    compositions,
+    dependents,
+    is_arc,
+    length_groups,
+    of_positions,
+    oracle_derivations,
+    sequence_lengths,
+    state_sequences,
+)
+from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.padding import words_first
+
+
+class G2GTransformerEmbeddings(nn.Module):
+    """Sum of word, position and segment embeddings, eq. 5."""
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.segment_embeddings = nn.Embedding(3, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+
+    def forward(
+        self, inputs_embeds: torch.Tensor, position_ids: torch.Tensor, segment_ids: torch.Tensor
+    ) -> torch.FloatTensor:
+        positions = self.position_embeddings(position_ids)
+        return self.dropout(self.norm(inputs_embeds + positions + self.segment_embeddings(segment_ids)))
+
+
+class G2GTransformerAttention(nn.Module):
+    """
+    Self-attention that reads a graph, eq. 9 and 10: with i attending to j, the relation "i is the head of j" or "i is
+    a dependent of j" adds a vector to the key and another one to the value of j. No relation adds nothing (the paper
+    freezes its vector at random values), so that without a graph this is plain self-attention.
+    """
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__()
+        self.head_dim = config.hidden_size // config.num_attention_heads
+        self.query = nn.Linear(config.hidden_size, config.hidden_size)
+        self.key = nn.Linear(config.hidden_size, config.hidden_size)
+        self.value = nn.Linear(config.hidden_size, config.hidden_size)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.key_relations = nn.Embedding(2, self.head_dim) if config.use_graph_input else None
+        self.value_relations = nn.Embedding(2, self.head_dim) if config.use_graph_input else None
+        self.attention_dropout = Dropout(config.attention_dropout)
+
+    def forward(
+        self,
+        receivers: torch.Tensor,
+        hidden_states: torch.Tensor,
+        mask: torch.Tensor,
+        graph: tuple[torch.Tensor, torch.Tensor] | None,
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        """
+        Args:
+            receivers (`torch.FloatTensor` of shape `(batch_size, num_receivers, hidden_size)`): Vectors that attend.
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): To all these vectors.
+            mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): 0, or the least number at padding.
+            graph (pair of `torch.FloatTensor` of shape `(batch_size, 1, num_receivers, seq_len)`, *optional*):
+                Whether the receiver is the head of the other word, and whether it is a dependent of it.
+
+        Returns:
+            New vectors of the receivers, and attention weights `(batch_size, num_heads, num_receivers, seq_len)`.
+        """
+        query, key, value = (
+            projection(vectors).view(*vectors.shape[:2], -1, self.head_dim).transpose(1, 2)
+            for projection, vectors in (
+                (self.query, receivers),
+                (self.key, hidden_states),
+                (self.value, hidden_states),
+            )
+        )  # (B, H, R, d), and twice (B, H, L, d)
+        query = query * self.head_dim**-0.5
+        scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
+        if graph is not None:
+            # eq. 9: a query's product with the two relation vectors is enough, whatever the keys.
+            by_relation = query @ self.key_relations.weight.T.to(query.dtype)  # (B, H, R, 2)
+            for relation, holds in enumerate(graph):
+                scores = torch.addcmul(scores, by_relation[..., relation : relation + 1].to(scores.dtype), holds)
+        weights = self.attention_dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
+        context = weights @ value
+        if graph is not None:
+            # eq. 10: how much attention goes along each relation, times its vector.
+            shares = torch.stack([(weights * holds).sum(-1) for holds in graph], dim=-1)  # (B, H, R, 2)
+            context = context + shares.to(value.dtype) @ self.value_relations.weight.to(value.dtype)
+        return self.output(context.transpose(1, 2).flatten(2)), weights
+
+
+class G2GTransformerLayer(GradientCheckpointingLayer):
+    """Self-attention and feed-forward sublayer, each followed by a residual connection and a layer norm."""
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__()
+        self.attention = G2GTransformerAttention(config)
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.output = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.output_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        mask: torch.Tensor,
+        graph: tuple[torch.Tensor, torch.Tensor] | None,
+        wanted: torch.LongTensor | None = None,
+    ) -> torch.Tensor:
+        """New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`."""
+        receivers = hidden_states
+        if wanted is not None:
+            receivers = take(hidden_states, wanted)
+            graph = graph and tuple(take(holds.squeeze(1), wanted).unsqueeze(1) for holds in graph)
+        attended, _ = self.attention(receivers, hidden_states, mask, graph)
+        receivers = self.attention_norm(receivers + self.dropout(attended))
+        update = self.output(self.activation(self.intermediate(receivers)))
+        return self.output_norm(receivers + self.dropout(update))
+
+
+def take(values: torch.Tensor, positions: torch.LongTensor) -> torch.Tensor:
+    """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
+    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
+
+
+class G2GTransformerPreTrainedModel(PreTrainedModel):
+    """Initialisation that all Graph-to-Graph Transformer models share."""
+
+    config_class = G2GTransformerConfig
+    base_model_prefix = "g2g_transformer"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["G2GTransformerLayer"]
+    _can_record_outputs = {
+        "hidden_states": G2GTransformerLayer,
+        "attentions": OutputRecorder(G2GTransformerAttention, index=1),
+    }
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if isinstance(module, nn.LSTM):
+            for parameter in module.parameters():  # as torch does it
+                init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
+
+
+class G2GTransformerModel(G2GTransformerPreTrainedModel):
+    """A Transformer encoder that reads a sequence and a forest of arcs over it."""
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__(config)
+        self.embeddings = G2GTransformerEmbeddings(config)
+        self.layers = nn.ModuleList(G2GTransformerLayer(config) for _ in range(config.num_hidden_layers))
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.embeddings.word_embeddings = value
+
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        parents: torch.LongTensor | None = None,
+        segment_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        wanted: torch.LongTensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutput:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                The graph: for each position that of its head, -1 for none.
+            segment_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                0 (stack, or all of a plain sentence), 1 (buffer) or 2 (deleted words).
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors in place of `input_ids`.
+            wanted (`torch.LongTensor` of shape `(batch_size, num_wanted)`, *optional*):
+                Positions whose final vectors are all that is wanted: the last layer computes no others.
+
+        Raises:
+            ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
+        """
+        if inputs_embeds is None:
+            inputs_embeds = self.embeddings.word_embeddings(input_ids)
+        if attention_mask is None:
+            attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+        if inputs_embeds.shape[1] > self.config.max_position_embeddings:
+            raise ValueError(
+                f"sequences of {inputs_embeds.shape[1]} are longer than the {self.config.max_position_embeddings} "
+                "positions of this model (config.max_position_embeddings)"
+            )
+        if segment_ids is None:
+            segment_ids = torch.zeros_like(attention_mask, dtype=torch.long)
+        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
+        hidden_states = self.embeddings(inputs_embeds, positions, segment_ids)
+        dtype = torch.get_autocast_dtype(hidden_states.device.type)
+        dtype = dtype if torch.is_autocast_enabled(hidden_states.device.type) else hidden_states.dtype
+        mask = torch.zeros_like(attention_mask, dtype=dtype)
+        mask = mask.masked_fill(~attention_mask.bool(), torch.finfo(dtype).min)[:, None, None]
+        graph = None if parents is None else self._graph(parents, dtype)
+        for layer in self.layers[:-1]:
+            hidden_states = layer(hidden_states, mask, graph)
+        hidden_states = self.layers[-1](hidden_states, mask, graph, wanted)
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+    def _graph(self, parents: torch.LongTensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Both relations of eq. 9, `(B, 1, L, L)`: is head of, is dependent of."""
+        if not self.config.use_graph_input:
+            raise ValueError("this model reads no graph (config.use_graph_input)")
+        positions = torch.arange(parents.shape[1], device=parents.device)
+        is_dependent = (parents.unsqueeze(2) == positions).unsqueeze(1).to(dtype)
+        return is_dependent.transpose(2, 3).contiguous(), is_dependent
+
+
+class G2GTransformerComposition(nn.Module):
+    """What a word on the stack gains by a dependent, eq. 3; the word's own vector is added by the caller."""
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__()
+        self.hidden = nn.Linear(3 * config.hidden_size, config.hidden_size)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, word: torch.Tensor, dependent: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        return self.output(torch.tanh(self.hidden(torch.cat([word, dependent, label], dim=-1))))
+
+
+class G2GTransformerHistory(nn.Module):
+    """LSTM over the actions taken so far (section 3.3); a start symbol comes before the first."""
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__()
+        size = config.history_size
+        self.embeddings = nn.Embedding(config.num_actions + 1, size)
+        self.lstm = nn.LSTM(size, size, config.history_num_layers, batch_first=True)
+
+    def forward(
+        self, actions: torch.LongTensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> tuple[torch.FloatTensor, tuple[torch.Tensor, torch.Tensor]]:
+        """
+        Args:
+            actions (`torch.LongTensor` of shape `(batch_size, steps)`): Actions; -1 before the first one.
+            memory (pair of `torch.FloatTensor` of shape `(num_layers, batch_size, size)`, *optional*): To go on from.
+
+        Returns:
+            The history after each action `(batch_size, steps, size)`, and the memory after the last one.
+        """
+        return self.lstm(self.embeddings(actions + 1), memory)
+
+
+class G2GTransformerClassifier(nn.Module):
+    """Perceptron with one hidden layer, eq. 12."""
+
+    def __init__(self, config: G2GTransformerConfig, num_classes: int):
+        super().__init__()
+        size = (2 if config.use_graph_output else 1) * config.hidden_size
+        size += config.history_size if config.use_history else 0
+        self.hidden = nn.Linear(size, config.classifier_hidden_size)
+        self.dropout = Dropout(config.classifier_dropout)
+        self.output = nn.Linear(config.classifier_hidden_size, num_classes)
+
+    def forward(self, state: torch.Tensor) -> torch.Tensor:
+        return self.output(self.dropout(torch.relu(self.hidden(state))))
+
+
+class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
+    """The parser: a Graph-to-Graph Transformer over parser states that predicts the next action and its label."""
+
+    structures = ("dependency",)
+
+    def __init__(self, config: G2GTransformerConfig):
+        super().__init__(config)
+        size = config.hidden_size
+        self.g2g_transformer = G2GTransformerModel(config)
+        has_composition = config.composition != "none"
+        # [CLS], [SEP], the root, and [NULL] where words are composed.
+        self.special_embeddings = nn.Embedding(4 if has_composition else 3, size)
+        self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
+        self.composition = G2GTransformerComposition(config) if has_composition else None
+        reads_labels = has_composition or config.use_graph_input
+        # Labels of left arcs, labels of right arcs, [L-NULL].
+        self.label_embeddings = nn.Embedding(2 * config.num_relations + 1, size) if reads_labels else None
+        self.history = G2GTransformerHistory(config) if config.use_history else None
+        self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
+        self.relation_classifier = (
+            G2GTransformerClassifier(config, 2 * config.num_relations) if config.labelled else None
+        )
+        self.post_init()
+
+    @classmethod
+    def from_pretrained_encoder(
+        cls,
+        name_or_model: str | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        num_layers: int = 6,
+        labels: list[str] | None = None,
+        **settings,
+    ) -> "G2GTransformerForParsing":
+        """
+        A parser that starts from the first layers of a pretrained encoder (section 3.5); what the encoder has not is
+        initialised at random.
+
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
+            tokenizer (`PreTrainedTokenizerBase`, *optional*):
+                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
+            num_layers (`int`): Number of layers.
+            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
+            settings: Further settings of [`G2GTransformerConfig`].
+
+        Raises:
+            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
+                no tokenizer is known.
+        """
+        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
+        if labels is not None:
+            settings["id2label"] = dict(enumerate(labels))
+        model = cls(encoder_config(encoder, tokenizer, num_layers, labelled=labels is not None, **settings))
+        with torch.no_grad():
+            for name, weight in encoder_weights(encoder, model.config).items():
+                model.base_model.get_parameter(name).copy_(weight)
+            words = model.get_input_embeddings().weight
+            for row, token_id in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id)):
+                model.special_embeddings.weight[row] = words[token_id]
+        return model
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.LongTensor | None = None,
+        tag_ids: torch.LongTensor | None = None,
+        num_words: torch.LongTensor | None = None,
+        heads: torch.LongTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs,
+    ) -> TransitionParserOutput:
+        """
+        Scores all decisions on the way to given trees, under the static oracle. As all states are known beforehand,
+        they go through the encoder as independent rows, many at a time; words are composed, and the history is read,
+        once for a sentence.
+
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens). The pieces'
+                vectors are averaged. A word without pieces has the vector of `config.unk_token_id`, or zero. By
+                default every id is a word.
+            tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                Part-of-speech tags, -1 for none; read if `config.num_tags`.
+            num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*):
+                Length of each sentence, needed only where its last words have no pieces. By default the number of
+                heads, or of words in the input.
+            heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                Heads (words from 1, 0 is the root, negative for padding). By default the model's own greedy parse.
+            labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                Relation labels; -100 for padding, and for words whose label is not known.
+            num_items_in_batch (`int`, *optional*):
+                What the sum of losses is divided by; the number of words with a label (or head) by default.
+
+        `tag_ids`, `heads` and `labels` hold the words of each sentence first if there are `word_ids`, and else are
+        padded as `input_ids`.
+
+        The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum of the
+        cross-entropies of all actions (among the legal ones) and labels (given the direction).
+
+        Raises:
+            ValueError: if hidden states or attentions are asked for, or if a sentence is too long, has not as many
+                heads as words, or cannot be learned from (see `why_unusable` of `states_g2g_transformer`).
+        """
+        if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
+            raise ValueError("this model reads many states of a sentence: ask its base model for what is inside")
+        if heads is not None and num_words is None:
+            num_words = (heads >= 0).sum(1)
+        vectors, lengths, order = self._embed_words(input_ids, attention_mask, word_ids, tag_ids, num_words)
+        with_loss = heads is not None and (labels is not None or not self.config.labelled)
+        if heads is None:
+            parse = self._search(vectors.detach(), lengths)
+            heads, labels = parse.heads[:, 0], None if parse.labels is None else parse.labels[:, 0]
+        elif order is not None:
+            heads = heads.gather(1, order)
+            labels = labels if labels is None else labels.gather(1, order)
+        path = oracle_derivations(heads, labels, lengths, self.config)
+        table, versions = self._compose_path(vectors, path)
+        history = self._read_history(path, vectors.device)
+        scores, label_scores = self.score_states(path.before.select(path.decisions), table, versions, history)
+        return TransitionParserOutput(
+            loss=self._loss(path, scores, label_scores, num_items_in_batch) if with_loss else None,
+            logits=_by_sentence(scores, path),
+            label_logits=None if label_scores is None else _by_sentence(label_scores, path),
+            actions=path.actions.to(vectors.device),
+        )
+
+    @torch.no_grad()
+    def decode(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.LongTensor | None = None,
+        tag_ids: torch.LongTensor | None = None,
+        num_words: torch.LongTensor | None = None,
+        decoder: str = "tree",
+        beam_size: int | None = None,
+        k: int = 1,
+        marginals: bool = False,
+    ) -> DependencyDecoderOutput:
+        """
+        Parses a batch of sentences, all of them one action at a time; those that are finished are left out. Fastest if
+        the sentences have similar lengths.
+
+        The probability of a tree is the sum over its derivations, of which only those in the beam are counted. The
+        greedy parse always stays in the beam, so the best tree is never less probable than it. `head_probs` are the
+        probabilities of the actions that attached the words, in the states they were taken in.
+
+        Args:
+            input_ids, attention_mask, word_ids, tag_ids, num_words:
+                As in `forward`. The output holds the words of each sentence first, wherever the padding is.
+            decoder (`"tree"` or `"projective"`): Whether SWAP may be used, if the model has it.
+            beam_size (`int`, *optional*):
+                Number of derivations followed; 1 is greedy. By default 1, or `4 * k` if `k` is more than 1.
+            k (`int`): Number of trees, best first; trees that differ in labels are different.
+            marginals (`bool`): Whether to add how probable each arc is among the trees in the beam.
+
+        Raises:
+            ValueError: if `decoder` is unknown, `k` does not fit `beam_size`, a sentence is too long, or a score NaN.
+        """
+        if decoder not in ("tree", "projective"):
+            raise ValueError(f"decoder must be 'tree' or 'projective', not {decoder!r}")
+        if beam_size is None:
+            beam_size = 1 if k == 1 else 4 * k
+        if not 1 <= k <= beam_size:
+            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
+        vectors, lengths, _ = self._embed_words(input_ids, attention_mask, word_ids, tag_ids, num_words)
+        swap = self.config.use_swap and decoder == "tree"
+        return self._search(vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
+
+    def parse(self, sentences, tokenizer, **kwargs):
+        """Short for [`hf_structure.parse`] with this model."""
+        from hf_structure.pipelines.parsing import parse
+
+        return parse(sentences, model=self, tokenizer=tokenizer, **kwargs)
+
+    @torch.compiler.disable
+    def _embed_words(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None,
+        word_ids: torch.LongTensor | None,
+        tag_ids: torch.LongTensor | None,
+        num_words: torch.LongTensor | None,
+    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor | None]:
+        """
+        Vectors of the root, the words (eq. 2) and `EXTRA_VECTORS`, `(batch_size, n + 4, hidden_size)`; lengths; and,
+        if every id is a word, the positions of the words and then of the padding.
+        """
+        present = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        order = None
+        one_each = word_ids is None
+        if one_each:
+            order = words_first(present)
+            word_ids = present.long().cumsum(1) - 1
+            tag_ids = tag_ids if tag_ids is None else tag_ids.gather(1, order)
+        word_ids = word_ids.masked_fill(~present, -1)
+        seen = word_ids.amax(1) + 1
+        lengths = seen if num_words is None else num_words
+        if (seen != lengths if one_each else seen > lengths).any():
+            raise ValueError(f"sentences of {lengths.tolist()} words, but the input has {seen.tolist()}")
+        n = max(int(lengths.max()), 1)
+        if n > self.config.max_words:
+            raise ValueError(
+                f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
+            )
+        words = self._average_pieces(input_ids, word_ids, n)
+        if self.tag_embeddings is not None and tag_ids is not None:
+            tags = tag_ids[:, :n].unsqueeze(-1)
+            words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
+        special = self.special_embeddings.weight.to(words.dtype)
+        cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
+        return torch.cat([root, words, cls, sep, *(null or [sep])], dim=1), lengths, order
+
+    def _average_pieces(self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, n: int) -> torch.FloatTensor:
+        """Mean vector of the pieces of each word, `(B, n, D)`."""
+        embeddings = self.get_input_embeddings()
+        batch = len(input_ids)
+        first = n * torch.arange(batch, device=input_ids.device).unsqueeze(1)
+        place = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for what is no word
+        unknown = self.config.unk_token_id
+        # Looked up together: a look-up of its own would cost a second gradient of the whole table.
+        ids = nn.functional.pad(input_ids, (0, 1), value=0 if unknown is None else unknown)
+        pieces, last = embeddings(ids).split((input_ids.shape[1], 1), dim=1)
+        sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, place, pieces.flatten(0, 1))
+        counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)
+        means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)
+        return means if unknown is None else torch.where(counts > 0, means, last)
+
+    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.FloatTensor:
+        """New vectors of composed words, eq. 3; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
+        labels = self.label_embeddings(torch.where(plan.labels < 0, 2 * self.config.num_relations, plan.labels))
+        word = vectors[plan.rows, plan.words]
+        return word + self.composition(word, vectors[plan.rows, plan.dependents], labels)
+
+    @torch.compiler.disable
+    def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.FloatTensor, torch.LongTensor]:
+        """
+        All vectors that words have on the way `(number, D)`, and where the words find theirs in the states in which
+        there is something to decide `(decisions, n + 4)`.
+        """
+        batch, size = vectors.shape[:2]
+        steps = path.actions.shape[1]
+        table = [vectors.flatten(0, 1)]
+        versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)
+        if self.composition is not None:
+            recursive = self.config.composition == "recursive"
+            plan = compositions(path.before, path.after, path.flat_actions, recursive)
+            step, sentence = plan.rows // batch, plan.rows % batch
+            versions[step + 1, sentence, plan.words] = batch * size + torch.arange(len(step))
+            versions = versions.cummax(0).values  # a vector stays until there is a newer one
+            counts = torch.bincount(step, minlength=steps).tolist() if recursive else [len(step)]
+            plan = Compositions(*(part.to(vectors.device) for part in plan._replace(rows=sentence)))
+            for parts in zip(*(part.split(counts) for part in plan), strict=True):
+                now = Compositions(*parts)
+                table.append(self.compose(vectors, now))
+                if recursive:
+                    vectors = vectors.index_put((now.rows, now.words), table[-1].to(vectors.dtype))
+        versions = versions[:-1].flatten(0, 1)[path.decisions]
+        return torch.cat(table), versions.to(vectors.device)
+
+    @torch.compiler.disable
+    def _read_history(self, path: Derivations, device: torch.device) -> torch.FloatTensor | None:
+        """What the LSTM says in the states in which there is something to decide, `(decisions, history_size)`."""
+        if self.history is None:
+            return None
+        before = torch.cat([torch.full_like(path.actions[:, :1], NO_ACTION), path.actions[:, :-1]], dim=1)
+        history, _ = self.history(before.to(device))
+        return history.transpose(0, 1).flatten(0, 1)[path.decisions.to(device)]
+
+    @torch.compiler.disable(recursive=False)
+    def score_states(
+        self, states: TransitionStates, table: torch.Tensor, versions: torch.LongTensor, history: torch.Tensor | None
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
+        """
+        Scores of the actions `(batch, num_actions)` and of the labels of left and of right arcs
+        `(batch, 2 * num_relations)` in any states.
+
+        Args:
+            states ([`TransitionStates`]): The states.
+            table (`torch.FloatTensor` of shape `(number, hidden_size)`): Vectors.
+            versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
+            history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
+        """
+        lengths = sequence_lengths(states, self.config.use_graph_input).cpu()
+        budget = self.config.chunk_positions
+        groups = length_groups(lengths, budget)
+        if not groups:  # there is nothing to decide
+            return table[:0, :1].expand(-1, self.config.num_actions), None
+        recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget
+        scores = []
+        for group in groups:
+            sequences = state_sequences(states.select(group.to(states.device)), self.config.use_graph_input)
+            labels = of_positions(states.labels[group.to(states.device)], sequences.words).to(table.device)
+            sequences = StateSequences(*(column.to(table.device) for column in sequences))
+            group = group.to(table.device)
+            inputs = (table, versions[group], None if history is None else history[group], sequences, labels)
+            if recompute:
+                scores.append(checkpoint(self._score_sequences, *inputs, use_reentrant=False))
+            else:
+                scores.append(self._score_sequences(*inputs))
+        back = torch.cat(groups).argsort().to(table.device)
+        actions, labels = zip(*scores, strict=True)
+        return torch.cat(actions)[back], None if self.relation_classifier is None else torch.cat(labels)[back]
+
+    def _score_sequences(
+        self,
+        table: torch.Tensor,
+        versions: torch.LongTensor,
+        history: torch.Tensor | None,
+        sequences: StateSequences,
+        labels: torch.LongTensor,
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
+        vectors = nn.functional.embedding(versions.gather(1, sequences.words), table)  # (B, L, D)
+        reads_graph = self.config.use_graph_input
+        if reads_graph:
+            null = 2 * self.config.num_relations
+            table = torch.cat([self.label_embeddings.weight, torch.zeros_like(self.label_embeddings.weight[:1])])
+            labels = torch.where(labels < 0, null, labels)
+            labels = torch.where(sequences.segments == DELETED, labels, null + 1)  # others have no label: zero
+            vectors = vectors + nn.functional.embedding(labels, table)
+        top = sequences.top.unsqueeze(1)
+        state = self.g2g_transformer(
+            inputs_embeds=vectors,
+            attention_mask=sequences.mask,
+            parents=sequences.parents if reads_graph else None,
+            segment_ids=sequences.segments,
+            wanted=torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top),
+        ).last_hidden_state.flatten(1)  # eq. 11
+        if history is not None:
+            state = torch.cat([state, history.to(state.dtype)], dim=1)
+        labels = None if self.relation_classifier is None else self.relation_classifier(state)
+        return self.exist_classifier(state), labels  # eq. 12
+
+    @torch.compiler.disable
+    def _loss(
+        self,
+        path: Derivations,
+        scores: torch.Tensor,
+        label_scores: torch.Tensor | None,
+        num_items: torch.Tensor | int | None,
+    ) -> torch.FloatTensor:
+        """Sum of the cross-entropies of actions and labels, divided by the number of words with a label (or head)."""
+        rows, device = path.decisions, scores.device
+        before, actions = path.before.select(rows), path.flat_actions[rows]
+        legal = before.legal_actions(self.config.use_swap).to(device)
+        scores = scores.float().masked_fill(~legal, torch.finfo(torch.float32).min)
+        total = nn.functional.cross_entropy(scores, actions.to(device), reduction="sum")
+        count = is_arc(path.flat_actions).sum()
+        if label_scores is not None:
+            classes = path.after.labels[rows, dependents(before, actions)].masked_fill(~is_arc(actions), -1)
+            known = (classes >= 0).nonzero().flatten()
+            relations = self.config.num_relations
+            by_direction = label_scores.float()[known.to(device)].view(-1, 2, relations)
+            classes = classes[known].to(device)
+            chosen = by_direction[torch.arange(len(classes), device=device), classes // relations]
+            total = total + nn.functional.cross_entropy(chosen, classes % relations, reduction="sum")
+            count = len(known)
+        return total / torch.as_tensor(count if num_items is None else num_items).clamp(min=1)
+
+    def _search(
+        self, vectors: torch.Tensor, lengths: torch.LongTensor, beam_size: int = 1, **options
+    ) -> DependencyDecoderOutput:
+        with torch.no_grad():
+            return beam_search(self, vectors, lengths, beam_size, **options)
+
+
+@torch.compiler.disable
+def _by_sentence(scores: torch.Tensor, path: Derivations) -> torch.Tensor:
+    """`(batch, steps, number)`: scores of the decisions; 0 where there was nothing to decide."""
+    batch, steps = path.actions.shape
+    spread = scores.new_zeros(batch * steps, scores.shape[1])
+    return spread.index_copy(0, path.decisions.to(scores.device), scores).view(steps, batch, -1).transpose(0, 1)
+
+
+__all__ = ["G2GTransformerForParsing", "G2GTransformerModel", "G2GTransformerPreTrainedModel"]

