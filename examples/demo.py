@@ -1,5 +1,5 @@
 """
-Parse a few sentences with the bundled model, print the trees, and write a page with their pictures.
+Parse a few sentences with the bundled models, print the trees, and write a page with their pictures.
 
     python examples/demo.py --output demo.html
 """
@@ -17,23 +17,33 @@ SENTENCES = [
 ]
 
 
-def demo(sentences: list[str], model: str, output: Path) -> None:
-    """Prints the tree of each sentence and writes the page."""
-    parses = hf_structure.parse(sentences, model=model)
-    for parse in parses:
-        print(f"{' '.join(parse.words)}\n{parse}\n")
-    output.write_text(render_html(parses, title="Dependency trees found without a treebank"), encoding="utf-8")
+def demo(sentences: list[str], models: list[str], output: Path) -> None:
+    """Prints the trees of each sentence and writes the page."""
+    parses = []
+    for model in models:
+        print(f"--- {model}\n")
+        for parse in hf_structure.parse(sentences, model=model):
+            print(f"{' '.join(parse.words)}\n{parse}\n")
+            parses.append(parse)
+    title = f"Trees found without a treebank, by {' and '.join(models)}"
+    output.write_text(render_html(parses, title=title), encoding="utf-8")
     print(f"Pictures: {output}")
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo.html"), help="the page to write")
-    parser.add_argument("--model", default="udgn-en", help="short name, folder or Hub name of a model")
-    parser.add_argument("sentences", nargs="*", default=SENTENCES, help="sentences to parse instead")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=["udgn-en", "structformer-en"],
+        metavar="MODEL",
+        help="short names, folders or Hub names; default: %(default)s",
+    )
+    parser.add_argument("--sentences", nargs="+", default=SENTENCES, metavar="SENTENCE", help="what to parse instead")
     options = parser.parse_args(arguments)
     try:
-        demo(options.sentences, options.model, options.output)
+        demo(options.sentences, options.models, options.output)
     except (OSError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
 

@@ -21,7 +21,7 @@ def folder(tmp_path) -> Path:
 
 def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
     page = tmp_path / "page.html"
-    EXAMPLE["main"](["--model", str(folder), "--output", str(page)])
+    EXAMPLE["main"](["--models", str(folder), "--output", str(page)])
     printed = capsys.readouterr().out
     sentences = EXAMPLE["SENTENCES"]
     assert len(sentences) == 3
@@ -35,7 +35,7 @@ def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
 
 def test_other_sentences(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    EXAMPLE["main"](["--model", str(folder), "The man walked.", "She <b>did</b>"])
+    EXAMPLE["main"](["--models", str(folder), "--sentences", "The man walked.", "She <b>did</b>"])
     assert "She < b > did < / b >" in capsys.readouterr().out
     html = Path("demo.html").read_text(encoding="utf-8")
     assert html.count("<svg") == 2
@@ -45,14 +45,14 @@ def test_other_sentences(folder, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "nonsense"], "no model 'nonsense'"),
+        (["--models", "nonsense"], "no model 'nonsense'"),
         (["--output", "nowhere/demo.html"], "No such file or directory: 'nowhere/demo.html'"),
-        ([""], "sentence 1: the sentence is empty"),
+        (["--sentences", ""], "sentence 1: the sentence is empty"),
     ],
 )
 def test_wrong_arguments(folder, tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as error:
-        EXAMPLE["main"](["--model", str(folder), *arguments])
+        EXAMPLE["main"](["--models", str(folder), *arguments])
     assert error.value.code == 1
     assert message in capsys.readouterr().err
