@@ -13,14 +13,13 @@ Then the share of decoding in parsing, and the peak memory of a training step by
 """
 
 import argparse
-import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
+from measuring import in_a_new_process, step_memory, training_step
 from transformers import BertConfig, BertForMaskedLM
 
 import hf_structure
@@ -38,13 +37,6 @@ def timed(function: Callable[[], object], repeats: int) -> float:
         function()
         times.append(time.perf_counter() - start)
     return statistics.median(times[1:])
-
-
-def training_step(model: torch.nn.Module, batch: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
-    model(**batch).loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
-    optimizer.step()
-    optimizer.zero_grad()
 
 
 def products_step(model: UDGNForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
@@ -104,28 +96,6 @@ def parse_classically(model: UDGNForMaskedLM, sentences: list[torch.Tensor]) -> 
             candidate[:, :, 0] = -np.inf
             candidate[:, root, 0] = 0.0
             max_spanning_tree(candidate)
-
-
-def peak_memory(config: UDGNConfig, length: int, tokens: int, queue: multiprocessing.Queue) -> None:
-    """MiB that a training step adds to a process that has the model, its gradients and a step behind it."""
-    torch.manual_seed(0)
-    model = UDGNForMaskedLM(config).train()
-
-    def step(count: int, size: int) -> None:
-        ids = torch.randint(3, config.vocab_size, (count, size))
-        labels = ids.masked_fill(torch.rand(ids.shape) > 0.3, -100)
-        model(ids, labels=labels).loss.backward()
-
-    step(2, 4)
-    before = high_water()
-    step(max(tokens // length, 1), length)
-    queue.put((high_water() - before) / 1024)
-
-
-def high_water() -> int:
-    """Most memory this process has had so far, in KiB (Linux)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 def main() -> None:
@@ -191,13 +161,10 @@ def main() -> None:
     print(f"  share of decoding: {100 * decoding / batched:.0f}%")
 
     print(f"peak memory of a training step of {options.max_tokens} tokens:")
-    context = multiprocessing.get_context("spawn")
     for length in (16, 32, 64, 128, 256):
-        queue = context.Queue()
-        process = context.Process(target=peak_memory, args=(config, length, options.max_tokens, queue))
-        process.start()
-        print(f"  sentences of {length:3d} words: {queue.get():6.0f} MiB")
-        process.join()
+        shape = max(options.max_tokens // length, 1), length
+        used = in_a_new_process(step_memory, UDGNForMaskedLM, config, *shape)
+        print(f"  sentences of {length:3d} words: {used:6.0f} MiB")
 
 
 if __name__ == "__main__":

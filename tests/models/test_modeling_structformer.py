@@ -3,7 +3,7 @@ from itertools import pairwise, product
 
 import pytest
 import torch
-from modeling_common import ModelBattery, collate, gradients
+from modeling_common import ModelBattery, collate, gradients, old_names
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
@@ -278,6 +278,53 @@ def test_gradient_of_the_language_model_reaches_the_parser():
     parser = {name: gradient for name, gradient in reached.items() if ".parser." in name}
     assert len(parser) == 12
     assert all(gradient.abs().sum() > 0 for gradient in parser.values())
+
+
+@old_names
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["attention", "attention_within_layers"])
+@pytest.mark.parametrize("scores", [1, 2 * 4 * 49], ids=["single", "pairs"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "autocast"])
+def test_attention_in_parts_of_a_batch(scores, checkpointing, dtype, monkeypatch):
+    """As large batches of long sentences are computed on a CPU."""
+    examples = [{"input_ids": sentence(n, seed=n)[0].tolist(), "labels": [4] * n} for n in (7, 4, 6, 1, 5)]
+    batch, calls = collate(examples), []
+    config = {"use_relative_position_bias": True}
+
+    def run(model):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype != torch.float32):
+            reached = gradients(model, batch)
+            return reached, model(**batch, output_attentions=True)
+
+    expected, whole = run(tiny_model(**config).train())
+    monkeypatch.setattr(modeling_structformer, "SCORES_AT_ONCE", scores)
+    attend = modeling_structformer.StructFormerAttention._attend_by_relations
+
+    def counted(self, query, *others):
+        calls.append(len(query))
+        return attend(self, query, *others)
+
+    monkeypatch.setattr(modeling_structformer.StructFormerAttention, "_attend_by_relations", counted)
+    model = tiny_model(**config).train()
+    if checkpointing:
+        model.gradient_checkpointing_enable()
+    reached, outputs = run(model)
+    assert set(calls) == ({1} if scores == 1 else {1, 2})
+    tolerance = {"atol": 1e-6, "rtol": 1e-4} if dtype == torch.float32 else {"atol": 1e-2, "rtol": 1e-2}
+    assert_close(reached, expected, **tolerance)
+    assert_close(outputs.loss, whole.loss)
+    assert_close(outputs.attentions, whole.attentions, **tolerance)
+
+
+def test_dropout_in_parts_of_a_batch_is_the_same_for_the_gradient(monkeypatch):
+    monkeypatch.setattr(modeling_structformer, "SCORES_AT_ONCE", 1)
+    model = tiny_model(attention_dropout=0.5, num_hidden_layers=1).train()
+    query, key, value = torch.randn(3, 2, 4, 5, 4, generator=torch.Generator().manual_seed(0)).unbind()
+    relations = torch.rand(2, 2, 5, 5, generator=torch.Generator().manual_seed(1))
+    value.requires_grad_()
+    updates, weights = model.structformer.layers[0].attention._constrained(query, key, value, None, relations)
+    reached = torch.autograd.grad(updates.sum(), value)[0]
+    assert (weights == 0).any()
+    assert_close(reached, weights.sum(2).unsqueeze(3).expand_as(value))
 
 
 # The Transformer without a parser

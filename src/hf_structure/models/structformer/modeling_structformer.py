@@ -12,6 +12,7 @@ import math
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -34,6 +35,12 @@ from hf_structure.models.structformer.configuration_structformer import StructFo
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
 from hf_structure.modules.padding import words_first
+from hf_structure.modules.positions import LearnedPositions
+
+# Attention scores to compute at once on a CPU: the C library takes matrices of more than 32 MiB from the system anew
+# each time, which costs more than to compute them twice. With 4,096 words and 8 heads this is for sentences of more
+# than 128 words.
+SCORES_AT_ONCE = 2**22
 
 
 class StructFormerScore(nn.Module):
@@ -192,6 +199,15 @@ class StructFormerAttention(nn.Module):
         return self.output(updates.transpose(1, 2).reshape(batch, length, -1)), weights
 
     def _constrained(self, query, key, value, words, relations):
+        sentences = SCORES_AT_ONCE // (self.num_heads * query.shape[2] ** 2)
+        if query.device.type != "cpu" or torch.compiler.is_compiling() or sentences >= len(query):
+            return self._attend_by_relations(query, key, value, relations)
+        parts = zip(*(x.split(max(sentences, 1)) for x in (query, key, value, relations)), strict=True)
+        results = [checkpoint(self._attend_by_relations, *part, use_reentrant=False) for part in parts]
+        updates, weights = zip(*results, strict=True)
+        return torch.cat(updates), torch.cat(weights)
+
+    def _attend_by_relations(self, query, key, value, relations):
         scores = self._scores(query, key)
         mixed = self.relation_weights().to(scores.dtype) @ relations.to(scores.dtype).flatten(2)  # eq. 15
         weights = self.dropout(scores.sigmoid() * mixed.view_as(scores))  # eq. 16 and 17
@@ -416,7 +432,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
         super().__init__(config)
         self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position_embeddings = (
-            nn.Embedding(config.max_position_embeddings, config.hidden_size)
+            LearnedPositions(config.max_position_embeddings, config.hidden_size)
             if config.use_position_embeddings
             else None
         )
@@ -452,23 +468,14 @@ class StructFormerModel(StructFormerPreTrainedModel):
         if self.parser is not None:
             structure = self.parser(embedded, attention_mask)
             relations = relation_probs(structure["parent_probs"], self.config.relations)
-        hidden_states = self.dropout(self._add_positions(embedded, attention_mask))
+        if self.position_embeddings is not None:
+            embedded = embedded + self.position_embeddings(attention_mask)
+        hidden_states = self.dropout(embedded)
         for layer in self.layers:
             hidden_states = layer(hidden_states, attention_mask.bool(), relations)
         return StructFormerModelOutput(
             last_hidden_state=self.norm(hidden_states), relation_weights=self.relation_weights(), **structure
         )
-
-    def _add_positions(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        if self.position_embeddings is None:
-            return embedded
-        if embedded.shape[1] > self.config.max_position_embeddings:
-            raise ValueError(
-                f"sentences of {embedded.shape[1]} words are longer than the {self.config.max_position_embeddings} "
-                "positions that this model has learned (config.max_position_embeddings)"
-            )
-        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        return embedded + self.position_embeddings(positions)
 
 
 class StructFormerForMaskedLM(StructFormerPreTrainedModel):

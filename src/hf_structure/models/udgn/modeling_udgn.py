@@ -34,6 +34,7 @@ from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
 from hf_structure.modules.padding import words_first
+from hf_structure.modules.positions import LearnedPositions
 
 ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
 
@@ -278,7 +279,7 @@ class UDGNModel(UDGNPreTrainedModel):
         super().__init__(config)
         self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position_embeddings = (
-            nn.Embedding(config.max_position_embeddings, config.hidden_size)
+            LearnedPositions(config.max_position_embeddings, config.hidden_size)
             if config.use_position_embeddings
             else None
         )
@@ -322,24 +323,15 @@ class UDGNModel(UDGNPreTrainedModel):
         else:
             head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
         mask = dependency_mask(head_probs.detach() if self.config.detach_parser else head_probs)
-        hidden_states = self.dropout(self._embed(input_ids, attention_mask))
+        embedded = self.embeddings(input_ids)
+        if self.position_embeddings is not None:
+            embedded = embedded + self.position_embeddings(attention_mask)
+        hidden_states = self.dropout(embedded)
         for layer in self.layers:
             hidden_states = layer(hidden_states, mask)
         return DependencyModelOutput(
             last_hidden_state=self.norm(hidden_states), head_log_probs=head_log_probs, dependency_mask=mask
         )
-
-    def _embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        embedded = self.embeddings(input_ids)
-        if self.position_embeddings is None:
-            return embedded
-        if input_ids.shape[1] > self.config.max_position_embeddings:
-            raise ValueError(
-                f"sentences of {input_ids.shape[1]} words are longer than the {self.config.max_position_embeddings} "
-                "positions that this model has learned (config.max_position_embeddings)"
-            )
-        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        return embedded + self.position_embeddings(positions)
 
     def _given(self, heads: torch.Tensor | None, head_log_probs: torch.Tensor) -> torch.Tensor:
         if heads is None:

@@ -1,0 +1,23 @@
+"""Learned absolute positions."""
+
+import torch
+from torch import nn
+
+
+class LearnedPositions(nn.Embedding):
+    """Vectors of the positions 0, 1, ... of the words of a sentence, wherever the padding is."""
+
+    def forward(self, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """
+        `(batch_size, seq_len, hidden_size)`, for an `attention_mask` `(batch_size, seq_len)` with 1 for words, 0 for
+        padding.
+
+        Raises:
+            ValueError: if a sentence is longer than the learned positions reach.
+        """
+        if attention_mask.shape[1] > self.num_embeddings:
+            raise ValueError(
+                f"sentences of {attention_mask.shape[1]} words are longer than the {self.num_embeddings} positions "
+                "that this model has learned (config.max_position_embeddings)"
+            )
+        return super().forward((attention_mask.long().cumsum(1) - 1).clamp(min=0))
