@@ -23,10 +23,16 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hf_structure import StructFormerConfig, StructFormerForMaskedLM, build_word_tokenizer
+from hf_structure import (
+    G2GTransformerConfig,
+    G2GTransformerForParsing,
+    StructFormerConfig,
+    StructFormerForMaskedLM,
+    build_word_tokenizer,
+)
 
 torch.set_num_threads(1)
-pytest.register_assert_rewrite("modeling_common")
+pytest.register_assert_rewrite("modeling_common", "running")
 hypothesis.settings.register_profile("hf_structure", deadline=None)
 hypothesis.settings.load_profile("hf_structure")
 
@@ -83,15 +89,8 @@ def _save_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path
     return folder
 
 
-@pytest.fixture(scope="session")
-def structformer(tmp_path_factory) -> Path:
-    """Folder of a tiny random StructFormer over words, trained without punctuation, as it says."""
-    return _save_structformer(tmp_path_factory.mktemp("structformer"), build_word_tokenizer(WORDS))
-
-
-@pytest.fixture(scope="session")
-def subword_structformer(tmp_path_factory) -> Path:
-    """The same over the subwords of a byte-level BPE: most words have several."""
+def _bpe_tokenizer(**options) -> PreTrainedTokenizerBase:
+    """Byte-level BPE that splits most words."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -102,10 +101,48 @@ def subword_structformer(tmp_path_factory) -> Path:
         show_progress=False,
     )
     backend.train_from_iterator([" ".join(WORDS)], trainer)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", skip_punctuation=True
-    )
-    return _save_structformer(tmp_path_factory.mktemp("subwords"), tokenizer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", **options)
+
+
+def _save_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
+    """A random Graph-to-Graph Transformer with three labels that has made up its mind."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    sizes |= {"classifier_hidden_size": 16, "history_size": 8, "max_position_embeddings": 64}
+    labels = {"id2label": {0: "nsubj", 1: "obj", 2: "det"}, "vocab_size": len(tokenizer)}
+    special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
+    model = G2GTransformerForParsing(G2GTransformerConfig(**sizes, **labels, **special, **settings))
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def g2g_transformer(tmp_path_factory) -> Path:
+    """Folder of a tiny random Graph-to-Graph Transformer over words, trained without punctuation, as it says."""
+    return _save_g2g_transformer(tmp_path_factory.mktemp("g2g"), build_word_tokenizer(WORDS))
+
+
+@pytest.fixture(scope="session")
+def subword_g2g_transformer(tmp_path_factory) -> Path:
+    """The same over subwords, and with SWAP."""
+    tokenizer = _bpe_tokenizer(skip_punctuation=True)
+    return _save_g2g_transformer(tmp_path_factory.mktemp("subword_g2g"), tokenizer, use_swap=True)
+
+
+@pytest.fixture(scope="session")
+def structformer(tmp_path_factory) -> Path:
+    """Folder of a tiny random StructFormer over words, trained without punctuation, as it says."""
+    return _save_structformer(tmp_path_factory.mktemp("structformer"), build_word_tokenizer(WORDS))
+
+
+@pytest.fixture(scope="session")
+def subword_structformer(tmp_path_factory) -> Path:
+    """The same over the subwords of a byte-level BPE: most words have several."""
+    return _save_structformer(tmp_path_factory.mktemp("subwords"), _bpe_tokenizer(skip_punctuation=True))
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ from hf_structure.cli.main import main
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
+from hf_structure.metrics.error_analysis import error_analysis
 from hf_structure.version import __version__
 
 TEXT = 'She can\'t sleep.\n\nThe cat chased the "old" dog!\n'
@@ -208,6 +209,35 @@ def test_k_best_and_marginals(run, folder):
     output = run("parse", "--model", folder, "--format", "json", "-k", "4", "--marginals", "notes.txt")
     expected = parse(WORDS, folder, k=4, marginals=True)
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
+
+
+def test_labels_fill_deprel(run, g2g_transformer):
+    output = run("parse", "--model", g2g_transformer, "--format", "conllu", "gold.conllu")
+    lines = [line.split("\t") for line in output.splitlines()]
+    trees = [parse([s.forms], g2g_transformer)[0].dependency for s in read_conllu("gold.conllu")]
+    words = [columns for columns in lines if columns[0].isdigit()]
+    assert [columns[7] for columns in words] == [label for tree in trees for label in tree.labels]
+    assert [columns[6] for columns in words] == [str(head) for tree in trees for head in tree.heads]
+    gold = [line.split("\t") for line in GOLD.splitlines()]
+    assert [[*row[:6], *row[8:]] for row in lines] == [[*row[:6], *row[8:]] for row in gold]
+    from_text = run("parse", "--model", g2g_transformer, "--format", "conllu", "notes.txt")
+    assert from_text == "".join(t.to_conllu({"text": " ".join(t.words)}) for t in parse(WORDS, g2g_transformer))
+    assert "LabelProb=" in from_text
+    dropped = run("parse", "--model", g2g_transformer, "--format", "conllu", "--punctuation", "drop", "gold.conllu")
+    labels = [label for sentence in read_conllu(dropped.splitlines(keepends=True)) for label in sentence.deprels]
+    assert labels == [label for tree in trees for label in tree.labels if label != "punct"]
+
+
+def test_beam_size(run, fail, folder, g2g_transformer):
+    options = ("parse", "--format", "json", "--beam_size", "4", "notes.txt", "--model")
+    expected = parse(WORDS, g2g_transformer, beam_size=4)
+    assert [json.loads(line) for line in run(*options, g2g_transformer).splitlines()] == [
+        parsed.to_dict() for parsed in expected
+    ]
+    assert "UDGNForMaskedLM searches without a beam: leave beam_size out" in fail(*options, folder)[0]
+    long = "the cat\n" + "cat " * 61
+    line, _ = fail("parse", "--model", g2g_transformer, stdin=long)
+    assert "sentence 2: the sentence has 61 words, more than the 60 that this model has positions for" in line
 
 
 @pytest.mark.parametrize("decoder", ["tree", "projective", "argmax"])
@@ -521,6 +551,68 @@ def test_evaluate_without_files_or_words(fail, here):
             *(part for label in ("nsubj", "aux", "advmod", "root", "punct") for part in ("--ignore", label)),
         )[0]
     )
+
+
+# analyze
+
+
+@pytest.fixture
+def systems(here) -> dict[str, str]:
+    """Two parsers' versions of the gold trees: one is right, one always takes the word before as the head."""
+    chains = [s.with_heads(range(len(s.words))) for s in read_conllu("gold.conllu")]
+    Path("chain.conllu").write_text("".join(map(str, chains)), encoding="utf-8")
+    Path("right.conllu").write_text(GOLD, encoding="utf-8")
+    return {"right": "right.conllu", "chain": "chain.conllu"}
+
+
+def test_analysis_tables(run, systems):
+    output = run("analyze", "gold.conllu", "right.conllu", "chain=chain.conllu", "--ignore", "punct")
+    blocks = [[line.split("  ") for line in block.splitlines()] for block in output.strip().split("\n\n")]
+    assert [block[0][0] for block in blocks] == [
+        "labelled F1 by dependency length",
+        "labelled F1 by distance to root",
+        "LAS by sentence length",
+    ]
+    gold = list(read_conllu("gold.conllu"))
+    expected = {n: error_analysis(read_conllu(f), gold, ignore_labels={"punct"}) for n, f in systems.items()}
+    kinds = ("dependency_length", "root_distance", "sentence_length")
+    for kind, block in zip(kinds, blocks, strict=True):
+        rows = [[cell.strip() for cell in row if cell.strip()] for row in block]
+        scores = {name: getattr(analysis, kind) for name, analysis in expected.items()}
+        for name, row in zip(("right", "chain"), rows[1:3], strict=True):
+            found = ["-" if score is None else f"{100 * score:.2f}" for score in scores[name].scores]
+            assert row == [name, *found]
+        assert rows[3] == ["dependencies"]
+        if kind != "sentence_length":
+            assert rows[4:6] == [[name, *map(str, scores[name].predicted)] for name in ("right", "chain")]
+        assert rows[-1] == ["gold", *map(str, scores["right"].gold)]
+
+
+def test_analysis_as_json_and_figures(run, systems):
+    output = run(
+        "analyze", "gold.conllu", *systems.values(), "--json", "--output_dir", "out/figures", "--format", "png"
+    )
+    expected = error_analysis(read_conllu("chain.conllu"), read_conllu("gold.conllu"))
+    assert json.loads(output)["chain"] == json.loads(json.dumps(asdict(expected)))
+    for kind in ("dependency_length", "root_distance", "sentence_length"):
+        assert imread(f"out/figures/{kind}.png").std() > 0.01
+    run("analyze", "gold.conllu", "chain.conllu", "--universal", "--output_dir", "other")
+    assert Path("other/sentence_length.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.conllu"], "missing.conllu: No such file or directory"),
+        (["chain.conllu", "./chain.conllu"], "two systems are called 'chain': name them, NAME=FILE"),
+        (["a=chain.conllu", "a=right.conllu"], "two systems are called 'a'"),
+        (["chain.conllu", "--format", "png"], "--format is that of the figures: it needs --output_dir"),
+        (["short.conllu"], "1 predicted sentences, but 2 gold sentences"),
+    ],
+)
+def test_wrong_analyses(fail, systems, arguments, message):
+    Path("short.conllu").write_text(GOLD.split("\n\n")[0] + "\n\n", encoding="utf-8")
+    assert message in fail("analyze", "gold.conllu", *arguments)[0]
 
 
 # evaluate: brackets

@@ -22,6 +22,7 @@ ALLOWED = {
     "models": {"algorithms", "modeling_outputs", "modules"},
     "modules": {"algorithms"},
     "pipelines": {"algorithms", "auto", "data", "hub", "modeling_outputs", "models", "structures", "tokenization"},
+    "scripts": {"training"},
     "structures": {"algorithms", "data", "visualization"},
     "tokenization": {"algorithms"},
     "training": {"data", "metrics"},

@@ -95,6 +95,11 @@ def test_equality_hash_pickle_and_immutability():
         pytest.param({"heads": (2.0, 3, 0, 3, 3)}, "word 1 is not an integer", id="float"),
         pytest.param({"probabilities": (1.0, 0.5, 1.5, 0, 0)}, "word 3's head is 1.5", id="above one"),
         pytest.param({"probabilities": (1.0, math.nan, 1, 0, 0)}, "word 2's head is nan", id="nan"),
+        pytest.param(
+            {"labels": LABELS, "label_probabilities": (1.0, 2.0, 1, 0, 0)}, "word 2's label is 2", id="label"
+        ),
+        pytest.param({"label_probabilities": (1.0,) * 5}, "label_probabilities need labels", id="no labels"),
+        pytest.param({"labels": LABELS, "label_probabilities": (1.0,)}, "but 1 label_probabilities", id="label count"),
         pytest.param({"log_probability": -math.inf}, "must be finite", id="infinite"),
         pytest.param({"words": "barks"}, "not the string", id="string"),
     ],
@@ -124,6 +129,17 @@ def test_to_conllu():
     )
     assert UNLABELLED.to_conllu().splitlines()[0] == "1\tThe\t_\t_\t_\t_\t2\t_\t_\t_"
     assert DependencyTree((), ()).to_conllu() == ""
+
+
+def test_probabilities_of_labels():
+    known = (0.5, None, 1.0, 0.25, None)
+    tree = DependencyTree(WORDS, HEADS, LABELS, label_probabilities=known)
+    assert DependencyTree.from_dict(json.loads(json.dumps(tree.to_dict()))) == tree
+    misc = [line.split("\t")[-1] for line in tree.to_conllu().splitlines() if line]
+    assert misc == ["LabelProb=0.5", "_", "LabelProb=1", "LabelProb=0.25", "_"]
+    both = DependencyTree(WORDS, HEADS, LABELS, (0.75, 0.5, None, 1.0, None), label_probabilities=known)
+    misc = [line.split("\t")[-1] for line in both.to_conllu().splitlines() if line]
+    assert misc == ["HeadProb=0.75|LabelProb=0.5", "HeadProb=0.5", "LabelProb=1", "HeadProb=1|LabelProb=0.25", "_"]
 
 
 def test_to_conllu_is_read_again(tmp_path):

@@ -10,7 +10,10 @@ from torch.testing import assert_close
 from transformers import AutoTokenizer, TrainerState, TrainingArguments
 
 from hf_structure import (
+    G2GTransformerConfig,
+    G2GTransformerForParsing,
     MaskedWordCollator,
+    ParsingCollator,
     StructFormerConfig,
     StructFormerForMaskedLM,
     UDGNConfig,
@@ -21,7 +24,13 @@ from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_bat
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.tokenization import encode
-from hf_structure.training import MaskedLMTrainer, TokenBudgetTrainer, last_complete_checkpoint
+from hf_structure.training import (
+    MaskedLMTrainer,
+    ParsingTrainer,
+    TokenBudgetTrainer,
+    last_complete_checkpoint,
+    set_learning_rate,
+)
 
 VOCABULARY, SPECIAL = 20, (0, 1, 2)
 
@@ -125,6 +134,87 @@ def test_accumulated_gradient_does_not_depend_on_the_budget(tmp_path, max_tokens
     )
     trainer.train()
     assert_close({n: p.detach() for n, p in trainer.model.named_parameters()}, expected, atol=1e-5, rtol=1e-4)
+
+
+# Parsers
+
+
+def tiny_parser(**settings) -> G2GTransformerForParsing:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    sizes |= {"classifier_hidden_size": 8, "history_size": 4, "id2label": {0: "a", 1: "b"}, "vocab_size": VOCABULARY}
+    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "classifier_dropout": 0.0}
+    model = G2GTransformerForParsing(G2GTransformerConfig(unk_token_id=0, **sizes, **dropout, **settings))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def trees(number: int = 12) -> Dataset:
+    """Words of every third sentence have no known label, and every other word is punctuation."""
+    dataset = sentences(number, heads=True)
+    labels = [[-100 if i % 3 == 2 else (i + k) % 2 for k in range(n)] for i, n in enumerate(dataset["length"])]
+    dataset = dataset.add_column("labels", labels)
+    return dataset.add_column("punctuation", [[bool(k % 2) for k in range(n)] for n in dataset["length"]])
+
+
+@pytest.mark.parametrize("labelled", [True, False], ids=["labelled", "unlabelled"])
+def test_accumulated_gradient_of_a_parser(tmp_path, labelled):
+    dataset, model, collator = trees(), tiny_parser(labelled=labelled), ParsingCollator(1)
+    if not labelled:
+        labels = [[0] * n for n in dataset["length"]]
+        dataset = dataset.remove_columns("labels").add_column("labels", labels)
+    model(**collator(list(dataset))).loss.backward()
+    expected = {name: (p - p.grad).detach() for name, p in model.named_parameters()}
+    settings = {"max_grad_norm": 0.0, "optim": "sgd", "learning_rate": 1.0, "lr_scheduler_type": "constant"}
+    batches = len(TokenBudgetBatchSampler(dataset["length"], 20))
+    assert batches > 2
+    trainer = ParsingTrainer(
+        model=tiny_parser(labelled=labelled),
+        args=arguments(tmp_path, max_steps=1, gradient_accumulation_steps=batches, **settings),
+        train_dataset=dataset,
+        data_collator=collator,
+        max_tokens=20,
+    )
+    trainer.train()
+    assert_close({n: p.detach() for n, p in trainer.model.named_parameters()}, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("labelled", [True, False], ids=["labelled", "unlabelled"])
+def test_evaluation_of_a_parser(tmp_path, labelled):
+    model, dataset = tiny_parser(labelled=labelled), trees(30)
+    trainer = ParsingTrainer(
+        model=model, args=arguments(tmp_path), eval_dataset=dataset, data_collator=ParsingCollator(1), max_tokens=40
+    )
+    scores = trainer.evaluate()
+    heads, labels = [], []
+    for ids in dataset["input_ids"]:
+        decoded = model.decode(torch.tensor([ids]))
+        heads += decoded.heads[0].tolist()
+        labels += decoded.labels[0].tolist() if labelled else [[0] * len(ids)]
+    for suffix, punctuation in (("", None), ("_no_punct", dataset["punctuation"])):
+        keep = punctuation and [[not mark for mark in row] for row in punctuation]
+        expected = attachment_scores(heads, dataset["heads"], labels, dataset["labels"], keep=keep)
+        assert 0 < expected.las < expected.uas
+        assert scores[f"eval_uas{suffix}"] == pytest.approx(expected.uas)
+        if labelled:
+            assert scores[f"eval_las{suffix}"] == pytest.approx(expected.las)
+        else:
+            assert f"eval_las{suffix}" not in scores
+
+
+def test_set_learning_rate():
+    weights = [torch.nn.Parameter(torch.ones(1)) for _ in range(4)]
+    groups = [{"params": weights[:2], "weight_decay": 0.5}, {"params": weights[2:3]}, {"params": weights[3:]}]
+    optimizer = torch.optim.SGD(groups, lr=1.0)
+    set_learning_rate(optimizer, weights[1:3], 10.0)
+    found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    assert [found[id(p)] for p in weights] == [(1.0, 0.5), (10.0, 0.5), (10.0, 0), (1.0, 0)]
+    assert all(group["params"] for group in optimizer.param_groups)
+    for weight in weights:
+        weight.grad = torch.ones(1)
+    optimizer.step()
+    assert [weight.item() for weight in weights] == [1 - 1.5, 1 - 15, 1 - 10, 0]
 
 
 # Evaluation

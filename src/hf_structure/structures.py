@@ -65,9 +65,12 @@ class DependencyTree:
             The model's probability of each word's head; None for a word that the model did not see.
         log_probability (`float`, *optional*):
             Natural logarithm of the whole tree's probability.
+        label_probabilities (`Sequence[float | None]` of length `n`, *optional*):
+            The model's probability of each label, given the arc; None for a word that the model did not see.
 
     Raises:
-        ValueError: lists of unequal length, a head out of range or equal to its word, a value that is no probability.
+        ValueError: lists of unequal length, a head out of range or equal to its word, a value that is no probability,
+            probabilities of labels without labels.
     """
 
     words: tuple[str, ...]
@@ -75,16 +78,19 @@ class DependencyTree:
     labels: tuple[str, ...] | None = None
     probabilities: tuple[float | None, ...] | None = None
     log_probability: float | None = None
+    label_probabilities: tuple[float | None, ...] | None = None
 
     def __post_init__(self) -> None:
-        _freeze(self, "words", "heads", "labels", "probabilities")
-        for name in ("heads", "labels", "probabilities"):
+        columns = ("heads", "labels", "probabilities", "label_probabilities")
+        _freeze(self, "words", *columns)
+        for name in columns:
             _check_length(self.words, name, getattr(self, name))
         check_heads(self.heads)
         object.__setattr__(self, "heads", tuple(map(int, self.heads)))
-        for number, value in enumerate(self.probabilities or (), start=1):
-            if value is not None and not -_TOLERANCE <= value <= 1 + _TOLERANCE:
-                raise ValueError(f"the probability of word {number}'s head is {value}, not between 0 and 1")
+        _check_probabilities(self.probabilities, "head")
+        _check_probabilities(self.label_probabilities, "label")
+        if self.label_probabilities is not None and self.labels is None:
+            raise ValueError("label_probabilities need labels")
         if self.log_probability is not None and not math.isfinite(self.log_probability):
             raise ValueError(f"log_probability must be finite or None, not {self.log_probability}")
 
@@ -116,8 +122,8 @@ class DependencyTree:
         """
         The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
 
-        Probabilities go to MISC (`HeadProb=0.87`), the tree's log-probability to a comment. Columns that are not known
-        are `_`.
+        Probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`), the tree's log-probability to a comment. Columns that
+        are not known are `_`.
 
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
@@ -135,10 +141,17 @@ class DependencyTree:
             if "\n" in comment or "\r" in comment:
                 raise ValueError(f"a CoNLL-U comment must be one line: {comment!r}")
         sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, comments=comments)
-        for i, probability in enumerate(self.probabilities or ()):
-            if probability is not None:
-                sentence.tokens[i].misc = f"HeadProb={probability:.4g}"
-        return sentence.to_string()
+        return sentence.with_column("misc", self._misc()).to_string()
+
+    def _misc(self) -> list[str]:
+        """What is known of each word's probabilities, as CoNLL-U's last column."""
+        named = (("HeadProb", self.probabilities), ("LabelProb", self.label_probabilities))
+        notes = [
+            [None if value is None else f"{name}={value:.4g}" for value in values]
+            for name, values in named
+            if values is not None
+        ]
+        return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 
     def to_tikz(self) -> str:
         r"""The tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped."""
@@ -542,6 +555,12 @@ def _freeze(value: Any, *names: str) -> None:
 def _check_length(items: Sequence[Any], name: str, values: Sequence[Any] | None, of: str = "words") -> None:
     if values is not None and len(values) != len(items):
         raise ValueError(f"{len(items)} {of} but {len(values)} {name}")
+
+
+def _check_probabilities(values: Sequence[float | None] | None, kind: str) -> None:
+    for number, value in enumerate(values or (), start=1):
+        if value is not None and not -_TOLERANCE <= value <= 1 + _TOLERANCE:
+            raise ValueError(f"the probability of word {number}'s {kind} is {value}, not between 0 and 1")
 
 
 def _to_dict(value: Any) -> dict[str, Any]:

@@ -1,20 +1,22 @@
-"""`Trainer` over batches of a token budget, and its form for masked language models that parse."""
+"""`Trainer` over batches of a token budget, and its forms for language models with structure, masked and causal."""
 
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback
+from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.trainer_utils import speed_metrics
 
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
-from hf_structure.data.collators import WordCollator
+from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 
 
@@ -64,24 +66,16 @@ class TokenBudgetTrainer(Trainer):
         )
 
 
-class MaskedLMTrainer(TokenBudgetTrainer):
+class ScoringTrainer(TokenBudgetTrainer):
     """
-    Trainer of masked language models that induce structure.
+    Trainer whose evaluation is a function of a model and a whole data set: subclasses define [`scores`].
 
-    Evaluation gives the masked loss and perplexity over `num_maskings` seeded maskings, and of the structures that
-    the model gives: where the dataset has `heads`, UAS and UUAS of trees and of argmax heads; where it has `spans`,
-    UF1 (the sentence mean of unlabelled F1, single words and whole sentences left out). All is about words the model
-    sees. With several processes each evaluates its share.
-
-    Args:
-        data_collator ([`MaskedWordCollator`]): Masks the training text, and with epochs 0, 1, ... the evaluation text.
-        num_maskings (`int`): Number of maskings of the evaluation text.
-        args, kwargs: As for [`TokenBudgetTrainer`].
+    With several processes each evaluates its share. The data set has a column `length`.
     """
 
-    def __init__(self, *args, num_maskings: int = 5, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.num_maskings = num_maskings
+    def scores(self, model, dataset) -> dict[str, float]:
+        """The metrics, `loss` among them, of a model in evaluation mode; called by all processes together."""
+        raise NotImplementedError
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
@@ -90,15 +84,7 @@ class MaskedLMTrainer(TokenBudgetTrainer):
         training = model.training
         model.eval()
         with self.compute_loss_context_manager():
-            loss, perplexity = self._perplexity(model, dataset)
-        metrics = {"loss": loss, "perplexity": perplexity}
-        structures = getattr(model, "structures", ())
-        if "dependency" in structures and "heads" in dataset.column_names:
-            for decoder, suffix in (("tree", ""), ("argmax", "_argmax")):
-                uas, uuas = self._attachment(model, dataset, decoder)
-                metrics |= {f"uas{suffix}": uas, f"uuas{suffix}": uuas}
-        if "constituency" in structures and "spans" in dataset.column_names:
-            metrics["uf1"] = self._uf1(model, dataset)
+            metrics = self.scores(model, dataset)
         model.train(training)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         metrics |= speed_metrics(metric_key_prefix, start, num_samples=len(dataset))
@@ -115,6 +101,38 @@ class MaskedLMTrainer(TokenBudgetTrainer):
     def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
         sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)
         return self.accelerator.reduce(sums, reduction="sum").tolist()
+
+
+class MaskedLMTrainer(ScoringTrainer):
+    """
+    Trainer of masked language models that induce structure.
+
+    Evaluation gives the masked loss and perplexity over `num_maskings` seeded maskings, and of the structures that
+    the model gives: where the dataset has `heads`, UAS and UUAS of trees and of argmax heads; where it has `spans`,
+    UF1 (the sentence mean of unlabelled F1, single words and whole sentences left out). All is about words the model
+    sees.
+
+    Args:
+        data_collator ([`MaskedWordCollator`]): Masks the training text, and with epochs 0, 1, ... the evaluation text.
+        num_maskings (`int`): Number of maskings of the evaluation text.
+        args, kwargs: As for [`TokenBudgetTrainer`].
+    """
+
+    def __init__(self, *args, num_maskings: int = 5, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.num_maskings = num_maskings
+
+    def scores(self, model, dataset) -> dict[str, float]:
+        loss, perplexity = self._perplexity(model, dataset)
+        metrics = {"loss": loss, "perplexity": perplexity}
+        structures = getattr(model, "structures", ())
+        if "dependency" in structures and "heads" in dataset.column_names:
+            for decoder, suffix in (("tree", ""), ("argmax", "_argmax")):
+                uas, uuas = self._attachment(model, dataset, decoder)
+                metrics |= {f"uas{suffix}": uas, f"uuas{suffix}": uuas}
+        if "constituency" in structures and "spans" in dataset.column_names:
+            metrics["uf1"] = self._uf1(model, dataset)
+        return metrics
 
     def _perplexity(self, model, dataset) -> tuple[float, float]:
         epoch = self.data_collator.epoch
@@ -162,6 +180,150 @@ class MaskedLMTrainer(TokenBudgetTrainer):
         return total / sentences
 
 
+class ParsingTrainer(ScoringTrainer):
+    """
+    Trainer of supervised dependency parsers ([`G2GTransformerForParsing`]).
+
+    Evaluation gives `uas` and `las` of greedy parses, over all words and, as `uas_no_punct` and `las_no_punct`, over
+    those that are no punctuation. LAS is left out for a model without labels.
+
+    Args:
+        new_parameters (`Sequence[str]`): Names of parameters that have a learning rate of their own.
+        new_learning_rate (`float`, *optional*): That learning rate.
+        data_collator ([`ParsingCollator`]): Makes batches.
+        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` (in words), `heads`,
+            `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
+    """
+
+    def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.new_parameters, self.new_learning_rate = new_parameters, new_learning_rate
+
+    def create_optimizer(self, model=None) -> torch.optim.Optimizer:
+        is_made = self.optimizer is not None
+        optimizer = super().create_optimizer(model)
+        if not is_made and self.new_learning_rate is not None:
+            parameters = map(self.accelerator.unwrap_model(self.model).get_parameter, self.new_parameters)
+            set_learning_rate(optimizer, parameters, self.new_learning_rate)
+        return optimizer
+
+    def scores(self, model, dataset) -> dict[str, float]:
+        sums = torch.zeros(2, 3, dtype=torch.float64)
+        for examples in self._batches(dataset):
+            batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
+            heads, labels = batch.pop("heads"), batch.pop("labels")
+            parsed = model.decode(**batch)
+            is_word, has_head = heads >= 0, parsed.heads[:, 0] == heads
+            has_label = has_head if parsed.labels is None else has_head & (parsed.labels[:, 0] == labels)
+            counted = torch.stack([is_word, is_word & has_head, is_word & has_label]).cpu()
+            is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool()
+            sums += torch.stack([part.sum((1, 2)) for part in (counted, counted & ~is_punctuation)])
+        metrics = {}
+        totals = self._sum_over_processes(sums.flatten().tolist())
+        for suffix, (words, with_head, with_label) in (("", totals[:3]), ("_no_punct", totals[3:])):
+            metrics[f"uas{suffix}"] = with_head / max(words, 1)
+            if model.config.labelled:
+                metrics[f"las{suffix}"] = with_label / max(words, 1)
+        return metrics
+
+
+class GraphLMTrainer(ScoringTrainer):
+    """
+    Trainer of causal language models that read dependency graphs ([`GiLTForCausalLM`]), and of plain ones.
+
+    What evaluation gives is named by the graphs that the model was given: `perplexity_gold_graphs`,
+    `arc_f1_predicted_graphs` and so on, see [`language_model_scores`]. Of a plain model it is `perplexity` and
+    `word_perplexity`. `loss` is the training objective, of a model with graphs given the gold ones.
+
+    Args:
+        base_learning_rate (`float`, *optional*): Learning rate of the parameters that a graft has from its base model;
+            by default that of the others.
+        lm_only_steps (`int`): For so many steps the dependency scorer is not trained, but only the language model,
+            which is given the gold graphs.
+        max_predicted_sentences (`int`): How many sentences, spread over the data set, evaluation predicts graphs of.
+        data_collator ([`GraphCollator`]): Makes batches with `labels`.
+        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` and `num_words`, and those
+            that the collator reads.
+    """
+
+    def __init__(
+        self,
+        *args,
+        base_learning_rate: float | None = None,
+        lm_only_steps: int = 0,
+        max_predicted_sentences: int = 0,
+        **kwargs,
+    ):
+        super().__init__(*args, **kwargs)
+        self.base_learning_rate = base_learning_rate
+        self.lm_only_steps = lm_only_steps
+        if lm_only_steps:
+            self.args.ddp_find_unused_parameters = True  # the scorer's, for so long
+        self.max_predicted_sentences = max_predicted_sentences
+
+    def create_optimizer(self, model=None) -> torch.optim.Optimizer:
+        is_new = self.optimizer is None
+        optimizer = super().create_optimizer(model)
+        if is_new and self.base_learning_rate is not None:
+            base = base_parameters(self.model if model is None else model)
+            set_learning_rate(optimizer, base, self.base_learning_rate)
+        return optimizer
+
+    def compute_loss(self, *args, **kwargs):
+        # A model that is given no labels scores no arcs.
+        self.compute_loss_func = language_model_loss if self.state.global_step < self.lm_only_steps else None
+        return super().compute_loss(*args, **kwargs)
+
+    def scores(self, model, dataset) -> dict[str, float]:
+        sums = self._sums(model, dataset)
+        metrics = {"loss": sums["loss"] / sums["tokens"]}
+        if "arcs" not in dataset.column_names:
+            return metrics | language_model_scores(sums)
+        metrics |= {f"{name}_gold_graphs": value for name, value in language_model_scores(sums).items()}
+        if self.max_predicted_sentences:
+            some = dataset.select(range(0, len(dataset), -(-len(dataset) // self.max_predicted_sentences)))
+            predicted = language_model_scores(self._sums(model, some, predict_graphs=True))
+            metrics |= {f"{name}_predicted_graphs": value for name, value in predicted.items()}
+            metrics["sentences_predicted_graphs"] = len(some)
+        return metrics
+
+    def _sums(self, model, dataset, predict_graphs: bool = False) -> dict[str, float]:
+        totals = dict.fromkeys(SUMS, 0.0)
+        for examples in self._batches(dataset):
+            batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
+            words = sum(example["num_words"] for example in examples)
+            with self.accelerator.autocast():
+                sums = language_model_sums(model, batch, words, predict_graphs)
+            totals = {name: total + sums[name] for name, total in totals.items()}
+        return dict(zip(SUMS, self._sum_over_processes(list(totals.values())), strict=True))
+
+
+def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The parameters that a graft has from its base model; of a model from scratch none, of a plain one all."""
+    config = getattr(model, "config", None)
+    if getattr(config, "model_type", None) != "gilt":
+        return list(model.parameters())
+    if config.base_config is None:
+        return []
+    return [p for name, p in model.named_parameters() if name.startswith(("model.backbone.", "lm_head."))]
+
+
+def language_model_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+    """Cross-entropy of the next tokens alone."""
+    return ForCausalLMLoss(outputs.logits, labels, outputs.logits.shape[-1], num_items_in_batch)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.nn.Parameter], rate: float) -> None:
+    """Gives some of an optimizer's parameters a learning rate of their own."""
+    chosen = {id(parameter) for parameter in parameters}
+    parts = [
+        {**group, "lr": own, "params": [p for p in group["params"] if (id(p) in chosen) == is_chosen]}
+        for group in optimizer.param_groups
+        for is_chosen, own in ((False, group["lr"]), (True, rate))
+    ]
+    optimizer.param_groups = [part for part in parts if part["params"]]
+
+
 def last_complete_checkpoint(folder: str | Path) -> str | None:
     """
     The newest checkpoint folder of `Trainer` that was written to its end, so that a killed run resumes from it.
@@ -176,4 +338,14 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
     return finished[max(finished)] if finished else None
 
 
-__all__ = ["MaskedLMTrainer", "TokenBudgetTrainer", "last_complete_checkpoint"]
+__all__ = [
+    "GraphLMTrainer",
+    "MaskedLMTrainer",
+    "ParsingTrainer",
+    "ScoringTrainer",
+    "TokenBudgetTrainer",
+    "base_parameters",
+    "language_model_loss",
+    "last_complete_checkpoint",
+    "set_learning_rate",
+]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from hf_structure.data.collators import MaskedWordCollator, WordCollator
+from hf_structure.data.collators import MaskedWordCollator, ParsingCollator, WordCollator
 from hf_structure.tokenization import build_word_tokenizer
 
 UNK, PAD, MASK = 0, 1, 2
@@ -52,6 +52,24 @@ def test_words_of_subwords(make):
     assert batch["word_ids"].dtype == torch.int64
     assert batch["heads"].tolist() == [[2, 0], [0, -1]]
     assert "word_ids" not in make(PAD)([{"input_ids": [3], "heads": [0]}])
+
+
+def test_trees():
+    tree = {"heads": [2, 0], "labels": [4, -100], "tag_ids": [1, 0], "length": 2}
+    examples = [
+        {"input_ids": [3, 4, 5], "word_ids": [0, 0, 1], **tree},
+        {"input_ids": [6, 7], "word_ids": [0, 0], "heads": [0], "labels": [3], "tag_ids": [-1], "length": 1},
+    ]
+    batch = ParsingCollator(PAD)(examples)
+    assert {name: batch[name].tolist() for name in ("heads", "labels", "tag_ids")} == {
+        "heads": [[2, 0], [0, -1]],
+        "labels": [[4, -100], [3, -100]],
+        "tag_ids": [[1, 0], [-1, -1]],
+    }
+    assert {value.dtype for value in batch.values()} == {torch.int64}
+    assert set(batch) == {"input_ids", "attention_mask", "word_ids", "heads", "labels", "tag_ids"}
+    bare = ParsingCollator(PAD)([{"input_ids": [3], "heads": [0], "labels": None}])
+    assert set(bare) == {"input_ids", "attention_mask", "heads"}
 
 
 def test_a_word_that_is_the_padding_is_attended_to():

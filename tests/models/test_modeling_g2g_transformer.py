@@ -930,11 +930,12 @@ def test_default_model_has_the_papers_sizes():
     [
         ({"num_attention_heads": 5}, "no multiple of num_attention_heads"),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1"),
+        ({"num_tags": 2, "tags": ["DT"]}, "num_tags is 2, but there are 1 tags"),
         ({"max_position_embeddings": 4}, "max_words"),
         ({"unk_token_id": 30}, "unk_token_id is 30"),
         ({"composition": "lazy"}, "composition"),
     ],
-    ids=["heads", "layers", "positions", "unknown", "composition"],
+    ids=["heads", "layers", "tags", "positions", "unknown", "composition"],
 )
 def test_impossible_settings(settings, message):
     with pytest.raises(Exception, match=message):

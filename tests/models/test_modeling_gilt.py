@@ -514,6 +514,23 @@ def test_graphs_built_word_by_word_are_those_that_the_whole_finds_best(backbone)
     assert graph.any()
 
 
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_predicted_graphs_are_those_that_the_whole_finds_best(backbone, side):
+    model = tiny_model(backbone)
+    batch = batch_of(sentences((11, 4, 8)), side)
+    graph = model.predict_graphs(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
+    whole = model(**{**batch, "graph": graph, "tapes": None})
+    assert torch.equal(best_arcs(whole.arc_logits, whole.count_logits.argmax(-1)), graph)
+    assert graph.flatten(1).any(1).all()
+
+
+def test_graphs_of_sentences_that_begin_with_a_word_are_not_predicted():
+    with pytest.raises(ValueError, match="begin with a token that belongs to no word"):
+        tiny_model().predict_graphs(torch.tensor([[5, 6]]), torch.tensor([[1, 2]]))
+
+
 def prefilled(model: GiLTForCausalLM, batch: dict, end: int) -> GraphCache:
     return model(
         batch["input_ids"][:, :end],

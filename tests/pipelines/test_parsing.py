@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, ByT5Tokenizer, pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
@@ -27,6 +28,7 @@ from hf_structure.data.corpus import drop_punctuation
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.hub import CHECKPOINTS, save_compact
 from hf_structure.pipelines import parsing
+from hf_structure.tokenization import encode
 
 WORDS = ["the", "a", "old", "cat", "dog", "man", "saw", "chased", "slept", "near", "that", "and", "she"]
 MARKS = [".", ",", '"', "(", "..."]
@@ -59,9 +61,11 @@ def model(folder) -> UDGNForMaskedLM:
     return UDGNForMaskedLM.from_pretrained(folder)
 
 
-@pytest.fixture(params=["folder", "structformer", "subword_structformer"])
+@pytest.fixture(
+    params=["folder", "structformer", "subword_structformer", "g2g_transformer", "subword_g2g_transformer"]
+)
 def any_folder(request) -> Path:
-    """The model above, and the two StructFormers."""
+    """The model above, two StructFormers and two Graph-to-Graph Transformers."""
     return request.getfixturevalue(request.param)
 
 
@@ -85,7 +89,7 @@ def heads_of(parses: list[Parse]) -> list[tuple[int, ...]]:
 
 
 def assert_close(found, expected) -> None:
-    """Parses, nested lists and dictionaries, equal but for 1e-5 in numbers that are not whole."""
+    """Parses, nested lists and dictionaries, equal but for a share of 1e-5 in numbers that are not whole."""
     if isinstance(expected, Parse):
         assert_close(found.to_dict(), expected.to_dict())
     elif isinstance(expected, dict):
@@ -97,9 +101,119 @@ def assert_close(found, expected) -> None:
         for one, other in zip(found, expected, strict=True):
             assert_close(one, other)
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, abs=1e-5)
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
     else:
         assert found == expected
+
+
+# Labels and beams
+
+
+@pytest.fixture(params=["g2g_transformer", "subword_g2g_transformer"])
+def labelled(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+def test_labels_are_those_that_the_model_decodes(labelled, punctuation):
+    model, tokenizer = (
+        auto.from_pretrained(labelled) for auto in (hf_structure.AutoModelForDependencyParsing, AutoTokenizer)
+    )
+    for words in random_sentences(20):
+        tree = parse([words], labelled, punctuation=punctuation)[0].dependency
+        seen = words if punctuation == "parse" else [word for word in words if not is_punctuation(word)]
+        inputs = {name: torch.tensor([ids]) for name, ids in encode(seen, tokenizer).items()}
+        decoded = model.decode(**inputs)
+        labels = iter([model.config.id2label[label] for label in decoded.labels[0, 0].tolist()])
+        probabilities = iter(decoded.label_probs[0, 0].tolist())
+        for word, label, probability in zip(tree.words, tree.labels, tree.label_probabilities, strict=True):
+            if punctuation == "attach" and is_punctuation(word):
+                assert (label, probability) == ("punct", None)
+            else:
+                assert label == next(labels)
+                assert probability == pytest.approx(next(probabilities), abs=1e-5)
+        assert next(labels, None) is None
+
+
+def test_random_labels_differ(labelled):
+    labels = {
+        label for parsed in parse(random_sentences(20, marks=0.0), labelled) for label in parsed.dependency.labels
+    }
+    assert labels == {"nsubj", "obj", "det"}
+
+
+def test_models_without_labels_have_none(folder):
+    tree = parse("the cat saw", folder).dependency
+    assert tree.labels is tree.label_probabilities is None
+
+
+def test_beams(labelled):
+    sentences = random_sentences(30)
+    greedy, one, wide = (parse(sentences, labelled, **options) for options in ({}, {"beam_size": 1}, {"beam_size": 8}))
+    assert greedy == one
+    gains = [
+        after.dependency.log_probability - before.dependency.log_probability
+        for before, after in zip(greedy, wide, strict=True)
+    ]
+    assert min(gains) > -1e-4
+    assert max(gains) > 1e-2
+    best = parse(sentences, labelled, beam_size=8, k=3)
+    assert heads_of(best) == heads_of(wide)
+    for parsed in best:
+        scores = [tree.log_probability for tree in parsed.alternatives]
+        assert scores == sorted(scores, reverse=True)
+        assert len({(tree.heads, tree.labels) for tree in parsed.alternatives}) == len(scores)
+
+
+def test_models_without_a_beam_refuse_one(any_folder):
+    if "g2g" in any_folder.name:
+        with pytest.raises(ValueError, match="beam_size must be at least 1, not 0"):
+            parse("the cat", any_folder, beam_size=0)
+        return
+    with pytest.raises(ValueError, match="searches without a beam: leave beam_size out"):
+        parse("the cat", any_folder, beam_size=4)
+    with pytest.raises(ValueError, match="searches without a beam"):
+        pipeline("dependency-parsing", model=str(any_folder), beam_size=4)
+
+
+def test_sentences_longer_than_the_model_allows(labelled):
+    assert len(parse([["cat"] * 60], labelled)[0].words) == 60
+    assert len(parse([["cat", "."] * 60], labelled)[0].words) == 120  # marks do not count, if they are not seen
+    parses = parse(iter([["cat"], ["cat"] * 61, ["cat"]]), labelled)
+    assert next(parses).dependency.heads == (0,)
+    with pytest.raises(
+        ValueError, match=r"^sentence 2: the sentence has 61 words, more than the 60 that this model has"
+    ):
+        next(parses)
+    parser = pipeline("dependency-parsing", model=str(labelled))
+    with pytest.raises(ValueError, match="61 words, more than the 60 that this model has positions for"):
+        parser([["cat"] * 61])
+
+
+def test_models_that_read_tags_go_without(g2g_transformer):
+    config = hf_structure.G2GTransformerConfig.from_pretrained(g2g_transformer, num_tags=3)
+    model, tokenizer = hf_structure.G2GTransformerForParsing(config), AutoTokenizer.from_pretrained(g2g_transformer)
+    with pytest.warns(UserWarning, match="trained with part-of-speech tags, and parses without them"):
+        assert parse("the cat saw", model, tokenizer=tokenizer).dependency.is_tree
+
+
+def test_pipeline_gives_labels_and_has_beams(labelled):
+    parser = pipeline("dependency-parsing", model=str(labelled))
+    sentences = [["the", "old", "cat", "saw", "."], ["she", "slept"]]
+    for options in ({}, {"beam_size": 4}, {"beam_size": 4, "k": 2, "marginals": True}):
+        assert_close(
+            parser(sentences, **options), [parsed.to_dict() for parsed in parse(sentences, labelled, **options)]
+        )
+
+
+def test_classifiers_that_are_missing_are_noticed(g2g_transformer, tmp_path):
+    for file in g2g_transformer.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if not name.startswith("relation_classifier")}
+    save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match="4 weights are missing, such as relation_classifier"):
+        parse("the cat", tmp_path)
 
 
 # What goes in and what comes out

@@ -4,18 +4,38 @@ import numpy as np
 import pytest
 import torch
 
-from hf_structure.visualization.figures import plot_distances, plot_marginals, plot_parents, plot_relation_weights
+from hf_structure.visualization.figures import (
+    plot_class_scores,
+    plot_distances,
+    plot_marginals,
+    plot_parents,
+    plot_relation_weights,
+)
 
 CALLS = {
     "marginals": lambda: plot_marginals(["a"], [[1.0, 0.0]]),
     "parents": lambda: plot_parents(["a"], [[0.0]]),
     "distances": lambda: plot_distances(["a"], [], [0.0]),
+    "class scores": lambda: plot_class_scores({"a": [1.0]}, ["1"], "x", "y"),
     "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
 }
 
 
 def texts(labels):
     return [label.get_text() for label in labels]
+
+
+def test_class_scores():
+    figure = plot_class_scores({"$a": [0.5, None, 1.0], "b_$": [0.25, 0.5, 0.75]}, ["1", "2", ">2"], "length", "F1")
+    axes = figure.axes[0]
+    assert texts(axes.get_xticklabels()) == ["1", "2", ">2"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("length", "F1")
+    first, second = (line.get_ydata() for line in axes.lines)
+    assert np.array_equal(first, [50, np.nan, 100], equal_nan=True)
+    assert list(second) == [25, 50, 75]
+    assert texts(axes.get_legend().get_texts()) == ["$a", "b_$"]
+    with pytest.raises(ValueError, match="2 scores of b for 1 classes"):
+        plot_class_scores({"b": [0.5, 0.5]}, ["1"], "x", "y")
 
 
 def test_marginals():

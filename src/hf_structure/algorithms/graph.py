@@ -217,11 +217,25 @@ def best_arcs(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     Returns:
         `torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`: the graphs.
     """
-    candidates = new_arcs(scores, -torch.inf).flatten(2)  # (B, n + 1, 2 (n + 1))
-    rank = candidates.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
-    counts = torch.nn.functional.pad(counts, (1, 0)).unsqueeze(-1)
-    chosen = ((rank < counts) & (candidates > -torch.inf)).unflatten(2, (2, -1))
+    counts = torch.nn.functional.pad(counts, (1, 0))
+    chosen = best_new_arcs(new_arcs(scores, -torch.inf), counts)
     return chosen[:, :, 0].transpose(1, 2) | chosen[:, :, 1]
+
+
+def best_new_arcs(candidates: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """
+    The best arcs of single words.
+
+    Args:
+        candidates (`torch.FloatTensor` of shape `(..., 2, n + 1)`): Scores as from [`new_arcs`].
+        counts (`torch.LongTensor` of shape `(...)`): How many arcs to choose.
+
+    Returns:
+        `torch.BoolTensor` of shape `(..., 2, n + 1)`.
+    """
+    flat = candidates.flatten(-2)
+    rank = flat.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    return ((rank < counts.unsqueeze(-1)) & (flat > -torch.inf)).unflatten(-1, (2, -1))
 
 
 def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch.Tensor) -> dict[str, int]:

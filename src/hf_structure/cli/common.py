@@ -100,3 +100,11 @@ def check_files(names: Iterable[str], output: str | None) -> None:
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
     """The file to write, or standard output."""
     return nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="")
+
+
+def print_table(rows: list[list[str]]) -> None:
+    """Prints rows with their first cells on the left and the others on the right of columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        print("  ".join([first.ljust(widths[0]), *cells]).rstrip())

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hf_structure.cli.common import positive
+from hf_structure.cli.common import positive, print_table
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
 from hf_structure.metrics.attachment import check_words, score_sentences
@@ -147,18 +147,11 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
         shares = (score.uf1, score.precision, score.recall, score.f1)
         rows.append([name, *(f"{100 * share:.2f}" for share in shares), f"{score.depth:.2f}"])
     score = scores["system"]
-    _print_table([*rows, ["gold", "", "", "", "", f"{score.gold_depth:.2f}"]])
+    print_table([*rows, ["gold", "", "", "", "", f"{score.gold_depth:.2f}"]])
     print(f"\n{score.sentences} sentences, {score.gold} gold constituents, {score.predicted} predicted", end="")
     print(f", {score.matched} of them right\n")
     recalls = ([label, f"{100 * row.recall:.2f}", str(row.matched), str(row.gold)] for label, row in labels.items())
-    _print_table([["label", "recall", "found", "gold"], *recalls])
-
-
-def _print_table(rows: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        print("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    print_table([["label", "recall", "found", "gold"], *recalls])
 
 
 def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dict]]:

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 
+from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.evaluate import add_evaluate
 from hf_structure.cli.parse import add_parse
 from hf_structure.cli.render import add_render
@@ -17,6 +18,7 @@ examples:
   hf-structure parse --model runs/udgn --format conllu gold.conllu > system.conllu
   hf-structure evaluate gold.conllu system.conllu --ignore punct
   hf-structure evaluate gold.mrg system.mrg --baselines
+  hf-structure analyze gold.conllu g2g=first.conllu deptr=second.conllu --ignore punct --output_dir figures
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
 """
@@ -48,6 +50,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_evaluate, add_render):
+    for add in (add_parse, add_evaluate, add_analyze, add_render):
         add(commands)
     return parser

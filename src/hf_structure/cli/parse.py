@@ -36,6 +36,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-k", type=positive, default=1, metavar="N", help="with --format json: the N best trees of each sentence"
     )
+    parser.add_argument(
+        "--beam_size", type=positive, metavar="N", help="derivations followed by a parser that works step by step"
+    )
     parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
     parser.add_argument(
         "--punctuation",
@@ -68,6 +71,7 @@ def run_parse(options: argparse.Namespace) -> None:
         structure=options.structure or NEEDED.get(options.format),
         decoder=options.decoder,
         k=options.k,
+        beam_size=options.beam_size,
         marginals=options.marginals,
         punctuation=options.punctuation,
         batch_size=options.batch_size,

@@ -42,6 +42,27 @@ class WordCollator:
 
 
 @dataclass
+class ParsingCollator(WordCollator):
+    """
+    Pads encoded sentences with their trees.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+
+    Called with the dictionaries of [`WordCollator`], which also hold, all or none, `labels` (ids of relation labels,
+    -100 where they are not known) and `tag_ids`; returns these too, and `heads`, as tensors of shape
+    `(batch_size, num_words)`, padded with -100, -1 and -1. With one id a word, `num_words` is `seq_len`.
+    """
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = super().__call__(examples)
+        for name, padding in (("labels", IGNORE_INDEX), ("tag_ids", -1)):
+            if examples[0].get(name) is not None:
+                batch[name] = pad_words([example[name] for example in examples], padding)
+        return batch
+
+
+@dataclass
 class MaskedWordCollator(WordCollator):
     """
     Pads encoded sentences and masks words as the UDGN and StructFormer papers do: every word that is not special or

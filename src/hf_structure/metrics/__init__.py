@@ -11,12 +11,16 @@ from hf_structure.metrics.constituency import (
     tree_depth,
     unlabeled_f1,
 )
+from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 
 __all__ = [
     "AttachmentScores",
+    "ClassScores",
     "ConstituencyScores",
+    "ErrorAnalysis",
     "LabelRecall",
     "attachment_scores",
+    "error_analysis",
     "label_recall",
     "left_branching",
     "random_tree",

@@ -92,7 +92,7 @@ def attachment_scores(
             _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=names, mask_values=mask)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from error
-        words = _scored_words(len(gold_heads), mask, names, ignore_labels)
+        words = scored_words(len(gold_heads), mask, names, ignore_labels)
         arcs = _arcs(heads, labels, words, universal_labels)
         gold_arcs = _arcs(gold_heads, names, words, universal_labels)
         for score in scores:
@@ -125,19 +125,26 @@ def score_sentences(
     Raises:
         ValueError: different words or numbers of sentences, a word without a head; else as `attachment_scores`.
     """
+    columns = aligned_columns(predicted, gold)
+    return attachment_scores(*columns, ignore_labels=ignore_labels, universal_labels=universal_labels)
+
+
+def aligned_columns(
+    predicted: Iterable[Sentence], gold: Iterable[Sentence]
+) -> tuple[list[Sequence[int]], list[Sequence[int]], list[Sequence[str]] | None, list[Sequence[str]] | None]:
+    """
+    Predicted heads, gold heads, predicted labels and gold labels of sentences that have the same words; no labels
+    where all labels of one side are `_`.
+
+    Raises:
+        ValueError: different words or numbers of sentences, a word without a head.
+    """
     predicted, gold = list(predicted), list(gold)
     for number, (system, reference) in enumerate(zip(predicted, gold, strict=False), start=1):
         check_words(system.forms, reference.forms, number)
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} predicted sentences, but {len(gold)} gold sentences")
-    return attachment_scores(
-        _heads(predicted, "predicted"),
-        _heads(gold, "gold"),
-        _labels(predicted),
-        _labels(gold),
-        ignore_labels=ignore_labels,
-        universal_labels=universal_labels,
-    )
+    return _heads(predicted, "predicted"), _heads(gold, "gold"), _labels(predicted), _labels(gold)
 
 
 def _aligned(columns: Sequence[Sequence | None]) -> Iterable[tuple]:
@@ -155,13 +162,14 @@ def _check_sentence(predicted: Sequence[int], gold: Sequence[int], **others: Seq
     check_heads(gold)
 
 
-def _scored_words(
+def scored_words(
     length: int, keep: Sequence[bool] | None, labels: Sequence[str] | None, ignore_labels: Collection[str]
 ) -> list[int]:
+    """Numbers, from 0, of the words that are scored: see `attachment_scores`."""
     words = [i for i in range(length) if keep is None or keep[i]]
     if not ignore_labels:
         return words
-    return [i for i in words if labels[i] not in ignore_labels and _universal(labels[i]) not in ignore_labels]
+    return [i for i in words if labels[i] not in ignore_labels and universal_label(labels[i]) not in ignore_labels]
 
 
 def _arcs(
@@ -169,7 +177,9 @@ def _arcs(
 ) -> list[tuple[int, int, str | None]]:
     """`(word, head, label)` of the scored words."""
     names = [None] * len(heads) if labels is None else labels
-    return [(i + 1, int(heads[i]), _universal(names[i]) if universal_labels and labels else names[i]) for i in words]
+    return [
+        (i + 1, int(heads[i]), universal_label(names[i]) if universal_labels and labels else names[i]) for i in words
+    ]
 
 
 def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> set[tuple]:
@@ -179,7 +189,8 @@ def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> set[tuple]
     return set(arcs) if score in _LABELLED else {(first, second) for first, second, _ in arcs}
 
 
-def _universal(label: str) -> str:
+def universal_label(label: str) -> str:
+    """A label without its subtype."""
     return label.partition(":")[0]
 
 

@@ -8,6 +8,7 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from hf_structure.tokenization import encode, is_word_level
 DEFAULT_MODEL = "udgn-en"
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
+RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
 STRUCTURES = ("dependency", "constituency", "both")
 WINDOW = 64  # batches whose sentences are sorted by length together
 
@@ -43,6 +45,7 @@ def parse(
     structure: str | None = None,
     decoder: str = "tree",
     k: int = 1,
+    beam_size: int | None = None,
     marginals: bool = False,
     punctuation: str = "attach",
     word_tokenizer: Callable[[str], list[str]] = tokenize_words,
@@ -69,16 +72,20 @@ def parse(
             in general). Models differ in what they offer.
         k (`int`):
             Number of trees; with more than one, `Parse.alternatives` holds them, best first.
+        beam_size (`int`, *optional*):
+            For models that build a tree step by step (G2G Transformer): number of derivations followed; 1 is greedy.
+            By default 1, or `4 * k` if `k` is more than 1.
         marginals (`bool`):
             Whether `Parse.marginals` is filled in: probabilities of all arcs over all trees (StructFormer: its parent
-            distribution). They are about dependencies.
+            distribution; G2G Transformer: over the trees of the beam). They are about dependencies.
         punctuation (`"attach"`, `"drop"` or `"parse"`):
             For a model trained without punctuation: put punctuation into its tree by rule, leave it out of the tree,
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
         word_tokenizer (`Callable[[str], list[str]]`):
             Splits raw sentences into words.
         max_words (`int`):
-            Longer sentences are refused: memory grows with the square of the length.
+            Longer sentences are refused: memory grows with the square of the length. So are those that are too long
+            for the model.
         batch_size (`int`):
             Sentences that the model reads at once.
         device (`str` or `torch.device`, *optional*):
@@ -98,14 +105,16 @@ def parse(
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device)
-    _check_tokenizer(model, tokenizer)
+    _check_input(model, tokenizer)
     structures = choose_structures(model, structure)
+    beam = beam_options(model, beam_size)
     encode = functools.partial(
         encode_sentence,
         tokenizer=tokenizer,
         punctuation=punctuation,
         word_tokenizer=word_tokenizer,
         max_words=max_words,
+        model_words=longest_sentence(model),
     )
     decode = functools.partial(
         parse_batch,
@@ -116,6 +125,7 @@ def parse(
         decoder=decoder,
         k=k,
         marginals=marginals,
+        **beam,
     )
     items = [sentences] if isinstance(sentences, str) else sentences
     total = len(items) if isinstance(items, Sequence) else None
@@ -140,11 +150,29 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
     return wanted
 
 
-def _check_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def beam_options(model: PreTrainedModel, beam_size: int | None) -> dict[str, int]:
+    """What `decode` is told of the beam. Raises `ValueError` for one that the model cannot have."""
+    if beam_size is None:
+        return {}
+    if "beam_size" not in inspect.signature(model.decode).parameters:
+        raise ValueError(f"{type(model).__name__} searches without a beam: leave beam_size out")
+    if beam_size < 1:
+        raise ValueError(f"beam_size must be at least 1, not {beam_size}")
+    return {"beam_size": beam_size}
+
+
+def longest_sentence(model: PreTrainedModel) -> int | None:
+    """Number of words that the model has positions for, if there is a limit."""
+    return getattr(model.config, "max_words", None)
+
+
+def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
     if not is_word_level(tokenizer) and "word_ids" not in inspect.signature(model.decode).parameters:
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
+    if getattr(model.config, "num_tags", 0):
+        warnings.warn("this model was trained with part-of-speech tags, and parses without them here", stacklevel=3)
 
 
 def _check_punctuation(punctuation: str) -> None:
@@ -192,7 +220,7 @@ def _load(folder: Path, modified: int) -> tuple[PreTrainedModel, PreTrainedToken
         model, loaded = AutoModelForDependencyParsing.from_pretrained(
             folder, dtype=torch.float32, output_loading_info=True
         )
-        missing = sorted(key for key in loaded["missing_keys"] if key.startswith(model.base_model_prefix))
+        missing = sorted(key for key in loaded["missing_keys"] if not key.startswith("lm_head"))  # which cannot parse
         if missing:  # transformers only warns, and goes on with random weights
             raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
         return model, AutoTokenizer.from_pretrained(folder)
@@ -211,10 +239,11 @@ def encode_sentence(
     punctuation: str = "attach",
     word_tokenizer: Callable[[str], list[str]] = tokenize_words,
     max_words: int = MAX_WORDS,
+    model_words: int | None = None,
 ) -> dict[str, Any]:
     """
     Words of a sentence (`words`), which of them the model sees (`keep`), and what
-    [`~hf_structure.tokenization.encode`] makes of those.
+    [`~hf_structure.tokenization.encode`] makes of those. `model_words` are as many as the model can see.
 
     Raises:
         ValueError: if the sentence is empty or too long, or is no string and no sequence of strings.
@@ -235,6 +264,10 @@ def encode_sentence(
         if not any(keep):
             keep = [True] * len(words)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
+    if model_words is not None and len(seen) > model_words:
+        raise ValueError(
+            f"the sentence has {len(seen)} words, more than the {model_words} that this model has positions for"
+        )
     return {"words": words, "keep": keep, **encode(seen, tokenizer)}
 
 
@@ -244,9 +277,10 @@ def assemble_parse(
     row: int,
     structures: Sequence[str],
     punctuation: str = "attach",
+    label_names: Mapping[int, str] | None = None,
 ) -> Parse:
     """
-    Parse of the sentence in one row of a decoded batch (tensors on the CPU).
+    Parse of the sentence in one row of a decoded batch (tensors on the CPU); `label_names` are those of its labels.
 
     Raises:
         ValueError: if there are marginals, but no dependencies are asked for.
@@ -257,7 +291,7 @@ def assemble_parse(
     if "constituency" in structures:
         parts["constituency"] = _constituency(encoded, decoded["spans"][row].tolist(), punctuation)
     if "dependency" in structures:
-        trees = _trees(encoded, decoded, row, punctuation)
+        trees = _trees(encoded, decoded, row, punctuation, label_names or {})
         parts["dependency"] = trees[0]
         parts["alternatives"] = trees if decoded["heads"].shape[1] > 1 else ()
         if "marginals" in decoded:
@@ -286,28 +320,46 @@ def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuatio
 
 
 def _trees(
-    encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], row: int, punctuation: str
+    encoded: Mapping[str, Any],
+    decoded: Mapping[str, torch.Tensor],
+    row: int,
+    punctuation: str,
+    label_names: Mapping[int, str],
 ) -> list[DependencyTree]:
     """Dependency trees, best first."""
     length, trees = sum(encoded["keep"]), []
     for rank, heads in enumerate(decoded["heads"][row, :, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
-        probabilities = decoded["head_probs"][row, rank, :length].tolist()
+        columns = {"probabilities": decoded["head_probs"][row, rank, :length].tolist()}
+        if "labels" in decoded:
+            columns["labels"] = [label_names[label] for label in decoded["labels"][row, rank, :length].tolist()]
+            columns["label_probabilities"] = decoded["label_probs"][row, rank, :length].tolist()
         log_probability = min(decoded["log_probs"][row, rank].item(), 0.0) if "log_probs" in decoded else None
-        trees.append(_tree(encoded, heads, probabilities, log_probability, punctuation))
+        trees.append(_tree(encoded, heads, columns, log_probability, punctuation))
     return trees
 
 
-def _tree(encoded, heads, probabilities, log_probability, punctuation: str) -> DependencyTree:
+def _tree(
+    encoded: Mapping[str, Any],
+    heads: list[int],
+    columns: Mapping[str, list],
+    log_probability: float | None,
+    punctuation: str,
+) -> DependencyTree:
+    """The tree of the words that the model saw, `columns` being what it says of each, or of all."""
     words, keep = encoded["words"], encoded["keep"]
     if punctuation == "drop":
         words = _seen(encoded)
     elif not all(keep):
         heads = restore_words(heads, keep)
-        known = iter(probabilities)
-        probabilities = [next(known) if kept else None for kept in keep]
-    return DependencyTree(words, heads, probabilities=probabilities, log_probability=log_probability)
+        columns = {name: _restored(values, keep, RESTORED.get(name)) for name, values in columns.items()}
+    return DependencyTree(words, heads, log_probability=log_probability, **columns)
+
+
+def _restored(values: list, keep: Sequence[bool], missing: str | None) -> list:
+    known = iter(values)
+    return [next(known) if kept else missing for kept in keep]
 
 
 def _marginals(marginals: torch.Tensor, encoded, tree: DependencyTree, punctuation: str) -> list[list[float]]:
@@ -334,7 +386,10 @@ def parse_batch(
     batch = WordCollator(tokenizer.pad_token_id)(encoded)
     decoded = model.decode(**{name: value.to(model.device) for name, value in batch.items()}, **options)
     decoded = {name: value.cpu() for name, value in decoded.items()}
-    return [assemble_parse(sentence, decoded, row, structures, punctuation) for row, sentence in enumerate(encoded)]
+    names = model.config.id2label
+    return [
+        assemble_parse(sentence, decoded, row, structures, punctuation, names) for row, sentence in enumerate(encoded)
+    ]
 
 
 def _parse_windows(sentences: Iterator[Sentence], encode, decode, batch_size: int, bar: tqdm) -> Iterator[Parse]:
@@ -387,13 +442,14 @@ class ParsingPipeline(Pipeline):
 
     def __init__(self, *args, structure: str | None = None, **kwargs):
         super().__init__(*args, structure=structure or self.structure, **kwargs)
-        _check_tokenizer(self.model, self.tokenizer)
+        _check_input(self.model, self.tokenizer)
 
     def _sanitize_parameters(
         self,
         structure=None,
         decoder=None,
         k=None,
+        beam_size=None,
         marginals=None,
         punctuation=None,
         word_tokenizer=None,
@@ -407,12 +463,12 @@ class ParsingPipeline(Pipeline):
         structures = structure and choose_structures(self.model, structure)  # else those of the constructor
         return (
             given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
-            given(decoder=decoder, k=k, marginals=marginals),
+            given(decoder=decoder, k=k, marginals=marginals, **beam_options(self.model, beam_size)),
             given(structures=structures, punctuation=punctuation),
         )
 
     def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
-        encoded = encode_sentence(inputs, self.tokenizer, **options)
+        encoded = encode_sentence(inputs, self.tokenizer, model_words=longest_sentence(self.model), **options)
         return {"encoded": encoded, **WordCollator(self.tokenizer.pad_token_id)([encoded])}
 
     def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
@@ -421,13 +477,13 @@ class ParsingPipeline(Pipeline):
 
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_outputs.pop("encoded")
-        return assemble_parse(encoded, model_outputs, 0, **options).to_dict()
+        return assemble_parse(encoded, model_outputs, 0, label_names=self.model.config.id2label, **options).to_dict()
 
 
 class DependencyParsingPipeline(ParsingPipeline):
     """
     `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
+    `structure`, `decoder`, `k`, `beam_size`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
     """
 
     structure = "dependency"

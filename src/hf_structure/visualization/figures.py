@@ -1,9 +1,11 @@
 """Figures of what models compute. They need matplotlib (`hf_structure[viz]`), which is imported when one is drawn."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.visualization.style import MUTED, check_lengths
+from hf_structure.visualization.style import EDGE, MUTED, check_lengths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,6 +124,42 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
     figure.colorbar(image, label="weight")
+    return figure
+
+
+def plot_class_scores(
+    scores: Mapping[str, Sequence[float | None]], classes: Sequence[str], xlabel: str, ylabel: str
+) -> "Figure":
+    """
+    Scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: a line a
+    parser, with gaps where a class does not occur.
+
+    Args:
+        scores (`Mapping[str, Sequence[float | None]]`): Names of the parsers, and their scores between 0 and 1.
+        classes (`Sequence[str]`): Names of the classes, in order.
+        xlabel, ylabel (`str`): What the classes and the scores are.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: not as many scores as classes.
+    """
+    for name, values in scores.items():
+        if len(values) != len(classes):
+            raise ValueError(f"{len(values)} scores of {name} for {len(classes)} classes")
+    figure = _figure(5.0, 3.6)
+    axes = figure.add_subplot()
+    for (name, values), marker in zip(scores.items(), cycle("osD^vPX")):
+        heights = [math.nan if value is None else 100 * value for value in values]
+        axes.plot(range(len(classes)), heights, marker=marker, markersize=5, linewidth=1.4, label=name)
+    axes.set_xticks(range(len(classes)), classes, parse_math=False)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.grid(axis="y", color=EDGE)
+    axes.spines[["top", "right"]].set_visible(False)
+    for text in axes.legend(frameon=False).get_texts():
+        text.set_parse_math(False)
     return figure
 
 

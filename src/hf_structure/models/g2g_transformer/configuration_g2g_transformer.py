@@ -42,6 +42,8 @@ class G2GTransformerConfig(PreTrainedConfig):
             Longest sequence; a sentence of n words needs n + 4 positions with graph input, else n + 3.
         num_tags (`int`, defaults to 0):
             Number of part-of-speech tags; 0 for a model that reads words only (eq. 2).
+        tags (`list[str]`, *optional*):
+            Their names, in the order of their ids.
         labelled (`bool`, defaults to `True`):
             Whether arcs have labels.
         use_swap (`bool`, defaults to `False`):
@@ -96,6 +98,7 @@ class G2GTransformerConfig(PreTrainedConfig):
     attention_dropout: float | int = 0.1
     max_position_embeddings: int = 512
     num_tags: int = 0
+    tags: list[str] | None = None
     labelled: bool = True
     use_swap: bool = False
     use_history: bool = True
@@ -141,6 +144,8 @@ class G2GTransformerConfig(PreTrainedConfig):
             )
         if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
             raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
+        if self.tags is not None and len(self.tags) != self.num_tags:
+            raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
 

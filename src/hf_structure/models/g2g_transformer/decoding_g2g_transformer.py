@@ -287,10 +287,10 @@ def _output(ended: Hypotheses, batch: int, k: int, config, marginals: bool) -> D
 
     heads = best(ended.states.heads, -1)
     is_word = heads >= 0
-    output = DependencyDecoderOutput(heads, best(ended.head_probs, 0.0) * is_word, log_probs)
+    labelled = {}
     if config.labelled:
-        output.labels = best(labels, -1)
-        output.label_probs = best(ended.label_probs, 0.0) * is_word
+        labelled = {"labels": best(labels, -1), "label_probs": best(ended.label_probs, 0.0) * is_word}
+    output = DependencyDecoderOutput(heads, best(ended.head_probs, 0.0) * is_word, log_probs, **labelled)
     if marginals:
         weights = scores.softmax(1).view(batch, -1, 1)
         all_heads = ended.states.heads[:, 1:].view(batch, weights.shape[1], -1)

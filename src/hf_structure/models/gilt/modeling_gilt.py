@@ -17,7 +17,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 
-from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
+from hf_structure.algorithms.graph import best_new_arcs, expand_tapes, new_arcs, prefix_tapes
 from hf_structure.modeling_outputs import GiLTCausalLMOutput
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
@@ -304,6 +304,53 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
         words = self._words(cache.states[:, -1], input_ids)
         tape = cache.graphs.tape(cache.words)
         return self.scorer.step(words, cache.words + 1, cache.parents, cache.children, tape)
+
+    @torch.no_grad()
+    def predict_graphs(
+        self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.BoolTensor:
+        """
+        The graphs of given sentences, built greedily: with each word the likeliest number of arcs, the best ones.
+
+        Args:
+            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
+                As in [`GiLTModel.forward`].
+
+        Returns:
+            `torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`.
+
+        Raises:
+            ValueError: if a sentence begins with a word: its arcs would be predicted from nothing.
+        """
+        word_ids = without_padding(word_ids, attention_mask)
+        if word_ids[:, 0].any():
+            raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
+        size = int(word_ids.max()) + 1
+        graph = torch.zeros(len(word_ids), size, size, dtype=torch.bool, device=word_ids.device)
+        cache, words = GraphCache(self.config.tape_features), word_ids[:, 0]
+        for place in range(word_ids.shape[1]):
+            if (word_ids[:, place] > words).any():
+                self._add_word(graph, word_ids[:, place], words, *self.score_word(input_ids[:, place], cache))
+                words = torch.maximum(words, word_ids[:, place])
+            self(
+                input_ids[:, place : place + 1],
+                attention_mask=None if attention_mask is None else attention_mask[:, : place + 1],
+                word_ids=word_ids[:, place : place + 1],
+                graph=graph,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        return graph
+
+    @staticmethod
+    def _add_word(graph, word_ids, words, arc_logits, count_logits) -> None:
+        """The best arcs of the rows' next words, where there is a word after `words`; in place."""
+        chosen = best_new_arcs(arc_logits, count_logits.argmax(-1))
+        rows = (word_ids > words).nonzero().squeeze(1)
+        new, known = word_ids[rows], slice(chosen.shape[-1])
+        graph[rows, known, new] = chosen[rows, 0]
+        graph[rows, new, known] = chosen[rows, 1]
 
     @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, result, hidden_states, input_ids, attention_mask, word_ids, tapes) -> None:

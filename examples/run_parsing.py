@@ -1,0 +1,282 @@
+"""
+Train a dependency parser, the Graph-to-Graph Transformer, on a treebank in CoNLL-U.
+
+    accelerate launch examples/run_parsing.py --train_file train.conllu --validation_file dev.conllu \\
+        --output_dir runs/parser
+
+Words, heads and relation labels are read (`--no_labels`: no labels; `--use_tags`: part-of-speech tags too). Several
+files may be given. A parser from scratch has a vocabulary of the words of the training trees, or with
+`--tokenizer_name unigram` or `bpe` of subwords trained on them, or the subwords of a given tokenizer;
+`--config_overrides` and `--config` (see `examples/configs`) set its sizes. A parser that starts from the first layers
+of a pretrained encoder:
+
+    accelerate launch examples/run_parsing.py --encoder bert-base-cased --num_layers 6 --bf16 \\
+        --train_file train.conllu --validation_file dev.conllu --output_dir runs/bert-parser
+
+`--learning_rate` is then that of the encoder's parameters, `--new_learning_rate` that of the others; from scratch all
+are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero. Crossing
+arcs need `--use_swap`. Training sentences that cannot be learned from are left out, and it is said how many and why.
+After each epoch UAS and LAS of greedy parses are reported, over all words and without punctuation; the checkpoint of
+the best LAS is kept. A run that was stopped goes on from its last complete checkpoint when the same command is given
+again. On several GPUs `accelerate launch` starts a process each, on a CPU `torchrun --nproc_per_node 2 ...`.
+
+Without a training file a trained parser is evaluated:
+
+    python examples/run_parsing.py --model_name_or_path runs/parser --test_file test.conllu --output_dir runs/parser
+"""
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+
+from datasets import Dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+import hf_structure
+from hf_structure import G2GTransformerConfig, G2GTransformerForParsing, ParsingCollator
+from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.corpus import load_sentences
+from hf_structure.data.normalization import keep_mask
+from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
+from hf_structure.scripts import (
+    DataArguments,
+    ModelArguments,
+    RunArguments,
+    begin,
+    callbacks,
+    check_settings,
+    new_config,
+    parse_command_line,
+    read_files,
+    readable_settings,
+    run,
+    train_and_evaluate,
+)
+from hf_structure.tokenization import encode, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.training import ParsingTrainer
+
+logger = logging.getLogger("run_parsing")
+
+FAMILY = G2GTransformerConfig.model_type
+TRAINED = ("unigram", "bpe")  # kinds of subword tokenizers
+
+
+@dataclass
+class ParsingModelArguments(ModelArguments):
+    """What is trained."""
+
+    model_type: str | None = field(default=None, metadata={"help": f"Family of the parser, which is {FAMILY}."})
+    encoder: str | None = field(
+        default=None, metadata={"help": "Encoder to start from (folder or Hub name): BERT, RoBERTa, DistilBERT, ..."}
+    )
+    num_layers: int = field(default=6, metadata={"help": "How many of the encoder's layers are used, the first ones."})
+    tokenizer_name: str = field(
+        default="words",
+        metadata={
+            "help": "From scratch: words, unigram or bpe for a vocabulary of the training trees, or a tokenizer of "
+            "subwords (folder or Hub name)."
+        },
+    )
+    min_frequency: int = field(default=2, metadata={"help": "Words seen fewer times in training are unknown."})
+    vocab_size: int | None = field(default=None, metadata={"help": "Largest size of a vocabulary that is made."})
+    use_swap: bool = field(default=False, metadata={"help": "Learn and predict crossing arcs."})
+    no_labels: bool = field(default=False, metadata={"help": "Predict no relation labels."})
+    use_tags: bool = field(default=False, metadata={"help": "Read part-of-speech tags (XPOS, or else UPOS) too."})
+
+
+@dataclass
+class ParsingDataArguments(DataArguments):
+    """What it is trained on."""
+
+    max_tokens: int = field(default=512, metadata={"help": "Words of a batch on one device, padding counted."})
+    punctuation_by: str = field(
+        default="auto",
+        metadata={"help": "What is punctuation in evaluation.", "choices": ["auto", "deprel", "tags", "form"]},
+    )
+
+
+@dataclass
+class ParsingTrainingArguments(RunArguments):
+    """`TrainingArguments` with the optimiser and schedule of the paper."""
+
+    learning_rate: float = field(default=1e-5, metadata={"help": "Highest learning rate of pretrained parameters."})
+    new_learning_rate: float = field(default=3e-4, metadata={"help": "Highest learning rate of the others."})
+    adam_epsilon: float = field(default=1e-6, metadata={"help": "Epsilon of AdamW."})
+    weight_decay: float = field(default=0.01, metadata={"help": "Weight decay of AdamW."})
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Bound of the gradient's norm."})
+    warmup_steps: float = field(
+        default=0.01, metadata={"help": "Steps, or below 1 the share of them, in which the learning rates rise."}
+    )
+    num_train_epochs: float = field(default=12, metadata={"help": "Number of passes over the training trees."})
+    metric_for_best_model: str | None = field(
+        default="las", metadata={"help": "What makes a checkpoint the best: las, uas, las_no_punct or uas_no_punct."}
+    )
+
+
+def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, ParsingTrainingArguments, dict]:
+    """Command line over `--config FILE` over defaults."""
+    model_args, data_args, training_args, settings = parse_command_line(
+        (ParsingModelArguments, ParsingDataArguments, ParsingTrainingArguments),
+        description=__doc__,
+        example="[--encoder bert-base-cased]",
+    )
+    if settings.pop("model_type", FAMILY) != FAMILY:
+        raise ValueError(f"this script trains models of the type {FAMILY}")
+    check_options(model_args)
+    settings["use_swap"] = settings.get("use_swap", False) or model_args.use_swap
+    settings["labelled"] = settings.get("labelled", True) and not model_args.no_labels
+    return model_args, data_args, training_args, settings
+
+
+def check_options(args: ParsingModelArguments) -> None:
+    """Raises `ValueError` for options that have no meaning beside others."""
+    given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags") if getattr(args, name)}
+    if args.tokenizer_name != "words":
+        given.add("tokenizer_name")
+    if args.model_name_or_path and given:
+        raise ValueError(f"--{min(given)} is for a new parser: that of --model_name_or_path is as it was trained")
+    if {"encoder", "tokenizer_name"} <= given:
+        raise ValueError("--tokenizer_name is for a parser from scratch: an --encoder has its own")
+
+
+def names(sentences: list[dict], column: str, purpose: str) -> list[str]:
+    """The different values of a column. `ValueError` if there are none."""
+    values = {value for sentence in sentences for value in sentence[column] or ()} - {"_"}
+    if not values:
+        raise ValueError(f"the training trees have no {purpose}")
+    return sorted(values)
+
+
+def load_tokenizer(args: ParsingModelArguments, sentences: list[dict]) -> PreTrainedTokenizerBase:
+    """The trained parser's or the encoder's tokenizer, a given one of subwords, or a new one."""
+    if args.model_name_or_path:
+        return AutoTokenizer.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
+    words, size = (sentence["words"] for sentence in sentences), args.vocab_size
+    if args.encoder is None and args.tokenizer_name == "words":
+        return train_word_tokenizer(words, min_frequency=args.min_frequency, vocab_size=size, skip_punctuation=False)
+    if args.encoder is None and args.tokenizer_name in TRAINED:
+        return train_subword_tokenizer(words, kind=args.tokenizer_name, **({"vocab_size": size} if size else {}))
+    tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True)
+    if tokenizer.pad_token is None:
+        tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    return tokenizer
+
+
+def load_model(
+    args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: list[dict]
+) -> G2GTransformerForParsing:
+    """A trained parser, one that starts from an encoder, or a new one."""
+    if args.model_name_or_path:
+        return G2GTransformerForParsing.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
+    settings = dict(settings)
+    if args.use_tags:
+        settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")
+        settings["num_tags"] = len(settings["tags"])
+    labels = names(sentences, "deprels", "relation labels: give --no_labels") if settings["labelled"] else None
+    if not args.encoder:
+        if labels:
+            settings["id2label"] = dict(enumerate(labels))
+        return G2GTransformerForParsing(new_config(FAMILY, settings, tokenizer, special=("unk", "pad")))
+    check_settings(FAMILY, settings)
+    del settings["labelled"]
+    with readable_settings():
+        return G2GTransformerForParsing.from_pretrained_encoder(
+            args.encoder, tokenizer, num_layers=args.num_layers, labels=labels, **settings
+        )
+
+
+def new_parameters(model: G2GTransformerForParsing, args: ParsingModelArguments) -> list[str]:
+    """Names of the parameters that are not pretrained."""
+    every = [name for name, _ in model.named_parameters()]
+    if args.model_name_or_path:
+        return []
+    if not args.encoder:
+        return every
+    prefix = f"{model.base_model_prefix}."
+    return [name for name in every if not name.startswith(prefix) or "_relations." in name]
+
+
+def why_left_out(sentence: dict, config: G2GTransformerConfig, max_length: int | None) -> str | None:
+    """Why a sentence is left out, or None. A tree that the parser cannot make matters in training only."""
+    longest = min(max_length or config.max_words, config.max_words)
+    if sentence["heads"] is None:
+        return "words without a head"
+    if len(sentence["words"]) > longest:
+        return f"more than {longest} words"
+    return why_unusable(sentence["heads"], config) if max_length else None
+
+
+def without_unusable(
+    sentences: list[dict], purpose: str, config: G2GTransformerConfig, max_length: int | None = None
+) -> list[dict]:
+    """The other sentences; those left out are counted. `max_length` is given in training. `ValueError` if all are."""
+    reasons = [why_left_out(sentence, config, max_length) for sentence in sentences]
+    kept = [sentence for sentence, reason in zip(sentences, reasons, strict=True) if reason is None]
+    counts = Counter(filter(None, reasons)).most_common()
+    counted = f"{len(sentences) - len(kept)} of {len(sentences)} sentences left out"
+    counted += "".join(f"; {count}: {reason}" for reason, count in counts)
+    if not kept:
+        raise ValueError(f"{purpose}: {counted}")
+    if counts:
+        logger.warning("%s: %s", purpose, counted)
+    return kept
+
+
+def to_dataset(
+    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, config: G2GTransformerConfig, punctuation_by: str
+) -> Dataset:
+    """What [`ParsingTrainer`] reads; labels are -100 where they are not known, 0 in a parser without labels."""
+    encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
+    columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
+    columns["heads"] = [sentence["heads"] for sentence in sentences]
+    columns["length"] = [len(heads) for heads in columns["heads"]]
+    columns["labels"] = [label_ids(sentence, config) for sentence in sentences]
+    if config.num_tags:
+        ids = {tag: number for number, tag in enumerate(config.tags)}
+        tags = (sentence["tags"] or [None] * len(sentence["words"]) for sentence in sentences)
+        columns["tag_ids"] = [[ids.get(tag, -1) for tag in row] for row in tags]
+    kept = (keep_mask(s["words"], s["tags"], s["deprels"], by=punctuation_by) for s in sentences)
+    columns["punctuation"] = [[not word for word in row] for row in kept]
+    return Dataset.from_dict(columns)
+
+
+def label_ids(sentence: dict, config: G2GTransformerConfig) -> list[int]:
+    if not config.labelled:
+        return [0] * len(sentence["words"])
+    ids = {label: number for number, label in config.id2label.items()}
+    return [ids.get(label, IGNORE_INDEX) for label in sentence["deprels"] or [None] * len(sentence["words"])]
+
+
+def main() -> None:
+    model_args, data_args, training_args, settings = parse_arguments()
+    begin(training_args)
+    files = {"train": data_args.train_file, "validation": data_args.validation_file, "test": data_args.test_file}
+    trees = {purpose: read_files(names, load_sentences) for purpose, names in files.items() if names}
+    tokenizer = load_tokenizer(model_args, trees.get("train", []))
+    model = load_model(model_args, settings, tokenizer, trees.get("train", []))
+    logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
+    if not model.config.labelled:
+        training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
+
+    datasets = dict.fromkeys(files)
+    for purpose, sentences in trees.items():
+        max_length = data_args.max_length if purpose == "train" else None
+        kept = without_unusable(sentences, purpose, model.config, max_length)
+        datasets[purpose] = to_dataset(kept, tokenizer, model.config, data_args.punctuation_by)
+    trainer = ParsingTrainer(
+        model=model,
+        args=training_args,
+        train_dataset=datasets["train"],
+        eval_dataset=datasets["validation"],
+        data_collator=ParsingCollator(tokenizer.pad_token_id),
+        processing_class=tokenizer,
+        callbacks=callbacks(training_args) if datasets["train"] else [],
+        max_tokens=data_args.max_tokens,
+        new_parameters=new_parameters(model, model_args),
+        new_learning_rate=training_args.new_learning_rate,
+    )
+    train_and_evaluate(trainer, datasets["test"])
+
+
+if __name__ == "__main__":
+    run(main, "run_parsing.py")

@@ -1,0 +1,111 @@
+"""`hf-structure analyze`."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from hf_structure.cli.common import check_files, print_table
+from hf_structure.data.conllu import read_conllu
+from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
+from hf_structure.visualization.figures import plot_class_scores
+
+TITLES = {
+    "dependency_length": ("dependency length", "labelled F1"),
+    "root_distance": ("distance to root", "labelled F1"),
+    "sentence_length": ("sentence length", "LAS"),
+}
+FIGURES = ("pdf", "png", "svg")
+
+
+def add_analyze(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "analyze", help="show which dependencies parsers get wrong", description=run_analyze.__doc__
+    )
+    parser.set_defaults(run=run_analyze)
+    parser.add_argument("gold", help="CoNLL-U with the right trees")
+    parser.add_argument(
+        "systems",
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="CoNLL-U with the trees of a parser; default name: the file's",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="do not score words with this gold label, e.g. punct; may be given several times",
+    )
+    parser.add_argument(
+        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--output_dir", metavar="FOLDER", help="draw the three figures there")
+    parser.add_argument("--format", choices=FIGURES, help="of the figures; default: pdf")
+
+
+def run_analyze(options: argparse.Namespace) -> None:
+    """
+    Compares the trees of one or several parsers with gold trees: labelled F1 by the length of dependencies and by
+    their distance to the root, LAS by the length of sentences, and how frequent each class is.
+    """
+    if options.format and not options.output_dir:
+        raise ValueError("--format is that of the figures: it needs --output_dir")
+    systems = named_systems(options.systems)
+    check_files([options.gold, *systems.values()], None)
+    gold = list(read_conllu(options.gold))
+    conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
+    analyses = {name: error_analysis(read_conllu(file), gold, **conventions) for name, file in systems.items()}
+    if options.json:
+        print(json.dumps({name: asdict(analysis) for name, analysis in analyses.items()}, indent=2))
+    else:
+        print_analyses(analyses)
+    if options.output_dir:
+        draw(analyses, Path(options.output_dir), options.format or FIGURES[0])
+
+
+def named_systems(arguments: list[str]) -> dict[str, str]:
+    """Names and files. Raises `ValueError` if two have one name."""
+    systems = {}
+    for argument in arguments:
+        name, mark, file = argument.partition("=")
+        if not mark or Path(argument).exists():
+            name, file = Path(argument).stem, argument
+        if name in systems:
+            raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
+        systems[name] = file
+    return systems
+
+
+def by_kind(analyses: Mapping[str, ErrorAnalysis]) -> dict[str, dict[str, ClassScores]]:
+    """For each kind of classes, the scores of all systems."""
+    kinds = [field.name for field in fields(ErrorAnalysis)]
+    return {kind: {name: getattr(analysis, kind) for name, analysis in analyses.items()} for kind in kinds}
+
+
+def print_analyses(analyses: Mapping[str, ErrorAnalysis]) -> None:
+    """The tables of appendix B: for each kind of classes scores, and below them frequencies."""
+    for kind, systems in by_kind(analyses).items():
+        title, score = TITLES[kind]
+        classes, gold = next((each.classes, each.gold) for each in systems.values())
+        rows = [[f"{score} by {title}", *classes]]
+        for name, each in systems.items():
+            rows.append([name, *("-" if value is None else f"{100 * value:.2f}" for value in each.scores)])
+        rows.append(["dependencies", *[""] * len(classes)])
+        if kind != "sentence_length":  # there all have those of the gold trees
+            rows += [[name, *map(str, each.predicted)] for name, each in systems.items()]
+        print_table([*rows, ["gold", *map(str, gold)]])
+        print()
+
+
+def draw(analyses: Mapping[str, ErrorAnalysis], folder: Path, suffix: str) -> None:
+    """Figures 3 to 5."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, systems in by_kind(analyses).items():
+        title, score = TITLES[kind]
+        classes = next(each.classes for each in systems.values())
+        figure = plot_class_scores({name: each.scores for name, each in systems.items()}, classes, title, score)
+        figure.savefig(folder / f"{kind}.{suffix}")

@@ -1,0 +1,171 @@
+"""
+Where dependency parsers make errors (McDonald & Nivre 2007; section 5.2 and appendix B of Mohammadshahi & Henderson
+2020): labelled F1 of dependencies by their length and by their distance to the root, LAS by the length of sentences.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hf_structure.metrics.attachment import Sentence, aligned_columns, scored_words, universal_label
+
+LONGEST = 7  # longer dependencies, and words further from the root, are one class
+LENGTHS = ("ROOT", *map(str, range(1, LONGEST + 1)), f">{LONGEST}")
+DISTANCES = LENGTHS[1:]
+SENTENCES = ("1-9", "10-19", "20-29", "30-39", "40-49", ">=50")
+
+
+class Arc(NamedTuple):
+    """A scored dependency: its sentence, its words from 1 (0 is the root), its label, and its distance to the root."""
+
+    sentence: int
+    dependent: int
+    head: int
+    label: str | None
+    distance: int
+
+    @property
+    def length_class(self) -> str:
+        """How far head and dependent are apart, a name of `LENGTHS`."""
+        return _class_of(abs(self.head - self.dependent)) if self.head else LENGTHS[0]
+
+    @property
+    def distance_class(self) -> str:
+        """How many dependencies there are on the way from the dependent to the root, a name of `DISTANCES`."""
+        return _class_of(self.distance)
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """
+    Scores of the classes of dependencies, in their order.
+
+    Args:
+        classes (`tuple[str, ...]`): Names of the classes.
+        scores (`tuple[float | None, ...]`): F1, or for sentence lengths LAS; None for a class that does not occur.
+        predicted (`tuple[int, ...]`): How many predicted dependencies each class has.
+        gold (`tuple[int, ...]`): How many gold dependencies each class has.
+    """
+
+    classes: tuple[str, ...]
+    scores: tuple[float | None, ...]
+    predicted: tuple[int, ...]
+    gold: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ErrorAnalysis:
+    """
+    Args:
+        dependency_length (`ClassScores`):
+            F1 by the length of dependencies, `|head - dependent|`; those of root words are a class.
+        root_distance (`ClassScores`):
+            F1 by the number of dependencies between the dependent and the root. A predicted dependency has the class
+            that its own tree gives it, so it may be right and yet count in another class than in the gold tree.
+        sentence_length (`ClassScores`): LAS by the number of words in the sentence, ignored ones counted too.
+    """
+
+    dependency_length: ClassScores
+    root_distance: ClassScores
+    sentence_length: ClassScores
+
+
+def error_analysis(
+    predicted: Iterable[Sentence],
+    gold: Iterable[Sentence],
+    *,
+    ignore_labels: Collection[str] = (),
+    universal_labels: bool = False,
+) -> ErrorAnalysis:
+    """
+    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared.
+
+    Args:
+        predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
+        ignore_labels (`Collection[str]`): Words with these gold labels (or subtypes of them) are not scored.
+        universal_labels (`bool`): Whether labels are compared without subtype.
+
+    Raises:
+        ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` without gold
+            labels.
+    """
+    heads, gold_heads, labels, gold_labels = aligned_columns(predicted, gold)
+    if ignore_labels and gold_labels is None:
+        raise ValueError("ignore_labels needs gold labels")
+    names = gold_labels or [None] * len(gold_heads)
+    words = [scored_words(len(row), None, known, ignore_labels) for row, known in zip(gold_heads, names, strict=True)]
+    if labels is None or gold_labels is None:
+        labels = gold_labels = None
+    system, reference = (
+        _arcs(rows, known, words, universal_labels) for rows, known in ((heads, labels), (gold_heads, gold_labels))
+    )
+    right = {arc[:4] for arc in system} & {arc[:4] for arc in reference}
+    sizes = [_sentence_class(len(row)) for row in gold_heads]
+    return ErrorAnalysis(
+        dependency_length=_scores(LENGTHS, system, reference, right, lambda arc: arc.length_class),
+        root_distance=_scores(DISTANCES, system, reference, right, lambda arc: arc.distance_class),
+        sentence_length=_scores(SENTENCES, system, reference, right, lambda arc: sizes[arc.sentence]),
+    )
+
+
+def root_distances(heads: Sequence[int]) -> list[int]:
+    """
+    Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle.
+
+    Args:
+        heads (`Sequence[int]`): Head of every word, 0 for the root.
+    """
+    distances = [0] + [0] * len(heads)
+    for word in range(1, len(heads) + 1):
+        path = []
+        while word and not distances[word] and len(path) <= len(heads):
+            path.append(word)
+            word = int(heads[word - 1])
+        in_cycle = len(path) > len(heads) or distances[word] > len(heads)
+        for steps, passed in enumerate(reversed(path), start=1):
+            distances[passed] = len(heads) + 1 if in_cycle else distances[word] + steps
+    return distances[1:]
+
+
+def _arcs(
+    heads: Sequence[Sequence[int]],
+    labels: Sequence[Sequence[str]] | None,
+    words: Sequence[Sequence[int]],
+    universal_labels: bool,
+) -> list[Arc]:
+    arcs = []
+    for number, (row, scored) in enumerate(zip(heads, words, strict=True)):
+        names = [None] * len(row) if labels is None else labels[number]
+        if universal_labels and labels is not None:
+            names = [universal_label(name) for name in names]
+        distances = root_distances(row)
+        arcs += [Arc(number, i + 1, int(row[i]), names[i], distances[i]) for i in scored]
+    return arcs
+
+
+def _scores(
+    classes: Sequence[str], system: list[Arc], reference: list[Arc], right: set[tuple], class_of
+) -> ClassScores:
+    """F1 of precision and recall by class; where both sides have the same classes, that is the share of right ones."""
+    predicted, gold = (Counter(map(class_of, arcs)) for arcs in (system, reference))
+    found, hit = (Counter(class_of(arc) for arc in arcs if arc[:4] in right) for arcs in (system, reference))
+    scores = []
+    for name in classes:
+        precision = found[name] / predicted[name] if predicted[name] else 0.0
+        recall = hit[name] / gold[name] if gold[name] else 0.0
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        scores.append(f1 if predicted[name] or gold[name] else None)
+    counts = (tuple(counter[name] for name in classes) for counter in (predicted, gold))
+    return ClassScores(tuple(classes), tuple(scores), *counts)
+
+
+def _class_of(number: int) -> str:
+    return str(number) if number <= LONGEST else LENGTHS[-1]
+
+
+def _sentence_class(length: int) -> str:
+    return SENTENCES[min(length // 10, len(SENTENCES) - 1)]
+
+
+__all__ = ["ClassScores", "ErrorAnalysis", "error_analysis", "root_distances"]

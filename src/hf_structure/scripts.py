@@ -1,0 +1,337 @@
+"""What the training scripts of `examples/` share: options, configuration files, going on after a stop, errors."""
+
+import argparse
+import inspect
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+import transformers
+from datasets import Dataset
+from huggingface_hub.errors import StrictDataclassError
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoTokenizer,
+    EarlyStoppingCallback,
+    HfArgumentParser,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+
+from hf_structure.training import last_complete_checkpoint
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ModelArguments:
+    """What is trained."""
+
+    _argument_group_name: ClassVar[str] = "model"
+
+    model_type: str | None = field(
+        default=None, metadata={"help": "What to train from scratch: one of the families named above."}
+    )
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    )
+    config_overrides: str | None = field(
+        default=None, metadata={"help": "Settings of a new model, as JSON: '{\"hidden_size\": 256}'."}
+    )
+
+
+@dataclass
+class DataArguments:
+    """What it is trained on."""
+
+    _argument_group_name: ClassVar[str] = "data"
+
+    train_file: list[str] | None = field(
+        default=None, metadata={"help": "Training text, one or more files; without it, the model is only evaluated."}
+    )
+    validation_file: list[str] | None = field(default=None, metadata={"help": "Validation text, one or more files."})
+    test_file: list[str] | None = field(
+        default=None, metadata={"help": "Text that the best checkpoint is evaluated on at the end."}
+    )
+    max_length: int = field(default=256, metadata={"help": "Longer training sentences are left out (and counted)."})
+    max_tokens: int = field(default=4096, metadata={"help": "Tokens of a batch on one device, padding counted."})
+
+
+@dataclass
+class RunArguments(TrainingArguments):
+    """`TrainingArguments` that evaluate and save once an epoch and keep the best checkpoint."""
+
+    _argument_group_name: ClassVar[str] = "training: all options of transformers.TrainingArguments"
+
+    eval_strategy: str = field(default="epoch", metadata={"help": "When to evaluate."})
+    save_strategy: str = field(default="epoch", metadata={"help": "When to save; the best checkpoint is kept."})
+    save_total_limit: int | None = field(default=2, metadata={"help": "Checkpoints kept, the best one included."})
+    load_best_model_at_end: bool = field(default=True, metadata={"help": "Whether to end with the best checkpoint."})
+    metric_for_best_model: str | None = field(default="loss", metadata={"help": "What makes a checkpoint the best."})
+    logging_steps: float = field(
+        default=0, metadata={"help": "Log the training loss every so many steps; by default once an epoch."}
+    )
+    early_stopping_patience: int | None = field(
+        default=10, metadata={"help": "Stop after this many evaluations without a better one; 0 never stops."}
+    )
+    restore_callback_states_from_checkpoint: bool = field(
+        default=True, metadata={"help": "Whether a resumed run remembers the patience that is left."}
+    )
+    report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
+
+    def __post_init__(self):
+        if self.output_dir is None:
+            raise ValueError("--output_dir is needed")
+        if self.logging_strategy == "steps" and not self.logging_steps:
+            self.logging_strategy = "epoch"
+        if not torch.accelerator.is_available():
+            self.use_cpu = True  # or else each of several processes would train by itself
+        super().__post_init__()
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Names the defaults, and leaves the lines of the description as they are."""
+
+
+def parse_command_line(
+    classes: Sequence[type],
+    description: str,
+    example: str,
+    defaults: Callable[[str | None], dict] = lambda model_type: {},
+) -> tuple:
+    """
+    Command line over `--config FILE` over defaults.
+
+    Args:
+        classes (`Sequence[type]`): Dataclasses of options: one of the model, of the data and of training.
+        description (`str`): Text before the options in `--help`.
+        example (`str`): How the usual command begins.
+        defaults (`Callable`, *optional*): Defaults of options that depend on the model's type.
+
+    Returns:
+        `tuple`: An instance of each class, and the `dict` of the new model's settings.
+
+    Raises:
+        ValueError: unknown options, malformed JSON, no files for what is to be done.
+    """
+    parser = HfArgumentParser(
+        classes,
+        description=description,
+        usage=f"%(prog)s [--config FILE] {example} --train_file FILE ... --output_dir FOLDER [option ...]",
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
+    known = parser.parse_known_args()[0]
+    content = read_json(Path(known.config).read_text(encoding="utf-8"), known.config) if known.config else {}
+    settings, options = content.get("model", {}), content.get("options", {})
+    unknown = set(options) - {action.dest for action in parser._actions}
+    if unknown:
+        raise ValueError(f"{known.config}: unknown options {', '.join(sorted(unknown))}")
+    if known.model_type:
+        settings["model_type"] = known.model_type
+    parser.set_defaults(**defaults(settings.get("model_type")) | options)
+    *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
+    if rest:
+        raise ValueError(f"unknown options: {' '.join(rest)}")
+    model_args, data_args, training_args = parsed
+    if model_args.config_overrides:
+        settings |= read_json(model_args.config_overrides, "--config_overrides")
+    _check_files(model_args, data_args)
+    if not data_args.train_file:
+        training_args.eval_strategy = "no"
+    return *parsed, settings
+
+
+def _check_files(model_args: ModelArguments, data_args: DataArguments) -> None:
+    if data_args.train_file and not data_args.validation_file:
+        raise ValueError("--validation_file is needed with --train_file: it tells the best checkpoint")
+    if not data_args.train_file and not model_args.model_name_or_path:
+        raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
+    if not data_args.train_file and not (data_args.validation_file or data_args.test_file):
+        raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
+
+
+def read_json(text: str, name: str) -> dict:
+    """A JSON object; `name` says in errors where it stands."""
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name}: not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{name}: not a JSON object: {text}")
+    return values
+
+
+def read_files(files: Sequence[str], read: Callable[[str], Iterator[dict]]) -> list[dict]:
+    """Sentences of all files. Raises `ValueError` if there are none."""
+    sentences = []
+    for file in files:
+        before = len(sentences)
+        sentences += read(file)
+        logger.info("%s: %d sentences", file, len(sentences) - before)
+    if not sentences:
+        raise ValueError(f"{', '.join(files)}: no sentences")
+    return sentences
+
+
+def without_long(sentences: list[dict], max_length: int) -> list[dict]:
+    """Training sentences that are not too long. Raises `ValueError` if all are."""
+    kept = [sentence for sentence in sentences if len(sentence["words"]) <= max_length]
+    if len(kept) < len(sentences):
+        logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), max_length)
+    if not kept:
+        raise ValueError(f"no training sentence has at most {max_length} words (--max_length)")
+    return kept
+
+
+def new_config(
+    model_type: str, settings: dict, tokenizer: PreTrainedTokenizerBase, special: Sequence[str]
+) -> PreTrainedConfig:
+    """
+    Configuration of a new model over the vocabulary of a tokenizer.
+
+    Args:
+        model_type (`str`): Family of the model.
+        settings (`dict`): Other fields of its configuration.
+        tokenizer (`PreTrainedTokenizerBase`): The tokenizer.
+        special (`Sequence[str]`): The special tokens that the family knows, such as `"pad"`.
+
+    Raises:
+        ValueError: no such family, settings that it has not, impossible ones.
+    """
+    check_settings(model_type, settings)
+    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in special}
+    with readable_settings():
+        return AutoConfig.for_model(model_type, **settings, vocab_size=len(tokenizer), **special)
+
+
+@contextmanager
+def readable_settings() -> Iterator[None]:
+    """Makes a `ValueError` of one line of what is wrong with the settings of a configuration."""
+    try:
+        yield
+    except StrictDataclassError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
+
+def check_settings(model_type: str, settings: dict) -> None:
+    """Raises `ValueError` where there is no such family, or it has no such settings."""
+    if model_type not in CONFIG_MAPPING:
+        raise ValueError(f"there is no model family {model_type!r}")
+    unknown = [name for name in settings if not hasattr(CONFIG_MAPPING[model_type](), name)]
+    if unknown:
+        raise ValueError(f"{model_type} has no settings {', '.join(unknown)}")
+
+
+def callbacks(args: RunArguments) -> list:
+    """Early stopping, if it is wanted."""
+    return [EarlyStoppingCallback(args.early_stopping_patience)] if args.early_stopping_patience else []
+
+
+def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: RunArguments) -> str | None:
+    """Where an interrupted run goes on. `ValueError` if another model or vocabulary was trained there."""
+    checkpoint = args.resume_from_checkpoint or last_complete_checkpoint(args.output_dir)
+    if not checkpoint:
+        return None
+    state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
+    changed = differences(AutoConfig.from_pretrained(checkpoint), model.config)
+    if AutoTokenizer.from_pretrained(checkpoint).get_vocab() != tokenizer.get_vocab():
+        changed.append("vocabulary")
+    if changed:
+        raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
+    stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
+    patience = args.early_stopping_patience
+    if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
+        args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
+    logger.info("going on from %s", checkpoint)
+    return checkpoint
+
+
+def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:
+    """Names of the settings of its family that two configurations differ in."""
+    if type(saved) is not type(config):
+        return ["model_type"]
+    names = [*inspect.get_annotations(type(config)), "id2label"]
+    pairs = ((name, getattr(saved, name), getattr(config, name)) for name in names)
+    return [name for name, one, other in pairs if _differ(one, other)]
+
+
+def _differ(one: object, other: object) -> bool:
+    if isinstance(one, PreTrainedConfig) and isinstance(other, PreTrainedConfig):
+        return bool(differences(one, other))
+    return one != other
+
+
+def begin(args: RunArguments) -> None:
+    """Logging of the process that speaks for all, and seeds."""
+    logging.basicConfig(level=logging.INFO if args.should_log else logging.WARNING, format="%(message)s")
+    transformers.utils.logging.set_verbosity_error()  # warns of tied weights whenever a checkpoint is loaded
+    transformers.utils.logging.disable_progress_bar()  # of saving: training has its own
+    set_seed(args.seed)
+
+
+def train_and_evaluate(trainer: Trainer, test_dataset: Dataset | None) -> None:
+    """Trains (or goes on) if there is a training set, and reports on all sets there are."""
+    if trainer.train_dataset is not None:
+        checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
+        result = trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.save_model()
+        report(trainer, "train", result.metrics)
+        trainer.save_state()
+    if trainer.eval_dataset is not None:
+        report(trainer, "eval", trainer.evaluate())
+    if test_dataset is not None:
+        report(trainer, "test", trainer.evaluate(test_dataset, metric_key_prefix="test"))
+
+
+def report(trainer: Trainer, split: str, metrics: dict[str, float]) -> None:
+    """Prints the metrics and writes them to the output folder."""
+    trainer.log_metrics(split, metrics)
+    trainer.save_metrics(split, metrics)
+
+
+def run(main: Callable[[], None], name: str) -> None:
+    """Runs a script; what goes wrong with its files and options becomes one line."""
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(f"{name}: stopped; the same command goes on from the last checkpoint")
+    except (ValueError, OSError) as error:
+        filename = getattr(error, "filename", None)
+        message = f"{filename}: {error.strerror}" if filename else " ".join(str(error).split())
+        sys.exit(f"{name}: {message}")
+
+
+__all__ = [
+    "DataArguments",
+    "HelpFormatter",
+    "ModelArguments",
+    "RunArguments",
+    "begin",
+    "callbacks",
+    "check_settings",
+    "differences",
+    "find_checkpoint",
+    "new_config",
+    "parse_command_line",
+    "read_files",
+    "read_json",
+    "readable_settings",
+    "report",
+    "run",
+    "train_and_evaluate",
+    "without_long",
+]

@@ -1,0 +1,35 @@
+import random
+import sys
+
+import pytest
+import transformers
+from running import made_sentence
+
+from hf_structure.data.conllu import ConlluSentence, write_conllu
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """A folder with `train` and `dev`, each as .conllu, .mrg and .txt."""
+    folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(0)
+    for name, count in (("train", 120), ("dev", 20)):
+        sentences = [made_sentence(rng) for _ in range(count)]
+        trees = (ConlluSentence.from_words(words, heads, tags=tags) for words, tags, heads in sentences)
+        write_conllu(trees, folder / f"{name}.conllu")
+        leaves = (" ".join(f"({t} {w})" for w, t in zip(words, tags, strict=True)) for words, tags, _ in sentences)
+        (folder / f"{name}.mrg").write_text("".join(f"( (S {line}) )\n\n" for line in leaves))
+        (folder / f"{name}.txt").write_text("".join(" ".join(words) + "\n" for words, _, _ in sentences))
+    return folder
+
+
+@pytest.fixture
+def run(script, monkeypatch):
+    """Runs `main` of a script with a command line. What transformers logs stays on, so that deprecations are seen."""
+    monkeypatch.setattr(transformers.utils.logging, "set_verbosity_error", lambda: None)
+    monkeypatch.setattr(transformers.utils.logging, "disable_progress_bar", lambda: None)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *map(str, arguments)])
+        script.main()
+
+    return run

@@ -1,0 +1,64 @@
+"""What the tests of the training scripts share."""
+
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+LEXICON = {"DT": ["the", "a"], "NN": ["dog", "cat", "bird", "mouse"], "VB": ["sees", "hears"], "IN": ["near", "under"]}
+
+
+def made_sentence(rng: random.Random) -> tuple[list[str], list[str], list[int]]:
+    """Words, tags and heads: `the dog sees a cat (near the bird) .`"""
+    tags, heads = ["DT", "NN", "VB", "DT", "NN"], [2, 3, 0, 5, 3]
+    if rng.random() < 0.5:
+        tags, heads = [*tags, "IN", "DT", "NN"], [*heads, 8, 8, 5]
+    words = [rng.choice(LEXICON[tag]) for tag in tags]
+    return [*words, "."], [*tags, "."], [*heads, 3]
+
+
+def load_script(name: str) -> ModuleType:
+    """A script of `examples/` as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> list[str]:
+    return [sys.executable, *launcher, str(EXAMPLES / script), *arguments]
+
+
+def start_and_kill(command: list[str], output_dir: Path) -> None:
+    """Ends a run, and not gently, as soon as it has written a checkpoint."""
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while not any(output_dir.glob("checkpoint-*/trainer_state.json")) and process.poll() is None:
+            assert time.monotonic() < deadline, "no checkpoint was written"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (output_dir / "eval_results.json").exists()
+
+
+def losses(output_dir: Path, key: str = "loss") -> list[float]:
+    history = json.loads((output_dir / "trainer_state.json").read_text())["log_history"]
+    return [entry[key] for entry in history if key in entry]
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def results(output_dir: Path, split: str = "eval") -> dict[str, float]:
+    return json.loads((output_dir / f"{split}_results.json").read_text())

@@ -1,0 +1,426 @@
+"""`examples/run_clm.py`: in process where that is enough, as a command where processes are the point."""
+
+import json
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+import running
+import torch
+from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, results, start_and_kill, step_of
+from tokenizers import ByteLevelBPETokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+
+from hf_structure import GiLTForCausalLM
+
+command = partial(running.command, "run_clm.py")
+PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 4}
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, **PARTS}
+TOKENIZER = ["--tokenizer_type", "bpe", "--vocab_size", "270"]
+OPTIONS = ["--use_cpu", *TOKENIZER, "--max_tokens", "96", "--learning_rate", "0.01", "--max_predicted_sentences", "4"]
+BASE = {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 32, "bos_token_id": 0, "eos_token_id": 0}
+NAMES = ("perplexity", "word_perplexity", "arc_precision", "arc_recall", "arc_f1", "count_accuracy")
+SEMANTIC = """#SDP 2015
+#1
+1	The	the	DT	-	-	_	_
+2	dog	dog	NN	-	-	_	ARG1
+3	sees	see	VB	+	+	_	_
+4	it	it	PR	-	-	_	ARG2
+
+"""
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The script as a module."""
+    return load_script("run_clm")
+
+
+@pytest.fixture(scope="module")
+def base_model(corpus, tmp_path_factory) -> Path:
+    """A model and a tokenizer in the style of GPT-2, small."""
+    folder = tmp_path_factory.mktemp("base")
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train([str(corpus / "train.txt")], vocab_size=280, special_tokens=["<|endoftext|>"])
+    merges = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+    GPT2Tokenizer(vocab=tokenizer.get_vocab(), merges=merges).save_pretrained(folder)
+    torch.manual_seed(0)
+    GPT2LMHeadModel(GPT2Config(vocab_size=300, **BASE)).save_pretrained(folder)
+    return folder
+
+
+def training(
+    corpus: Path, output_dir: Path, model: str = "gilt", suffix: str = "conllu", epochs: int = 3
+) -> list[str]:
+    new = ["--model_type", model, "--config_overrides", json.dumps(SMALL)]
+    return [*new, *files(corpus, output_dir, suffix, epochs)]
+
+
+def files(corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 3) -> list[str]:
+    return [
+        *("--train_file", str(corpus / f"train.{suffix}"), "--validation_file", str(corpus / f"dev.{suffix}")),
+        *("--output_dir", str(output_dir), "--num_train_epochs", str(epochs), "--logging_steps", "1", *OPTIONS),
+    ]
+
+
+def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
+    output_dir = tmp_path / "run"
+    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "20")
+    printed = capsys.readouterr()
+    assert "it/s" in printed.err  # the progress bar
+    assert "eval_perplexity_gold_graphs" in printed.out
+    scores = results(output_dir)
+    assert losses(output_dir, "eval_loss")[-1] < 0.7 * losses(output_dir, "eval_loss")[0]
+    assert min(losses(output_dir, "eval_loss")) == pytest.approx(scores["eval_loss"])  # the best one was kept
+    assert {f"eval_{name}_{graphs}_graphs" for name in NAMES for graphs in ("gold", "predicted")} < set(scores)
+    assert not {"eval_perplexity", "eval_arc_f1"} & set(scores)
+    assert min(scores["eval_arc_f1_gold_graphs"], scores["eval_arc_f1_predicted_graphs"]) > 0.5
+    assert scores["eval_perplexity_gold_graphs"] < scores["eval_word_perplexity_gold_graphs"]
+    assert scores["eval_sentences_predicted_graphs"] == 20
+    tokenizer, model = (auto.from_pretrained(output_dir) for auto in (AutoTokenizer, AutoModelForCausalLM))
+    assert isinstance(model, GiLTForCausalLM)
+    assert len(tokenizer) == model.config.vocab_size <= 270
+    special = [getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")]
+    assert special == [model.config.pad_token_id, model.config.bos_token_id, model.config.eos_token_id]
+    arguments = ["--model_name_or_path", output_dir, "--test_file", corpus / "dev.conllu"]
+    run(*arguments, "--output_dir", tmp_path / "eval", *OPTIONS, "--max_predicted_sentences", "7")
+    again = results(tmp_path / "eval", "test")
+    for name in map("{}_gold_graphs".format, NAMES):
+        assert again[f"test_{name}"] == pytest.approx(scores[f"eval_{name}"], rel=1e-4)
+    assert again["test_sentences_predicted_graphs"] == 7
+
+
+@pytest.mark.parametrize("suffix", ["conllu", "txt"])
+def test_baseline_without_graphs(corpus, run, tmp_path, suffix):
+    run(*training(corpus, tmp_path, "transformer-xl", suffix, epochs=4))
+    scores = results(tmp_path)
+    assert 1 < scores["eval_perplexity"] < scores["eval_word_perplexity"]
+    assert not any("graph" in name or "arc" in name for name in scores)
+    assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path, "eval_loss")[0]
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert model.config.graph_layers == 0
+    assert not any("graph" in name or "scorer" in name for name, _ in model.named_parameters())
+
+
+def test_large_baseline_has_as_many_parameters(corpus, run, tmp_path):
+    for name in ("gilt", "transformer-xl-large"):
+        run(*training(corpus, tmp_path / name, name, epochs=1), "--max_predicted_sentences", "0")
+    with_graphs, large = (AutoConfig.from_pretrained(tmp_path / name) for name in ("gilt", "transformer-xl-large"))
+    assert large.graph_layers == 0
+    sizes = [GiLTForCausalLM(with_graphs).num_parameters(), GiLTForCausalLM(large).num_parameters()]
+    large.num_hidden_layers -= 1
+    assert GiLTForCausalLM(large).num_parameters() < sizes[0] <= sizes[1]
+    assert not any("predicted" in name for name in results(tmp_path / "gilt"))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("unigram", "Unigram"), ("bpe", "BPE")], ids=["unigram", "bpe"])
+def test_new_tokenizers(corpus, run, tmp_path, kind, name):
+    run(*training(corpus, tmp_path, epochs=1), "--tokenizer_type", kind, "--max_predicted_sentences", "0")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert type(tokenizer.backend_tokenizer.model).__name__ == name
+    assert len(tokenizer) == AutoConfig.from_pretrained(tmp_path).vocab_size
+
+
+# Graphs
+
+
+@pytest.fixture
+def enhanced(tmp_path) -> Path:
+    """Sentences whose trees and enhanced graphs differ."""
+    lines = ["1\tDogs\t_\t_\t_\t_\t2\tnsubj\t2:nsubj|3:nsubj\t_", "2\tbark\t_\t_\t_\t_\t0\troot\t0:root\t_"]
+    lines += ["3\tloudly\t_\t_\t_\t_\t2\tadvmod\t2:advmod\t_", "", ""]
+    for name, count in (("train", 8), ("dev", 2)):
+        (tmp_path / f"{name}.conllu").write_text("\n".join(lines) * count)
+        (tmp_path / f"{name}.sdp").write_text(SEMANTIC * count)
+    return tmp_path
+
+
+TREE = [[0, 2], [2, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "options", "arcs"),
+    [
+        ("conllu", [], TREE),
+        ("conllu", ["--annotation", "enhanced"], [*TREE[:2], [2, 3], [3, 1]]),
+        ("sdp", [], [[0, 3], [3, 2], [3, 4]]),
+    ],
+    ids=["trees", "enhanced", "semantic"],
+)
+def test_graphs_of_all_kinds(enhanced, run, script, monkeypatch, suffix, options, arcs):
+    seen = []
+    collate = script.GraphCollator.__call__
+
+    def recording(self, examples):
+        seen.extend(example["arcs"] for example in examples)
+        return collate(self, examples)
+
+    monkeypatch.setattr(script.GraphCollator, "__call__", recording)
+    run(*training(enhanced, enhanced / "run", suffix=suffix, epochs=1), *options)
+    assert seen
+    assert all(graph == arcs for graph in seen)
+    assert "eval_arc_f1_gold_graphs" in results(enhanced / "run")
+
+
+def test_features_computed_once_change_nothing(corpus, base_model, run, tmp_path):
+    options = ["--tokenizer_name", base_model, "--max_predicted_sentences", "0"]
+    for name in ("True", "False"):
+        run(*training(corpus, tmp_path / name, epochs=1), "--cache_tapes", name, *options)
+    assert losses(tmp_path / "True") == losses(tmp_path / "False")
+
+
+# Grafts
+
+
+def grafting(corpus: Path, base_model: Path, output_dir: Path, layers: int, epochs: int = 2) -> list[str]:
+    arguments = ["--base_model", str(base_model), "--graph_layers", str(layers)]
+    return [*arguments, "--config_overrides", json.dumps(PARTS), *files(corpus, output_dir, epochs=epochs)]
+
+
+def parts_that_changed(base_model: Path, output_dir: Path) -> tuple[bool, bool]:
+    """Whether the weights of the base model did, and those of the scorer (which begin as the seed has them)."""
+    trained = AutoModelForCausalLM.from_pretrained(output_dir)
+    torch.manual_seed(42)
+    start = GiLTForCausalLM.from_pretrained_lm(str(base_model), graph_layers=2, **PARTS)
+    return tuple(
+        not all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+        for one, other in ((trained.model.backbone, start.model.backbone), (trained.scorer, start.scorer))
+    )
+
+
+def test_graft_is_trained_at_two_rates(corpus, base_model, run, tmp_path, monkeypatch, script):
+    run(*grafting(corpus, base_model, tmp_path / "run", 2), "--base_learning_rate", "0.0")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "run")
+    assert [keys.layer_idx for keys in model.model.graph_keys] == [1, 2]
+    assert parts_that_changed(base_model, tmp_path / "run") == (False, True)
+    assert losses(tmp_path / "run", "learning_rate")[0] == 0.01
+    run(*grafting(corpus, base_model, tmp_path / "other", 2), "--base_learning_rate", "0.01")
+    assert parts_that_changed(base_model, tmp_path / "other") == (True, True)
+
+
+def test_scorer_is_left_alone_at_first(corpus, base_model, run, tmp_path):
+    run(*grafting(corpus, base_model, tmp_path, 2), "--lm_only_steps", "1000", "--base_learning_rate", "0.01")
+    assert parts_that_changed(base_model, tmp_path) == (True, False)
+    fusion = AutoModelForCausalLM.from_pretrained(tmp_path).model.graph_keys[0].fusion
+    assert fusion.abs().max() > 0  # the language model was given graphs
+
+
+def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path):
+    run(*grafting(corpus, base_model, tmp_path / "run", 0), "--base_learning_rate", "0.01")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "run")
+    assert model.num_parameters() == GPT2LMHeadModel.from_pretrained(base_model).num_parameters()
+    assert results(tmp_path / "run")["eval_loss"] < 0.9 * losses(tmp_path / "run")[0]
+    model.to_base_lm().save_pretrained(tmp_path / "plain")
+    AutoTokenizer.from_pretrained(base_model).save_pretrained(tmp_path / "plain")
+    for name, folder in (("graft", tmp_path / "run"), ("plain", tmp_path / "plain")):
+        arguments = ["--model_name_or_path", folder, "--test_file", corpus / "dev.txt", *OPTIONS]
+        run(*arguments, "--output_dir", tmp_path / name)
+    scores = [results(tmp_path / name, "test")["test_perplexity"] for name in ("graft", "plain")]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+    assert scores[0] == pytest.approx(results(tmp_path / "run")["eval_perplexity"], rel=1e-4)
+
+
+def test_sentences_too_long_for_the_base_model(corpus, base_model, run, tmp_path):
+    text = (corpus / "dev.conllu").read_text()
+    (tmp_path / "dev.conllu").write_text(text.replace("dog", "unheard-of-" * 8))
+    arguments = grafting(corpus, base_model, tmp_path / "run", 2)
+    with pytest.raises(ValueError, match="too long for the model: it reads at most 32"):
+        run(*arguments, "--validation_file", tmp_path / "dev.conllu")
+
+
+@pytest.mark.parametrize("lm_only_steps", [0, 5], ids=["joint", "lm_only"])
+def test_accumulated_batches_weigh_as_one(corpus, base_model, run, tmp_path, lm_only_steps):
+    """One step an epoch over the whole text, in few batches or many."""
+    options = ["--gradient_accumulation_steps", "500", "--num_train_epochs", "2", "--max_predicted_sentences", "0"]
+    options += ["--tokenizer_name", base_model, "--lm_only_steps", lm_only_steps]
+    for name, budget in (("few", 9000), ("many", 100)):
+        run(*training(corpus, tmp_path / name), *options, "--max_tokens", budget)
+    for key in ("loss", "grad_norm", "eval_loss"):
+        assert len(losses(tmp_path / "few", key)) == 2
+        assert losses(tmp_path / "many", key) == pytest.approx(losses(tmp_path / "few", key), rel=1e-3)
+
+
+# Stopping and going on
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    for key in ("loss", "eval_loss", "eval_perplexity_predicted_graphs"):
+        assert losses(second, key) == pytest.approx(losses(first, key), rel=1e-5)
+    assert results(second)["eval_loss"] == pytest.approx(results(first)["eval_loss"], rel=1e-5)
+
+
+def resumable(corpus: Path, base_model: Path, output_dir: Path, epochs: int = 3) -> list[str]:
+    """Two learning rates, accumulated gradients, and a scorer that joins in the midst of the first epoch."""
+    arguments = grafting(corpus, base_model, output_dir, 2, epochs)
+    return [*arguments, "--lm_only_steps", "2", "--gradient_accumulation_steps", "2", "--warmup_steps", "3"]
+
+
+@pytest.mark.slow
+def test_killed_run_goes_on_with_the_same_losses(corpus, base_model, run, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(*resumable(corpus, base_model, whole, epochs=8))
+    start_and_kill(command(*resumable(corpus, base_model, killed, epochs=8)), killed)
+    run(*resumable(corpus, base_model, killed, epochs=8))
+    assert_same_run(whole, killed)
+
+
+def test_stopped_run_goes_on_with_the_same_losses(corpus, base_model, run, tmp_path):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run(*resumable(corpus, base_model, whole))
+    shutil.copytree(whole, stopped)
+    (max(stopped.glob("checkpoint-*"), key=step_of) / "trainer_state.json").unlink()
+    for file in filter(Path.is_file, stopped.iterdir()):
+        file.unlink()
+    run(*resumable(corpus, base_model, stopped))
+    assert_same_run(whole, stopped)
+
+
+def test_stops_early_and_stays_stopped(corpus, run, tmp_path):
+    arguments = [*training(corpus, tmp_path, epochs=30), "--early_stopping_patience", "1", "--learning_rate", "1.0"]
+    arguments += ["--max_predicted_sentences", "0"]
+    run(*arguments)
+    assert 2 <= len(losses(tmp_path, "eval_loss")) < 30
+    before, checkpoints = results(tmp_path), set(tmp_path.glob("checkpoint-*"))
+    run(*arguments)
+    assert set(tmp_path.glob("checkpoint-*")) == checkpoints
+    assert results(tmp_path)["eval_loss"] == pytest.approx(before["eval_loss"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"config_overrides": json.dumps(PARTS | {"scorer_size": 4})}, "scorer_size"),
+        ({"graph_layers": "1"}, "graph_layers"),
+    ],
+    ids=["other_scorer", "other_layers"],
+)
+def test_folder_of_another_run_is_refused(corpus, base_model, run, tmp_path, change, message):
+    arguments = [*grafting(corpus, base_model, tmp_path, 2, epochs=1), "--max_predicted_sentences", "0"]
+    run(*arguments)
+    changed = [item for name, value in change.items() for item in (f"--{name}", value)]
+    with pytest.raises(ValueError, match=f"is of another run .*{message} differ.*choose another --output_dir"):
+        run(*arguments, *changed)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does(corpus, base_model, run, tmp_path):
+    """Every step is of the whole text, however it is divided; the scorer joins after three."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    settings = ["--lm_only_steps", "3", "--num_train_epochs", "6", "--gradient_accumulation_steps", "500"]
+    run(*training(corpus, one), *settings, "--tokenizer_name", base_model)
+    arguments = [*training(corpus, two), *settings, "--tokenizer_name", str(base_model)]
+    arguments.remove("--use_cpu")
+    done = subprocess.run(command(*arguments, launcher=TORCHRUN), env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("'eval_loss'") == 6  # one of them talks
+    for key in ("loss", "grad_norm", "eval_loss", "eval_perplexity_gold_graphs"):
+        assert len(losses(two, key)) == 6
+        assert losses(two, key) == pytest.approx(losses(one, key), rel=1e-3)
+    run("--model_name_or_path", two, "--validation_file", corpus / "dev.conllu", "--output_dir", two / "x", *OPTIONS)
+    for name in (f"{name}_{graphs}_graphs" for name in NAMES for graphs in ("gold", "predicted")):
+        assert results(two)[f"eval_{name}"] == pytest.approx(results(two / "x")[f"eval_{name}"], rel=1e-4)
+
+
+def test_half_precision(corpus, run, tmp_path):
+    run(*training(corpus, tmp_path, epochs=2), "--bf16")
+    assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path)[0]
+    parameters = AutoModelForCausalLM.from_pretrained(tmp_path).parameters()
+    assert {parameter.dtype for parameter in parameters} == {torch.float32}
+
+
+# Options
+
+CONFIGS = sorted(EXAMPLES.glob("configs/gilt*.json"))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_published_configurations(corpus, base_model, run, tmp_path, config):
+    content = json.loads(config.read_text())
+    small = {**SMALL, "intermediate_size": 16} if "model_type" in content["model"] else PARTS
+    arguments = ["--config", config, "--config_overrides", json.dumps(small), *files(corpus, tmp_path, epochs=1)]
+    if "base_model" in content["options"]:
+        arguments += ["--base_model", base_model, "--graph_layers", "2"]
+    run(*arguments, "--eval_strategy", "epoch", "--save_strategy", "epoch")
+    saved = AutoConfig.from_pretrained(tmp_path)
+    assert all(getattr(saved, name) == value for name, value in content["model"].items() if name not in small)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_options_of_published_configurations(script, monkeypatch, config):
+    arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
+    monkeypatch.setattr("sys.argv", ["run_clm.py", "--config", str(config), *arguments, "--max_tokens", "77"])
+    *parsed, _ = script.parse_arguments()
+    values = {name: value for args in parsed for name, value in vars(args).items()}
+    assert values["max_tokens"] == 77  # the command line is stronger than the file
+    for name, value in json.loads(config.read_text())["options"].items():
+        assert name == "max_tokens" or values[name] == value
+
+
+def test_baselines_share_the_configuration(corpus, run, tmp_path):
+    config = EXAMPLES / "configs" / "gilt-en.json"
+    small = json.dumps({**SMALL, "intermediate_size": 16})
+    arguments = ["--model_type", "transformer-xl", "--config", config, "--config_overrides", small]
+    run(*arguments, *files(corpus, tmp_path, epochs=1))
+    assert AutoConfig.from_pretrained(tmp_path).graph_layers == 0
+
+
+TREES = ["--train_file", "train.conllu", "--validation_file", "train.conllu"]
+GILT = ["--model_type", "gilt", *TREES]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--train_file is needed to train"),
+        (["--train_file", "a.conllu"], "--validation_file is needed"),
+        (TREES, "--model_type, --base_model, --model_name_or_path or a --config"),
+        (["--model_type", "udgn", *TREES], "there is no model family 'udgn': choose one of gilt"),
+        (["--model_type", "transformer-xl", "--base_model", "gpt2", *TREES], "no other --model_type"),
+        (["--model_type", "gilt", "--train_file", "a.txt", "--validation_file", "a.txt"], "hold no dependency graphs"),
+        ([*GILT, "--annotation", "enhanced"], "no enhanced heads"),
+        ([*GILT, "--config_overrides", '{"hiden_size": 3}'], "gilt has no settings hiden_size"),
+        ([*GILT, "--config_overrides", '{"hidden_size": 3}'], "no multiple of the 8 attention heads"),
+        ([*GILT, "--graph_layers", "40"], "40 graph layers in a model of 16 layers"),
+        ([*GILT, "--bogus", "3"], "unknown options: --bogus 3"),
+        ([*GILT, "--max_length", "1"], "no training sentence has at most 1 words"),
+        (["--model_name_or_path", "nonsense", *TREES], "no model 'nonsense'"),
+    ],
+)
+def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    lines = ["1\ta\t_\t_\t_\t_\t2\tdet\t_\t_", "2\tdog\t_\t_\t_\t_\t0\troot\t_\t_", "", ""]
+    Path("train.conllu").write_text("\n".join(lines))
+    Path("a.txt").write_text("a dog\n")
+    with pytest.raises(ValueError, match=message) as error:
+        run(*arguments, "--output_dir", "out", "--use_cpu")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.glob("out/checkpoint-*"))
+
+
+def test_base_model_with_a_smaller_vocabulary_than_the_tokenizer(corpus, base_model, run, tmp_path):
+    shutil.copytree(base_model, tmp_path / "base")
+    GPT2LMHeadModel(GPT2Config(vocab_size=100, **BASE)).save_pretrained(tmp_path / "base")
+    with pytest.raises(ValueError, match=r"the tokenizer has .* tokens, but the model 100"):
+        run(*grafting(corpus, tmp_path / "base", tmp_path / "run", 2))
+
+
+def test_errors_are_one_line(tmp_path):
+    arguments = ["--train_file", "missing.conllu", "--validation_file", "y.conllu", "--output_dir", str(tmp_path)]
+    done = subprocess.run(
+        command("--model_type", "gilt", "--use_cpu", *arguments), env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr == "run_clm.py: missing.conllu: No such file or directory\n"
+
+
+def test_help_begins_with_our_options(run, capsys):
+    with pytest.raises(SystemExit):
+        run("--help")
+    text = capsys.readouterr().out
+    assert "accelerate launch examples/run_clm.py --model_type gilt \\\n" in text
+    names = ("config", "model_type", "train_file", "base_learning_rate")
+    places = [text.index(f"  --{name} {name.upper()}") for name in names]
+    assert places == sorted(places)
+    assert "Highest learning rate of AdamW. (default: 0.00015)" in " ".join(text.split())

@@ -1,0 +1,458 @@
+"""`examples/run_parsing.py`: in process where that is enough, as a command where processes are the point."""
+
+import json
+import random
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+import running
+import torch
+from running import (
+    ENVIRONMENT,
+    EXAMPLES,
+    TORCHRUN,
+    load_script,
+    losses,
+    made_sentence,
+    results,
+    start_and_kill,
+    step_of,
+)
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
+
+from hf_structure import G2GTransformerForParsing, parse
+from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.metrics.attachment import score_sentences
+
+command = partial(running.command, "run_parsing.py")
+PARTS = {"classifier_hidden_size": 16, "history_size": 8, "history_num_layers": 1}
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
+SMALL["max_position_embeddings"] = 24
+OPTIONS = ["--use_cpu", "--max_tokens", "64", "--min_frequency", "1"]
+SCORES = ("uas", "las", "uas_no_punct", "las_no_punct")
+DEPRELS = ["det", "nsubj", "root", "det", "obj", "case", "det", "nmod"]
+
+
+def made_tree(rng: random.Random) -> ConlluSentence:
+    words, tags, heads = made_sentence(rng)
+    return ConlluSentence.from_words(words, heads, [*DEPRELS[: len(words) - 1], "punct"], tags)
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory) -> Path:
+    """A folder with train.conllu and dev.conllu."""
+    folder, rng = tmp_path_factory.mktemp("treebank"), random.Random(0)
+    for name, count in (("train", 60), ("dev", 12)):
+        write_conllu([made_tree(rng) for _ in range(count)], folder / f"{name}.conllu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory) -> Path:
+    """A tiny BERT with word pieces that are letters."""
+    folder = tmp_path_factory.mktemp("bert")
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ".", *letters, *(f"##{letter}" for letter in letters)]
+    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    backend = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    backend.normalizer, backend.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.BertPreTokenizer()
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    torch.manual_seed(0)
+    BertModel(BertConfig(vocab_size=len(ids), max_position_embeddings=24, **sizes)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The script as a module."""
+    return load_script("run_parsing")
+
+
+def files(treebank: Path, output_dir: Path, epochs: int = 1) -> list[str]:
+    return [
+        *("--train_file", str(treebank / "train.conllu"), "--validation_file", str(treebank / "dev.conllu")),
+        *("--output_dir", str(output_dir), "--num_train_epochs", str(epochs), "--logging_steps", "1", *OPTIONS),
+    ]
+
+
+def training(treebank: Path, output_dir: Path, epochs: int = 1, rate: float = 0.01, **settings) -> list[str]:
+    new = ["--config_overrides", json.dumps(SMALL | settings), "--new_learning_rate", str(rate)]
+    return [*new, *files(treebank, output_dir, epochs)]
+
+
+def test_trains_saves_and_evaluates(treebank, run, tmp_path, capsys):
+    output_dir = tmp_path / "run"
+    run(*training(treebank, output_dir, epochs=10))
+    printed = capsys.readouterr()
+    assert "it/s" in printed.err  # the progress bar
+    assert "eval_las_no_punct" in printed.out
+    scores = results(output_dir)
+    assert scores["eval_las"] > 0.9
+    assert scores["eval_las"] == max(losses(output_dir, "eval_las"))  # the best one was kept
+    assert losses(output_dir)[-1] < 0.3 * losses(output_dir)[0]
+    # the same as parsing and evaluating the files
+    gold = list(read_conllu(treebank / "dev.conllu"))
+    trees = [parsed.dependency for parsed in parse([sentence.forms for sentence in gold], output_dir)]
+    system = [s.with_heads(tree.heads, tree.labels) for s, tree in zip(gold, trees, strict=True)]
+    for suffix, ignored in (("", ()), ("_no_punct", {"punct"})):
+        expected = score_sentences(system, gold, ignore_labels=ignored)
+        assert scores[f"eval_uas{suffix}"] == pytest.approx(expected.uas)
+        assert scores[f"eval_las{suffix}"] == pytest.approx(expected.las)
+    arguments = ["--model_name_or_path", output_dir, "--test_file", treebank / "dev.conllu"]
+    run(*arguments, "--output_dir", tmp_path / "eval", *OPTIONS)
+    again = results(tmp_path / "eval", "test")
+    assert [again[f"test_{name}"] for name in SCORES] == pytest.approx([scores[f"eval_{name}"] for name in SCORES])
+
+
+def test_what_is_saved(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path))
+    model, tokenizer = G2GTransformerForParsing.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    labels = sorted({*DEPRELS, "punct"})
+    assert model.config.id2label == dict(enumerate(labels))
+    assert len(tokenizer) == model.config.vocab_size == 3 + 10 + 1
+    assert (model.config.unk_token_id, model.config.pad_token_id) == (0, 1)
+    assert (model.config.num_tags, model.config.use_swap) == (0, False)
+    assert {parsed for tree in parse(["the dog sees a cat ."], tmp_path) for parsed in tree.dependency.labels} <= set(
+        labels
+    )
+
+
+# Kinds of parsers
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "given"])
+def test_subwords(treebank, encoder, run, tmp_path, kind):
+    name = encoder if kind == "given" else kind
+    run(*training(treebank, tmp_path), "--tokenizer_name", name, *(["--vocab_size", "300"] if kind == "bpe" else []))
+    tokenizer, config = AutoTokenizer.from_pretrained(tmp_path), AutoConfig.from_pretrained(tmp_path)
+    expected = {"unigram": "Unigram", "bpe": "BPE", "given": "WordPiece"}[kind]
+    assert type(tokenizer.backend_tokenizer.model).__name__ == expected
+    assert config.vocab_size == len(tokenizer)
+    assert config.unk_token_id == tokenizer.unk_token_id
+    parsed = parse([["the", "unheard-of", "mouse", "sees", "."]], tmp_path)[0]
+    assert parsed.dependency.is_tree
+    assert set(parsed.dependency.labels) <= set(config.id2label.values())
+
+
+def test_starts_from_an_encoder(treebank, encoder, run, tmp_path):
+    arguments = ["--encoder", encoder, "--num_layers", "1", "--config_overrides", json.dumps(PARTS)]
+    rates = ["--learning_rate", "0", "--new_learning_rate", "0.01"]
+    run(*arguments, *rates, *files(treebank, tmp_path))
+    model = G2GTransformerForParsing.from_pretrained(tmp_path)
+    source = BertModel.from_pretrained(encoder)
+    assert (model.config.num_hidden_layers, model.config.history_size) == (1, 8)
+    weights = model.base_model
+    assert torch.equal(weights.embeddings.word_embeddings.weight, source.embeddings.word_embeddings.weight)
+    assert torch.equal(weights.layers[0].intermediate.weight, source.encoder.layer[0].intermediate.dense.weight)
+    torch.manual_seed(42)
+    start = G2GTransformerForParsing.from_pretrained_encoder(str(encoder), num_layers=1, labels=["x"], **PARTS)
+    old = dict(start.named_parameters())
+    moved = {name for name, weight in model.named_parameters() if weight.shape != old[name].shape} | {
+        name for name, weight in model.named_parameters() if not torch.equal(weight, old[name])
+    }
+    kept = set(old) - moved
+    assert kept >= {name for name, _ in start.named_parameters() if "attention.query" in name}
+    assert moved >= {name for name in old if "_relations" in name or name.startswith(("exist", "history"))}
+
+
+def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch):
+    groups = []
+    make = script.ParsingTrainer.create_optimizer
+
+    def recording(self, *arguments):
+        optimizer = make(self, *arguments)
+        named = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        groups.append([(group["lr"], {named[id(p)] for p in group["params"]}) for group in optimizer.param_groups])
+        return optimizer
+
+    monkeypatch.setattr(script.ParsingTrainer, "create_optimizer", recording)
+    rates = ["--learning_rate", "0.001", "--new_learning_rate", "0.002", "--max_steps", "1"]
+    settings = ["--config_overrides", json.dumps(PARTS)]
+    run(*files(treebank, tmp_path / "a"), "--encoder", encoder, "--num_layers", "1", *settings, *rates)
+    run(*training(treebank, tmp_path / "b"), *rates)
+    run("--model_name_or_path", tmp_path / "b", *files(treebank, tmp_path / "c"), *rates)
+    by_rate = [{rate: set() for rate in (0.001, 0.002)} for _ in groups]
+    for collected, run_groups in zip(by_rate, groups, strict=True):
+        for rate, names in run_groups:
+            collected[rate] |= names
+    with_encoder, from_scratch, trained = by_rate
+    assert not from_scratch[0.001]
+    assert not trained[0.002]
+    assert from_scratch[0.002] == trained[0.001] == set(with_encoder[0.001]) | set(with_encoder[0.002])
+    assert all(name.startswith("g2g_transformer.") for name in with_encoder[0.001])
+    new = {name for name in with_encoder[0.002] if name.startswith("g2g_transformer.")}
+    assert new == {f"g2g_transformer.layers.0.attention.{kind}_relations.weight" for kind in ("key", "value")}
+
+
+def test_warms_up_and_decays(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path, epochs=2, rate=0.01), "--warmup_steps", "0.5")
+    rates = losses(tmp_path, "learning_rate")
+    steps, middle = len(rates), (len(rates) + 1) // 2
+    assert rates == pytest.approx(
+        [0.01 * (k / middle if k < middle else (steps - k) / (steps - middle)) for k in range(steps)]
+    )
+
+
+def test_without_labels(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path), "--no_labels")
+    scores = results(tmp_path)
+    assert {"eval_uas", "eval_uas_no_punct"} <= set(scores)
+    assert not any("las" in name for name in scores)
+    tree = parse("the dog sees a cat .", tmp_path).dependency
+    assert tree.labels is None
+    assert tree.is_tree
+
+
+def test_trees_without_labels(corpus, run, tmp_path):
+    with pytest.raises(ValueError, match="no relation labels: give --no_labels"):
+        run(*training(corpus, tmp_path))
+    run(*training(corpus, tmp_path), "--no_labels")
+
+
+def test_tags(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path / "run", epochs=2), "--use_tags")
+    config = AutoConfig.from_pretrained(tmp_path / "run")
+    assert config.tags == [".", "DT", "IN", "NN", "VB"]
+    assert config.num_tags == 5
+    weights = load_file(tmp_path / "run" / "model.safetensors")
+    assert weights["tag_embeddings.weight"].shape == (5, 16)
+    # evaluation reads them: with wrong ones it finds other trees
+    wrong = [s.with_column("xpos", ["DT"] * len(s.words)) for s in read_conllu(treebank / "dev.conllu")]
+    write_conllu(wrong, tmp_path / "wrong.conllu")
+    for name, file in (("right", treebank / "dev.conllu"), ("wrong", tmp_path / "wrong.conllu")):
+        arguments = ["--model_name_or_path", tmp_path / "run", "--test_file", file]
+        run(*arguments, "--output_dir", tmp_path / name, *OPTIONS)
+    right, wrong = (results(tmp_path / name, "test")["test_las"] for name in ("right", "wrong"))
+    assert right == pytest.approx(results(tmp_path / "run")["eval_las"])
+    assert right > wrong
+
+
+def test_bf16(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path, epochs=4), "--bf16")
+    assert losses(tmp_path)[-1] < 0.6 * losses(tmp_path)[0]
+    assert load_file(tmp_path / "model.safetensors")["exist_classifier.hidden.weight"].dtype == torch.float32
+
+
+# Sentences that cannot be learned from
+
+
+@pytest.fixture(scope="module")
+def mixed(treebank, tmp_path_factory) -> Path:
+    """Trees and what is none, and words of their own in what is left out."""
+    folder = tmp_path_factory.mktemp("mixed")
+    crossing = ConlluSentence.from_words(["a", "b", "c", "d"], [3, 4, 0, 3], ["nsubj", "obj", "root", "det"])
+    two_roots = ConlluSentence.from_words(["a", "b"], [0, 0], ["root", "root"])
+    headless = ConlluSentence.from_words(["a", "b"], None, ["root", "det"])
+    long = ConlluSentence.from_words(["a"] * 19, range(19), ["root", *["det"] * 18])
+    longer = ConlluSentence.from_words(["a"] * 21, range(21), ["root", *["det"] * 20])
+    odd = [crossing, crossing, two_roots, headless, headless, headless, long, longer]
+    for name in ("train", "dev"):
+        write_conllu([*read_conllu(treebank / f"{name}.conllu"), *odd], folder / f"{name}.conllu")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "train"),
+    [
+        (
+            [],
+            "7 of 68 sentences left out; 3: words without a head; "
+            "2: its tree is not projective, which needs use_swap; 1: its heads are no tree with one root; "
+            "1: more than 20 words",
+        ),
+        (
+            ["--use_swap", "--max_length", "18"],
+            "6 of 68 sentences left out; 3: words without a head; 2: more than 18 words; "
+            "1: its heads are no tree with one root",
+        ),
+    ],
+    ids=["projective", "swap"],
+)
+def test_sentences_left_out_are_counted(mixed, run, tmp_path, caplog, options, train):
+    with caplog.at_level("WARNING", logger="run_parsing"):
+        run(*training(mixed, tmp_path), *options)
+    assert caplog.messages == [
+        f"train: {train}",
+        "validation: 4 of 20 sentences left out; 3: words without a head; 1: more than 20 words",
+    ]
+
+
+def test_crossing_arcs_need_swap(tmp_path, run):
+    crossing = ConlluSentence.from_words(["a", "b", "c", "d"], [3, 4, 0, 3], ["nsubj", "obj", "root", "det"])
+    for name in ("train", "dev"):
+        write_conllu([crossing] * 24, tmp_path / f"{name}.conllu")
+    with pytest.raises(ValueError, match="train: 24 of 24 sentences left out; 24: its tree is not projective"):
+        run(*training(tmp_path, tmp_path / "without"))
+    run(*training(tmp_path, tmp_path / "with", epochs=8), "--use_swap")
+    assert results(tmp_path / "with")["eval_las"] == 1
+
+
+def test_labels_that_were_not_seen_in_training_are_never_right(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path / "run"))
+    for label in ("unseen", "_"):
+        renamed = [s.with_column("deprel", [label] * len(s.words)) for s in read_conllu(treebank / "dev.conllu")]
+        write_conllu(renamed, tmp_path / "dev.conllu")
+        arguments = ["--model_name_or_path", tmp_path / "run", "--test_file", tmp_path / "dev.conllu"]
+        run(*arguments, "--output_dir", tmp_path / "eval", *OPTIONS)
+        scores = results(tmp_path / "eval", "test")
+        assert scores["test_las"] == 0
+        assert scores["test_uas"] == results(tmp_path / "run")["eval_uas"]
+
+
+# Stopping and going on
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    assert losses(second) == pytest.approx(losses(first), rel=1e-5)
+    for name in SCORES:
+        assert losses(second, f"eval_{name}") == pytest.approx(losses(first, f"eval_{name}"), rel=1e-5)
+        assert results(second)[f"eval_{name}"] == pytest.approx(results(first)[f"eval_{name}"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_killed_run_goes_on_with_the_same_losses(treebank, run, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(*training(treebank, whole, epochs=8))
+    start_and_kill(command(*training(treebank, killed, epochs=8)), killed)
+    run(*training(treebank, killed, epochs=8))
+    assert_same_run(whole, killed)
+
+
+def test_goes_on_from_the_last_complete_checkpoint(treebank, encoder, run, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+
+    def arguments(folder: Path) -> list[str]:
+        new = ["--encoder", str(encoder), "--num_layers", "1", "--learning_rate", "0.001"]
+        return [*new, "--new_learning_rate", "0.01", *files(treebank, folder, epochs=3)]
+
+    run(*arguments(whole))
+    shutil.copytree(whole, killed)
+    newest = max(killed.glob("checkpoint-*"), key=step_of)
+    (newest / "trainer_state.json").unlink()
+    (killed / "eval_results.json").unlink()
+    run(*arguments(killed))
+    assert_same_run(whole, killed)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--use_swap"], "use_swap"), (["--use_tags"], "num_tags, tags"), (["--vocab_size", "8"], "vocab_size")],
+    ids=["swap", "tags", "words"],
+)
+def test_folder_of_another_run_is_refused(treebank, run, tmp_path, options, message):
+    run(*training(treebank, tmp_path), "--max_steps", "1")
+    with pytest.raises(ValueError, match=rf"is of another run .*{message}.*choose another --output_dir"):
+        run(*training(treebank, tmp_path), *options)
+
+
+def test_folder_of_other_labels_is_refused(treebank, run, tmp_path):
+    run(*training(treebank, tmp_path), "--max_steps", "1")
+    renamed = (s.with_column("deprel", [f"x{d}" for d in s.deprels]) for s in read_conllu(treebank / "train.conllu"))
+    write_conllu(renamed, tmp_path / "other.conllu")
+    with pytest.raises(ValueError, match=r"is of another run \(id2label differ\)"):
+        run(*training(treebank, tmp_path), "--train_file", tmp_path / "other.conllu")
+
+
+# Several processes
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does(treebank, run, tmp_path):
+    arguments = [argument for argument in training(treebank, tmp_path / "two", epochs=4) if argument != "--use_cpu"]
+    done = subprocess.run(command(*arguments, launcher=TORCHRUN), env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("'eval_las'") == 4  # one of them talks
+    run(*training(treebank, tmp_path / "one", epochs=4), "--max_tokens", "128")
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert losses(two)[0] == pytest.approx(losses(one)[0], rel=0.1)
+    arguments = ["--model_name_or_path", two, "--validation_file", treebank / "dev.conllu"]
+    run(*arguments, "--output_dir", tmp_path / "again", *OPTIONS)
+    for name in SCORES:  # each has evaluated its share
+        assert results(two)[f"eval_{name}"] == pytest.approx(results(tmp_path / "again")[f"eval_{name}"])
+
+
+# Options
+
+
+CONFIGS = sorted(EXAMPLES.glob("configs/g2g*.json"))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_options_of_published_configurations(script, monkeypatch, config):
+    arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
+    monkeypatch.setattr("sys.argv", ["run_parsing.py", "--config", str(config), *arguments, "--max_tokens", "77"])
+    *parsed, settings = script.parse_arguments()
+    values = {name: value for part in parsed for name, value in vars(part).items()}
+    content = json.loads(config.read_text())
+    assert values["max_tokens"] == 77  # the command line is stronger than the file
+    for name, value in content["options"].items():
+        assert name == "max_tokens" or values[name] == value
+    for name, value in content["model"].items():
+        assert name == "model_type" or settings[name] == value
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_published_configurations_train_when_made_small(treebank, encoder, run, tmp_path, config):
+    content = json.loads(config.read_text())
+    small = PARTS if "encoder" in content["options"] else SMALL
+    arguments = ["--encoder", encoder, "--num_layers", "1"] if "encoder" in content["options"] else []
+    run("--config", config, "--config_overrides", json.dumps(small), *arguments, *files(treebank, tmp_path))
+    saved = AutoConfig.from_pretrained(tmp_path)
+    assert (saved.hidden_size, saved.num_hidden_layers) == (16, 1)
+    assert all(getattr(saved, name) == value for name, value in content["model"].items() if name not in small)
+
+
+TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--train_file is needed to train"),
+        ([*TREES, "--model_type", "udgn"], "this script trains models of the type g2g_transformer"),
+        ([*TREES, "--config", "udgn.json"], "this script trains models of the type g2g_transformer"),
+        ([*TREES, "--encoder", "x", "--tokenizer_name", "bpe"], "--tokenizer_name is for a parser from scratch"),
+        ([*TREES, "--model_name_or_path", "x", "--use_swap"], "--use_swap is for a new parser"),
+        ([*TREES, "--model_name_or_path", "x", "--encoder", "y"], "--encoder is for a new parser"),
+        ([*TREES, "--model_name_or_path", "nonsense"], "no model 'nonsense'"),
+        ([*TREES, "--config_overrides", '{"hiden_size": 3}'], "g2g_transformer has no settings hiden_size"),
+        ([*TREES, "--config_overrides", '{"composition": "first"}'], "composition"),
+        ([*TREES, "--use_tags"], "no part-of-speech tags: leave --use_tags out"),
+        ([*TREES, "--punctuation_by", "tags"], "the sentence has no tags"),
+        ([*TREES, "--max_length", "1"], "train: 3 of 3 sentences left out; 3: more than 1 words"),
+        (["--train_file", "text.txt", "--validation_file", "dev.conllu", "--no_labels"], "words without a head"),
+        (["--train_file", "broken.conllu", "--validation_file", "dev.conllu"], "broken.conllu:1: 2 tab-separated"),
+        ([*TREES, "--bogus", "3"], "unknown options: --bogus 3"),
+        ([*TREES, "--max_tokens", "0"], "max_tokens must be positive"),
+    ],
+)
+def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    sentence = str(ConlluSentence.from_words(["a", "dog"], [2, 0], ["det", "root"]))
+    Path("udgn.json").write_text('{"model": {"model_type": "udgn"}}')
+    Path("text.txt").write_text("a dog\n" * 3)
+    Path("broken.conllu").write_text("1\ta\n\n")
+    for name in ("train", "dev"):
+        Path(f"{name}.conllu").write_text(3 * sentence)
+    with pytest.raises(ValueError, match=message) as error:
+        run(*arguments, "--output_dir", "out", "--use_cpu")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.glob("out/checkpoint-*"))
+
+
+def test_help_begins_with_our_options(run, capsys):
+    with pytest.raises(SystemExit):
+        run("--help")
+    text = capsys.readouterr().out
+    assert "accelerate launch examples/run_parsing.py --train_file" in text  # as it stands in the docstring
+    names = ("config", "encoder", "train_file", "seed", "new_learning_rate")
+    places = [text.index(f"  --{name} {name.upper()}") for name in names]
+    assert places == sorted(places)
+    assert "Highest learning rate of the others. (default: 0.0003)" in " ".join(text.split())
