@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 
 # Installs what the tests need, and runs them.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

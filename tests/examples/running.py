@@ -39,12 +39,12 @@ def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> lis
     return [sys.executable, *launcher, str(EXAMPLES / script), *arguments]
 
 
-def start_and_kill(command: list[str], output_dir: Path) -> None:
-    """Ends a run, and not gently, as soon as it has written a checkpoint."""
+def start_and_kill(command: list[str], output_dir: Path, written: str = "checkpoint-*/trainer_state.json") -> None:
+    """Ends a run, and not gently, as soon as it has written a checkpoint, or what else `written` matches."""
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
-        while not any(output_dir.glob("checkpoint-*/trainer_state.json")) and process.poll() is None:
-            assert time.monotonic() < deadline, "no checkpoint was written"
+        while not any(output_dir.glob(written)) and process.poll() is None:
+            assert time.monotonic() < deadline, f"no {written} was written"
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
