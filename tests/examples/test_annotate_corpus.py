@@ -1,0 +1,276 @@
+"""`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
+
+import os
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+import running
+from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
+
+from hf_structure import parse
+from hf_structure.data.conllu import read_conllu
+
+command = partial(running.command, "annotate_corpus.py")
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The script as a module."""
+    return load_script("annotate_corpus")
+
+
+def options(model: Path, output: Path, *more: str) -> list[str]:
+    return ["--model", str(model), "--output", str(output), "--batch_size", "4", "--block_size", "4", *more]
+
+
+def blocks(output: Path) -> Path:
+    return output.with_name(f"{output.name}.blocks")
+
+
+def message_of(run, *arguments) -> str:
+    """Of the one error that ends the script."""
+    with pytest.raises((ValueError, OSError)) as error:
+        run(*arguments)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("model", ["g2g_transformer", "structformer"])
+def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
+    model, output = request.getfixturevalue(model), tmp_path / "new" / "silver.conllu"
+    run(corpus / "dev.txt", *options(model, output, "--input_format", "words"))
+    written, lines = list(read_conllu(output)), (corpus / "dev.txt").read_text().splitlines()
+    assert [sentence.comments[0] for sentence in written] == [f"# text = {line}" for line in lines]
+    trees = [parsed.dependency for parsed in parse([line.split() for line in lines], model, batch_size=4)]
+    assert [sentence.heads for sentence in written] == [list(tree.heads) for tree in trees]
+    labels = [list(tree.labels or ["_"] * len(tree.words)) for tree in trees]
+    assert [sentence.deprels for sentence in written] == labels
+    assert os.listdir(output.parent) == [output.name]
+    printed = capsys.readouterr()
+    assert f"20 sentences, {sum(len(line.split()) for line in lines)} words" in printed.out
+    assert "left out" not in printed.out
+    assert "20/20" in printed.err  # the progress bar
+
+
+def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
+    source = tmp_path / "gold.conllu"
+    text = "".join(f"# sent_id = {i}\n{sentence}" for i, sentence in enumerate(read_conllu(corpus / "dev.conllu")))
+    source.write_bytes(text.replace("\n", "\r\n").encode())
+    run(source, *options(structformer, tmp_path / "silver.conllu", "--limit", "7"))
+    gold, written = list(read_conllu(source))[:7], list(read_conllu(tmp_path / "silver.conllu"))
+    assert [sentence.heads for sentence in written] != [sentence.heads for sentence in gold]
+    replaced = [s.with_heads(new.heads, new.deprels) for s, new in zip(gold, written, strict=True)]
+    assert (tmp_path / "silver.conllu").read_bytes() == "".join(map(str, replaced)).encode()
+
+
+def test_several_files_as_one(corpus, run, tmp_path, structformer):
+    files = [corpus / "dev.txt", corpus / "dev.mrg"]
+    run(*files, *options(structformer, tmp_path / "silver.conllu"))
+    words = [line.split() for line in (corpus / "dev.txt").read_text().splitlines()]
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == words * 2
+
+
+def test_long_sentences(run, tmp_path, capsys, structformer):
+    text, output = tmp_path / "text.txt", tmp_path / "silver.conllu"
+    text.write_text("the dog saw a cat\n" + "the dog slept\n\n" * 4 + "a man saw the old dog\n")
+    command_line = [text, *options(structformer, output, "--max_words", "4")]
+    assert "sentence 1 has 5 words, more than 4; --skip_long" in message_of(run, *command_line)
+    assert not blocks(output).exists()  # so that it is no obstacle to another try
+    run(*command_line, "--skip_long", "--block_size", "1")
+    assert [sentence.forms for sentence in read_conllu(output)] == [["the", "dog", "slept"]] * 4
+    printed = capsys.readouterr().out
+    assert "4 sentences, 12 words\n2 sentences of more than 4 words left out" in printed
+
+
+def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
+    (tmp_path / "text.txt").write_text("dog " * 100 + "\nthe dog slept\n")
+    run(tmp_path / "text.txt", *options(g2g_transformer, tmp_path / "silver.conllu", "--skip_long"))
+    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 1
+    assert "1 sentences of more than" in capsys.readouterr().out
+
+
+def test_streams_its_input(script, monkeypatch, run, tmp_path, structformer):
+    """No more than a block is read ahead of what is written."""
+    (tmp_path / "text.txt").write_text("the dog slept\n" * 40)
+    read, written, most = 0, 0, 0
+
+    def counted(items):
+        nonlocal read, most
+        for item in items:
+            read += 1
+            most = max(most, read - written)
+            yield item
+
+    def write(texts, path, write_block=script.write_block):
+        nonlocal written
+        written += 4
+        write_block(texts, path)
+
+    annotate, plain = script.annotate, script.read
+
+    def watched(*arguments):
+        monkeypatch.setattr(script, "read", lambda options: counted(plain(options)))
+        annotate(*arguments)
+
+    monkeypatch.setattr(script, "annotate", watched)
+    monkeypatch.setattr(script, "write_block", write)
+    run(tmp_path / "text.txt", *options(structformer, tmp_path / "silver.conllu"))
+    assert (read, written, most) == (40, 40, 4)
+
+
+# Going on
+
+
+@pytest.fixture
+def broken(script, corpus, run, tmp_path, structformer, monkeypatch):
+    """Output and command line of a run that broke off in the middle of its third block."""
+    arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu")]
+
+    def write(texts, path, write_block=script.write_block):
+        if path.name.startswith(f"{8:012d}"):
+            path.with_name(f"{path.name}.1.partial").write_text("1\tthe")
+            raise OSError("killed")
+        write_block(texts, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(script, "write_block", write)
+        assert message_of(run, *arguments) == "killed"
+    return tmp_path / "silver.conllu", arguments
+
+
+def test_complete_blocks_are_not_parsed_again(script, run, corpus, broken, monkeypatch, structformer, tmp_path):
+    output, arguments = broken
+    assert len(list(blocks(output).glob("*.conllu"))) == 2
+    parsed = []
+    monkeypatch.setattr(script, "parse", lambda words, **settings: parsed.extend(words) or parse(words, **settings))
+    run(*arguments, "--batch_size", "3", "--device", "cpu")
+    assert len(parsed) == 1 + 20 - 8  # the first tells whether the model can parse
+    monkeypatch.undo()
+    run(corpus / "dev.txt", *options(structformer, tmp_path / "whole.conllu"))
+    heads = [[sentence.heads for sentence in read_conllu(file)] for file in (output, tmp_path / "whole.conllu")]
+    assert heads[0] == heads[1]
+    assert not blocks(output).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (["--limit", "19"], "limit"),
+        (["--block_size", "5"], "block_size"),
+        (["--decoder", "projective"], "decoder"),
+        (["--max_words", "30", "--skip_long"], "max_words, skip_long"),
+        (["--punctuation", "drop"], "punctuation"),
+        (["--model", "g2g_transformer"], "model"),
+        (["input"], "files"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_path, request):
+    output, arguments = broken
+    before = {file: file.read_bytes() for file in blocks(output).iterdir()}
+    if change[0] == "input":
+        arguments[0] = tmp_path / "other.txt"
+        arguments[0].write_text("the dog slept\n" * 20)
+    else:
+        change = [change[0], *(request.getfixturevalue(c) if c == "g2g_transformer" else c for c in change[1:])]
+        arguments = [*arguments, *change]
+    message = message_of(run, *arguments)
+    assert f"of a run with other options ({differs} differ)" in message
+    assert "delete that folder" in message
+    assert {file: file.read_bytes() for file in blocks(output).iterdir()} == before
+    assert not output.exists()
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Runs the script as a command, and MKL so that what it rounds does not depend on where in memory it lies."""
+
+    def start(*arguments, launcher=()):
+        line = command(*arguments, launcher=launcher)
+        done = subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENT, "MKL_CBWR", "COMPATIBLE")
+        yield start
+
+
+@pytest.fixture(scope="module")
+def line(corpus, g2g_transformer):
+    """The command line for an output."""
+    return lambda output: [str(corpus / "train.txt"), *options(g2g_transformer, output, "--block_size", "1")]
+
+
+@pytest.fixture(scope="module")
+def whole(start, line, tmp_path_factory) -> bytes:
+    """What a run writes that nothing stops."""
+    output = tmp_path_factory.mktemp("whole") / "silver.conllu"
+    start(*line(output))
+    assert len(list(read_conllu(output))) == 120
+    return output.read_bytes()
+
+
+@pytest.mark.slow
+def test_going_on_after_a_kill_gives_the_same_file(start, line, whole, tmp_path):
+    killed = tmp_path / "killed.conllu"
+    start_and_kill(command(*line(killed)), blocks(killed), "*.conllu")
+    assert not killed.exists()
+    assert 0 < len(list(blocks(killed).glob("*.conllu"))) < 120
+    start(*line(killed))
+    assert killed.read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
+    printed = start(*line(tmp_path / "two.conllu"), launcher=TORCHRUN)
+    assert printed.count("120 sentences") == 1  # one of them talks
+    assert (tmp_path / "two.conllu").read_bytes() == whole
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "more", "message"),
+    [
+        ("none.txt", None, [], "No such file"),
+        ("empty.txt", "\n \n", [], "no sentences"),
+        ("bad.conllu", "1\tdog\n\n", [], "bad.conllu:1: 2 tab-separated columns instead of 10"),
+        ("bytes.txt", b"the dog\n\xff\n", [], "bytes.txt:2: not UTF-8 text"),
+        ("nbsp.conllu", "1\t\u00a0" + "\t_" * 8 + "\n\n", [], "after sentence 0: sentence 1: word 1 is"),
+        ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
+        ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),
+        ("text.txt", "the dog\n", ["--device", "nowhere"], "cannot compute on the device 'nowhere'"),
+        ("text.txt", "the dog\n", ["--output", "text.txt"], "to be read and written at once"),
+        ("text.txt", "the dog\n", ["--output", "."], "is a folder"),
+        ("-", None, [], "standard input cannot be read twice"),
+    ],
+    ids=["none", "empty", "conllu", "bytes", "word", "model", "beam", "device", "same", "folder", "stdin"],
+)
+def test_errors(run, tmp_path, monkeypatch, structformer, name, content, more, message):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert message in message_of(run, name, *options(structformer, Path("silver.conllu")), *more)
+    assert not Path("silver.conllu").exists()
+
+
+def test_keeps_what_is_there(run, corpus, tmp_path, structformer):
+    arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", "--limit", "2")]
+    (tmp_path / "silver.conllu").write_text("kept")
+    assert "exists already (--overwrite replaces it)" in message_of(run, *arguments)
+    assert (tmp_path / "silver.conllu").read_text() == "kept"
+    run(*arguments, "--overwrite")
+    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 2
+
+
+def test_help(run, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run("--help")
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "accelerate launch examples/annotate_corpus.py" in printed
+    assert "--skip_long" in printed
