@@ -125,11 +125,7 @@ def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str
     """
     if is_word_level(tokenizer):
         return {"input_ids": encode_words(words, tokenizer)}
-    pieces = _ids_of_words(words, tokenizer)
-    for word, ids in zip(words, pieces, strict=True):
-        if not ids and tokenizer.unk_token_id is None:
-            raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
-        ids[:] = ids or [tokenizer.unk_token_id]
+    pieces = _without_gaps(words, _ids_of_words(words, tokenizer), tokenizer)
     return {
         "input_ids": [token_id for ids in pieces for token_id in ids],
         "word_ids": [word for word, ids in enumerate(pieces) for _ in ids],
@@ -153,6 +149,16 @@ def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> l
     for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):
         ids_of_words[word].append(token_id)
     return ids_of_words
+
+
+def _without_gaps(
+    words: Sequence[str], ids_of_words: list[list[int]], tokenizer: PreTrainedTokenizerBase
+) -> list[list[int]]:
+    """With the unknown token for every word that the tokenizer makes nothing of."""
+    for word, ids in zip(words, ids_of_words, strict=True):
+        if not ids and tokenizer.unk_token_id is None:
+            raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
+    return [ids or [tokenizer.unk_token_id] for ids in ids_of_words]
 
 
 def train_subword_tokenizer(
@@ -224,10 +230,7 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
         if end > start and word_at[end - 1] != word and text[end - 1] != " ":
             raise ValueError(f"the tokenizer joins words: {text[start:end]!r} is one token")
         ids_of_words[word - 1].append(token_id)
-    for word, ids in zip(words, ids_of_words, strict=True):
-        if not ids and tokenizer.unk_token_id is None:
-            raise ValueError(f"the tokenizer gives no token for the word {word!r}")
-        ids[:] = ids or [tokenizer.unk_token_id]
+    ids_of_words = _without_gaps(words, ids_of_words, tokenizer)
     return {
         "input_ids": [bos, *(token_id for ids in ids_of_words for token_id in ids), eos],
         "word_ids": [0, *(word for word, ids in enumerate(ids_of_words, start=1) for _ in ids), 0],

@@ -77,6 +77,19 @@ class ScoringTrainer(TokenBudgetTrainer):
         """The metrics, `loss` among them, of a model in evaluation mode; called by all processes together."""
         raise NotImplementedError
 
+    def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
+        """Parameters that have a learning rate of their own, and that rate; None if all share one."""
+        return (), None
+
+    def create_optimizer(self, model=None) -> torch.optim.Optimizer:
+        is_made = self.optimizer is not None
+        optimizer = super().create_optimizer(model)
+        unwrapped = self.accelerator.unwrap_model(self.model if model is None else model)
+        parameters, rate = self.own_learning_rate(unwrapped)
+        if not is_made and rate is not None:
+            set_learning_rate(optimizer, parameters, rate)
+        return optimizer
+
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
         start = time.time()
@@ -199,13 +212,8 @@ class ParsingTrainer(ScoringTrainer):
         super().__init__(*args, **kwargs)
         self.new_parameters, self.new_learning_rate = new_parameters, new_learning_rate
 
-    def create_optimizer(self, model=None) -> torch.optim.Optimizer:
-        is_made = self.optimizer is not None
-        optimizer = super().create_optimizer(model)
-        if not is_made and self.new_learning_rate is not None:
-            parameters = map(self.accelerator.unwrap_model(self.model).get_parameter, self.new_parameters)
-            set_learning_rate(optimizer, parameters, self.new_learning_rate)
-        return optimizer
+    def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
+        return map(model.get_parameter, self.new_parameters), self.new_learning_rate
 
     def scores(self, model, dataset) -> dict[str, float]:
         sums = torch.zeros(2, 3, dtype=torch.float64)
@@ -261,13 +269,8 @@ class GraphLMTrainer(ScoringTrainer):
             self.args.ddp_find_unused_parameters = True  # the scorer's, for so long
         self.max_predicted_sentences = max_predicted_sentences
 
-    def create_optimizer(self, model=None) -> torch.optim.Optimizer:
-        is_new = self.optimizer is None
-        optimizer = super().create_optimizer(model)
-        if is_new and self.base_learning_rate is not None:
-            base = base_parameters(self.model if model is None else model)
-            set_learning_rate(optimizer, base, self.base_learning_rate)
-        return optimizer
+    def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
+        return base_parameters(model), self.base_learning_rate
 
     def compute_loss(self, *args, **kwargs):
         # A model that is given no labels scores no arcs.
