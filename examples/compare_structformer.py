@@ -12,15 +12,14 @@ again. The table is printed and written to `table.md` whenever a run ends.
 """
 
 import argparse
-import json
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hf_structure.comparison import markdown_table, parse_arguments, percent, read_results, run_script
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
+from hf_structure.scripts import run
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 SHAPE = {"num_hidden_layers": 4, "num_attention_heads": 4}
@@ -35,6 +34,7 @@ OPTIONS = {
     "punctuation_by": "tags",
 }
 COLUMNS = ("perplexity", "uf1", "uas", "uuas", "uas_argmax", "uuas_argmax")
+TITLES = ("model", "mask rate", "perplexity", "UF1", "UAS", "UUAS", "UAS, argmax", "UUAS, argmax")
 
 
 @dataclass
@@ -64,7 +64,7 @@ RUNS = {
 }
 
 
-def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("train_file", "validation_file", "test_file"):
         parser.add_argument(f"--{name}", required=True, metavar="FILE", help="Penn Treebank brackets")
@@ -74,24 +74,17 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--hidden_size", type=int, default=128, help="of every model, with 4 layers; default: 128")
     parser.add_argument("--num_train_epochs", type=float, default=30, help="default: 30")
     parser.add_argument("--seed", type=int, default=1, help="default: 1")
-    arguments = sys.argv[1:]
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    return parser.parse_args(arguments[:split]), arguments[split + 1 :]
-
-
-def run_mlm(*options: object, **named: object) -> None:
-    """Runs the training script. Raises `CalledProcessError` where it fails."""
-    arguments = [item for name, value in named.items() for item in (f"--{name}", value)]
-    subprocess.run([sys.executable, str(SCRIPT), *map(str, (*arguments, *options))], check=True)
+    return parser
 
 
 def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) -> None:
     """Trains a model and evaluates it on both test files, as far as that is not done."""
     if not (folder / "test_results.json").exists():
-        run_mlm(
+        run_script(
+            SCRIPT,
             *options,
             model_type=run.model_type,
-            config_overrides=json.dumps({"hidden_size": args.hidden_size, **SHAPE, **run.settings}),
+            config_overrides={"hidden_size": args.hidden_size, **SHAPE, **run.settings},
             mask_rate=run.mask_rate,
             train_file=args.train_file,
             validation_file=args.validation_file,
@@ -102,7 +95,8 @@ def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) 
             **OPTIONS,
         )
     if not (folder / "trees" / "test_results.json").exists():
-        run_mlm(
+        run_script(
+            SCRIPT,
             model_name_or_path=folder,
             test_file=args.test_trees,
             punctuation_by=OPTIONS["punctuation_by"],
@@ -112,10 +106,7 @@ def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) 
 
 def results(folder: Path) -> dict[str, float]:
     """What the two evaluations of a run have found, by the names of `COLUMNS`."""
-    found = {}
-    for part in (folder / "trees", folder):
-        if (part / "test_results.json").exists():
-            found |= json.loads((part / "test_results.json").read_text())
+    found = read_results(folder / "trees" / "test_results.json", folder / "test_results.json")
     return {name: found[f"test_{name}"] for name in COLUMNS if f"test_{name}" in found}
 
 
@@ -140,24 +131,21 @@ def baselines(args: argparse.Namespace) -> dict[str, dict[str, float]]:
 def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
 
-    def row(title: str, mask_rate: str, values: dict[str, float]) -> str:
-        cells = [
-            "-" if name not in values else f"{values[name] * (1 if name == 'perplexity' else 100):.1f}"
-            for name in COLUMNS
-        ]
-        return f"| {' | '.join([title, mask_rate, *cells])} |"
+    def row(title: str, mask_rate: str, values: dict[str, float]) -> list[str]:
+        perplexity = f"{values['perplexity']:.1f}" if "perplexity" in values else "-"
+        return [title, mask_rate, perplexity, *(percent(values.get(name)) for name in COLUMNS[1:])]
 
-    names = ["perplexity", "UF1", "UAS", "UUAS", "UAS, argmax", "UUAS, argmax"]
-    lines = [f"| {' | '.join(['model', 'mask rate', *names])} |", "|---" * (len(names) + 2) + "|"]
-    lines += [row(title, "-", values) for title, values in baselines(args).items()]
-    for name in args.runs:
-        if values := results(Path(args.output_dir, name)):
-            lines.append(row(RUNS[name].title, str(RUNS[name].mask_rate), values))
-    return "\n".join(lines) + "\n"
+    rows = [row(title, "-", values) for title, values in baselines(args).items()]
+    rows += [
+        row(RUNS[name].title, str(RUNS[name].mask_rate), values)
+        for name in args.runs
+        if (values := results(Path(args.output_dir, name)))
+    ]
+    return markdown_table(TITLES, rows)
 
 
 def main() -> None:
-    args, options = parse_arguments()
+    args, options = parse_arguments(build_parser())
     for name in args.runs:
         train(RUNS[name], Path(args.output_dir, name), args, options)
         Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
@@ -165,12 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"compare_structformer.py: {SCRIPT.name} ended with status {error.returncode}; see above")
-    except KeyboardInterrupt:
-        sys.exit("compare_structformer.py: stopped; the same command goes on")
-    except (ValueError, OSError) as error:
-        filename = getattr(error, "filename", None)
-        sys.exit(f"compare_structformer.py: {f'{filename}: {error.strerror}' if filename else error}")
+    run(main, "compare_structformer.py")

@@ -1,0 +1,122 @@
+"""
+Makes a small encoder of a pretrained one: its first layers, and of its word pieces only those that a text needs.
+
+    python examples/prune_vocabulary.py sentence-transformers/all-MiniLM-L6-v2 --text train.conllu wiki.txt \\
+        --vocab_size 10000 --num_layers 3 --output_dir runs/small-minilm
+    accelerate launch examples/run_parsing.py --encoder runs/small-minilm --num_layers 3 ...
+
+Kept are the special tokens, the pieces of one ASCII character, the pieces of one character that occur in the text, and
+then those that are most frequent there. A word whose piece is gone is read as several shorter ones. It works for the
+WordPiece vocabularies of BERT and its like (DistilBERT, MiniLM).
+"""
+
+import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+
+from tokenizers import Tokenizer, models
+from tqdm import tqdm
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, TokenizersBackend
+
+from hf_structure.data.corpus import load_sentences
+
+CONTINUATION = "##"
+
+
+def count_pieces(files: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> Counter:
+    """How often each piece occurs in the sentences of text, CoNLL-U or bracket files."""
+    counts = Counter()
+    for path in files:
+        for sentence in tqdm(load_sentences(path), desc=path, unit=" sentences"):
+            counts.update(
+                tokenizer(sentence["words"], is_split_into_words=True, add_special_tokens=False)["input_ids"]
+            )
+    return counts
+
+
+def choose_pieces(tokenizer: PreTrainedTokenizerBase, counts: Counter, vocab_size: int) -> list[int]:
+    """
+    Ids to keep, in their old order.
+
+    Raises:
+        ValueError: if special tokens and single characters alone are more than `vocab_size`.
+    """
+    needed = set(tokenizer.all_special_ids)
+    for piece, number in tokenizer.get_vocab().items():
+        letter = piece.removeprefix(CONTINUATION)
+        if len(letter) == 1 and (letter.isascii() or counts[number]):
+            needed.add(number)
+    if len(needed) > vocab_size:
+        raise ValueError(f"--vocab_size {vocab_size} is too small: {len(needed)} pieces are needed for spelling alone")
+    ranked = sorted(counts.keys() - needed, key=lambda number: (-counts[number], number))
+    return sorted(needed | set(ranked[: vocab_size - len(needed)]))
+
+
+def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> TokenizersBackend:
+    """The same tokenizer with the given ids only, which are numbered anew in their order."""
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    new_ids = {old: new for new, old in enumerate(kept)}
+    vocabulary = state["model"]["vocab"]
+    state["model"]["vocab"] = {piece: new_ids[old] for piece, old in vocabulary.items() if old in new_ids}
+    for token in state["added_tokens"]:
+        token["id"] = new_ids[token["id"]]
+    for token in ((state["post_processor"] or {}).get("special_tokens") or {}).values():
+        token["ids"] = [new_ids[old] for old in token["ids"]]
+    backend = Tokenizer.from_str(json.dumps(state))
+    backend.no_truncation()
+    backend.no_padding()
+    return TokenizersBackend(tokenizer_object=backend, **tokenizer.special_tokens_map)
+
+
+def prune_model(model: PreTrainedModel, kept: list[int], num_layers: int) -> PreTrainedModel:
+    """The model with its first layers and the embeddings of the given ids, in place. `ValueError`: so many layers."""
+    if not 1 <= num_layers <= model.config.num_hidden_layers:
+        raise ValueError(f"--num_layers {num_layers}: the encoder has {model.config.num_hidden_layers} layers")
+    weight = model.get_input_embeddings().weight.detach()[kept]
+    pad_token_id = kept.index(model.config.pad_token_id)
+    model.resize_token_embeddings(len(kept), mean_resizing=False)
+    model.get_input_embeddings().weight.data.copy_(weight)
+    model.config.pad_token_id = pad_token_id
+    model.config.num_hidden_layers = num_layers
+    layers = getattr(model, "encoder", None) or model.transformer
+    layers.layer = layers.layer[:num_layers]
+    return model
+
+
+def prune(args: argparse.Namespace) -> None:
+    if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
+        raise ValueError(f"{args.output_dir} is not empty")
+    tokenizer = AutoTokenizer.from_pretrained(args.encoder)
+    if not isinstance(getattr(tokenizer.backend_tokenizer, "model", None), models.WordPiece):
+        raise ValueError(f"{args.encoder} has no WordPiece vocabulary")
+    counts = count_pieces(args.text, tokenizer)
+    kept = choose_pieces(tokenizer, counts, args.vocab_size)
+    model = AutoModel.from_pretrained(args.encoder)
+    model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
+    prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
+    model.save_pretrained(args.output_dir)
+    share = sum(counts[number] for number in kept) / counts.total()
+    print(
+        f"{args.output_dir}: {len(kept):,} of {len(tokenizer):,} pieces, {share:.2%} of the text's; "
+        f"{model.num_parameters():,} parameters"
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("encoder", help="the encoder to start from: folder or Hub name")
+    parser.add_argument("--text", nargs="+", required=True, metavar="FILE", help="text, CoNLL-U or bracket files")
+    parser.add_argument("--vocab_size", type=int, required=True, help="how many pieces are kept at most")
+    parser.add_argument("--num_layers", type=int, help="how many layers are kept, the first ones; default: all")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where encoder and tokenizer go")
+    args = parser.parse_args(arguments)
+    try:
+        prune(args)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

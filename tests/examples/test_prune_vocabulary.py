@@ -1,0 +1,134 @@
+import random
+
+import pytest
+import torch
+from running import load_script
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    TokenizersBackend,
+)
+
+script = load_script("prune_vocabulary")
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzé"
+WORDS = ["the", "dog", "sees", "see", "cat", "walk", "##ing", "##s", "##ed", "un"]
+SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    # As in BERT, the special tokens are not the first and have other pieces between them.
+    pieces = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "日"]
+    pieces += [*LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
+    )
+    backend.enable_truncation(6)  # such as checkpoints of sentence encoders come with
+    backend.enable_padding(length=6)
+    return TokenizersBackend(tokenizer_object=backend, **SPECIAL)
+
+
+def encoder(kind, size):
+    torch.manual_seed(0)
+    if kind == "bert":
+        sizes = {"num_hidden_layers": 3, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 16}
+        return BertModel(BertConfig(vocab_size=size, pad_token_id=0, **sizes)).eval()
+    return DistilBertModel(DistilBertConfig(vocab_size=size, n_layers=3, n_heads=2, dim=8, hidden_dim=16)).eval()
+
+
+@pytest.fixture(scope="module", params=["bert", "distilbert"])
+def folder(request, tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    encoder(request.param, len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the dog sees the cat\nthe dog walking\nthe café dog\n")
+    return path
+
+
+def prune(folder, text, tmp_path, *options):
+    output = tmp_path / "pruned"
+    script.main([str(folder), "--text", str(text), "--output_dir", str(output), *map(str, options)])
+    return AutoModel.from_pretrained(output).eval(), AutoTokenizer.from_pretrained(output)
+
+
+@torch.no_grad()
+def test_sentences_of_kept_pieces_are_encoded_as_before(folder, text, tmp_path, capsys):
+    model, tokenizer = prune(folder, text, tmp_path, "--vocab_size", 67, "--num_layers", 2)
+    assert "64 of 70 pieces, 100.00% of the text's" in capsys.readouterr().out
+    old_model, old_tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    sentence = "The dog sees the cat walking near the café"
+    old, new = (
+        one(sentence, return_tensors="pt", truncation=False, padding=False) for one in (old_tokenizer, tokenizer)
+    )
+    tokens = tokenizer.convert_ids_to_tokens(new["input_ids"][0])
+    assert tokens == old_tokenizer.convert_ids_to_tokens(old["input_ids"][0])
+    assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
+    assert model.config.num_hidden_layers == 2
+    states = old_model(old["input_ids"], old["attention_mask"], output_hidden_states=True).hidden_states[2]
+    torch.testing.assert_close(model(new["input_ids"], new["attention_mask"]).last_hidden_state, states)
+
+
+def test_words_whose_pieces_are_gone_are_spelt(folder, text, tmp_path):
+    _, tokenizer = prune(
+        folder, text, tmp_path, "--vocab_size", 63
+    )  # room for the special tokens, letters and 3 pieces
+    assert tokenizer.tokenize("the dog") == ["the", "dog"]
+    rng = random.Random(0)
+    for _ in range(20):
+        word = "".join(rng.choices(LETTERS[:-1], k=5))
+        assert "".join(tokenizer.tokenize(word)).replace("##", "") == word
+    assert tokenizer.tokenize("é") == ["[UNK]"], "the text has it inside words only"
+    assert tokenizer.tokenize("fé") == ["f", "##é"]
+    assert tokenizer.tokenize("日") == ["[UNK]"], "the text does not have it"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--vocab_size", "20"], "--vocab_size 20 is too small: 58 pieces are needed for spelling alone"),
+        (["--vocab_size", "70", "--num_layers", "4"], "--num_layers 4: the encoder has 3 layers"),
+    ],
+    ids=["vocabulary", "layers"],
+)
+def test_impossible_sizes(folder, text, tmp_path, capsys, options, message):
+    with pytest.raises(SystemExit):
+        prune(folder, text, tmp_path, *options)
+    assert message in capsys.readouterr().err
+
+
+def test_full_folders_are_left_alone(folder, text, tmp_path, capsys):
+    (tmp_path / "pruned").mkdir()
+    (tmp_path / "pruned" / "file").touch()
+    with pytest.raises(SystemExit):
+        prune(folder, text, tmp_path, "--vocab_size", 70)
+    assert "pruned is not empty" in capsys.readouterr().err
+
+
+def test_other_vocabularies_are_refused(text, tmp_path, capsys):
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    TokenizersBackend(tokenizer_object=backend, unk_token="[UNK]").save_pretrained(tmp_path / "words")
+    with pytest.raises(SystemExit):
+        prune(tmp_path / "words", text, tmp_path, "--vocab_size", 70)
+    assert "words has no WordPiece vocabulary" in capsys.readouterr().err
