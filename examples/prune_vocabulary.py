@@ -1,5 +1,6 @@
 """
-Makes a small encoder of a pretrained one: its first layers, and of its word pieces only those that a text needs.
+Makes a small encoder of a pretrained one: its first layers, and of its word pieces only those that a text needs. Makes
+a trained Graph-to-Graph Transformer smaller in the same way, with all its layers.
 
     python examples/prune_vocabulary.py sentence-transformers/all-MiniLM-L6-v2 --text train.conllu wiki.txt \\
         --vocab_size 10000 --num_layers 3 --output_dir runs/small-minilm
@@ -18,8 +19,16 @@ from collections.abc import Iterable
 
 from tokenizers import Tokenizer, models
 from tqdm import tqdm
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, TokenizersBackend
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TokenizersBackend,
+)
 
+from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig
 from hf_structure.data.corpus import load_sentences
 
 CONTINUATION = "##"
@@ -75,13 +84,16 @@ def prune_model(model: PreTrainedModel, kept: list[int], num_layers: int) -> Pre
     if not 1 <= num_layers <= model.config.num_hidden_layers:
         raise ValueError(f"--num_layers {num_layers}: the encoder has {model.config.num_hidden_layers} layers")
     weight = model.get_input_embeddings().weight.detach()[kept]
-    pad_token_id = kept.index(model.config.pad_token_id)
+    ids = {name: getattr(model.config, name, None) for name in ("pad_token_id", "unk_token_id")}
     model.resize_token_embeddings(len(kept), mean_resizing=False)
     model.get_input_embeddings().weight.data.copy_(weight)
-    model.config.pad_token_id = pad_token_id
-    model.config.num_hidden_layers = num_layers
-    layers = getattr(model, "encoder", None) or model.transformer
-    layers.layer = layers.layer[:num_layers]
+    for name, old in ids.items():
+        if old is not None:
+            setattr(model.config, name, kept.index(old))
+    if num_layers < model.config.num_hidden_layers:
+        layers = getattr(model, "encoder", None) or model.transformer
+        layers.layer = layers.layer[:num_layers]
+        model.config.num_hidden_layers = num_layers
     return model
 
 
@@ -93,7 +105,10 @@ def prune(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.encoder} has no WordPiece vocabulary")
     counts = count_pieces(args.text, tokenizer)
     kept = choose_pieces(tokenizer, counts, args.vocab_size)
-    model = AutoModel.from_pretrained(args.encoder)
+    is_parser = AutoConfig.from_pretrained(args.encoder).model_type == G2GTransformerConfig.model_type
+    if is_parser and args.num_layers:
+        raise ValueError("--num_layers: a trained parser needs all of its layers")
+    model = (AutoModelForDependencyParsing if is_parser else AutoModel).from_pretrained(args.encoder)
     model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
     prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
     model.save_pretrained(args.output_dir)

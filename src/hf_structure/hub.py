@@ -63,6 +63,9 @@ def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fol
     _edit_json(Path(folder) / "config.json", dtype="float32")
     # Where the tokenizer happens to come from is of no interest where it is loaded again.
     _edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
+    vocabulary = Path(folder) / "tokenizer.json"
+    compact = json.dumps(json.loads(vocabulary.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))
+    vocabulary.write_text(compact, "utf-8")
 
 
 def _edit_json(path: Path, **changes) -> None:
