@@ -1,11 +1,15 @@
 """What the benchmarks of this folder share: time and memory of a call."""
 
+import argparse
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+
+from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
 
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
@@ -34,6 +38,17 @@ def masked_batch(vocab_size: int, count: int, length: int) -> dict[str, torch.Te
     return {"input_ids": ids, "labels": ids.masked_fill(torch.rand(ids.shape) > 0.3, -100)}
 
 
+def random_trees(lengths: list[int]) -> torch.LongTensor:
+    """Heads of random projective trees, `(number, longest)`, -1 for padding."""
+    states = TransitionStates.initial(torch.tensor(lengths))
+    while not states.finished.all():
+        legal = states.legal_actions()
+        legal[states.finished, 0] = True
+        actions = legal.float().multinomial(1).squeeze(1)
+        states = states.step(actions.masked_fill(states.finished, NO_ACTION))
+    return states.heads[:, 1:]
+
+
 def in_a_new_process(function: Callable[..., float], *arguments: object) -> float:
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
@@ -60,3 +75,21 @@ def high_water() -> int:
     """Most memory this process has had so far, in KiB (Linux)."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    clock = "wall: time that passes; processor: time on processors, steadier on a busy machine (with --threads 1)"
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help=clock)
+
+
+def machine(options: argparse.Namespace) -> str:
+    load = f"load {os.getloadavg()[0]:.1f}"
+    return f"torch {torch.__version__}, {options.threads} threads, {options.clock} clock, {load}"
+
+
+def table(first: str, head: list[str], lengths: list[int], rows: list[list[str]]) -> str:
+    """A Markdown table with a row for each length; cells that a row lacks are dashes."""
+    rows = [[str(length), *row, *["-"] * (len(head) - len(row))] for length, row in zip(lengths, rows, strict=True)]
+    lines = [[first, *head], ["---"] * (len(head) + 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

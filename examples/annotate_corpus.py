@@ -38,9 +38,8 @@ from tqdm import tqdm
 from hf_structure.cli.common import Item, add_input_format, add_model, check_files, positive, read_items
 from hf_structure.cli.parse import WRITERS
 from hf_structure.data.text import new_file
-from hf_structure.hub import resolve_model
 from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, load_parser, longest_sentence, parse
-from hf_structure.scripts import run
+from hf_structure.scripts import check_same_run, file_states, model_states, run
 
 FREE = ("batch_size", "device", "output", "overwrite")  # options that a run may go on with others of
 PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest
@@ -106,27 +105,8 @@ def check(options: argparse.Namespace) -> None:
 
 def identity(options: argparse.Namespace) -> dict:
     """What the trees depend on: options, and which files the input and the model are."""
-    model = Path(resolve_model(options.model))
     options = {name: value for name, value in vars(options).items() if name not in FREE}
-    weights = [model / "config.json", *sorted(model.glob("*.safetensors"))]
-    return options | {"files": [*map(_state, options["files"])], "model": [*map(_state, weights)]}
-
-
-def _state(file: str | Path) -> list:
-    state = os.stat(file)
-    return [str(Path(file).resolve()), state.st_size, state.st_mtime_ns]
-
-
-def check_same(file: Path, known: dict) -> None:
-    """Raises `ValueError` if the blocks beside `file` are of a run with other options."""
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        changed = [name for name in known | before if known.get(name) != before.get(name)]
-        if changed:
-            raise ValueError(
-                f"{file.parent} is of a run with other options ({', '.join(changed)} differ): give the same ones to "
-                "go on with it, or delete that folder to start again"
-            )
+    return options | {"files": file_states(*options["files"]), "model": model_states(options["model"])}
 
 
 def read(options: argparse.Namespace) -> Iterator[Item]:
@@ -193,7 +173,7 @@ def main() -> None:
     check(options)
     folder = Path(f"{options.output}.blocks")
     known = identity(options)
-    check_same(folder / "options.json", known)
+    check_same_run(folder / "options.json", known)
     model, tokenizer = load_parser(options.model, None, options.device or state.device)
     names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words")
     settings = {name: getattr(options, name) for name in names}

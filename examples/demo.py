@@ -1,5 +1,5 @@
 """
-Parse a few sentences with the bundled models, print the trees, and write a page with their pictures.
+Parse a few sentences with the bundled models, print trees and graphs, and write a page with their pictures.
 
     python examples/demo.py --output demo.html
 """
@@ -18,14 +18,14 @@ SENTENCES = [
 
 
 def demo(sentences: list[str], models: list[str], output: Path) -> None:
-    """Prints the trees of each sentence and writes the page."""
+    """Prints the structures of each sentence and writes the page."""
     parses = []
     for model in models:
         print(f"--- {model}\n")
         for parse in hf_structure.parse(sentences, model=model):
             print(f"{' '.join(parse.words)}\n{parse}\n")
             parses.append(parse)
-    title = f"Trees found without a treebank, by {' and '.join(models)}"
+    title = f"Sentence structure, by {', '.join(models)}"
     output.write_text(render_html(parses, title=title), encoding="utf-8")
     print(f"Pictures: {output}")
 
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--models",
         nargs="+",
-        default=["udgn-en", "structformer-en"],
+        default=["g2gt-en-ewt", "gilt-en", "udgn-en", "structformer-en"],
         metavar="MODEL",
         help="short names, folders or Hub names; default: %(default)s",
     )

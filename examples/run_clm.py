@@ -41,12 +41,15 @@ import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, add_tapes, load_graphs
+from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.pipelines.loading import longest_input
 from hf_structure.scripts import (
     DataArguments,
     ModelArguments,
     RunArguments,
     begin,
     callbacks,
+    check_lengths,
     check_settings,
     new_config,
     parse_command_line,
@@ -81,6 +84,10 @@ class CLMModelArguments(ModelArguments):
         metadata={"help": "Tokenizer trained on the text if there is no other.", "choices": ["unigram", "bpe"]},
     )
     vocab_size: int = field(default=8000, metadata={"help": "Size of its vocabulary."})
+    word_tokenizer: str = field(
+        default="english",
+        metadata={"help": "What splits raw text into words like those of the data.", "choices": list(WORD_TOKENIZERS)},
+    )
 
 
 @dataclass
@@ -157,6 +164,8 @@ def load_tokenizer(
             name = train_tokenizer(model_args, args.output_dir, [sentence["words"] for sentence in sentences])
     tokenizer = AutoTokenizer.from_pretrained(name)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
+    if not model_args.model_name_or_path:
+        tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
     return tokenizer
 
 
@@ -233,10 +242,7 @@ def to_dataset(
     progress = tqdm(sentences, "tokenizing", disable=not logger.isEnabledFor(logging.INFO))
     encoded = [encode_subwords(sentence["words"], tokenizer) for sentence in progress]
     lengths = [len(sentence["input_ids"]) for sentence in encoded]
-    config = getattr(model.config, "base_config", None) or model.config
-    longest = getattr(config, "max_position_embeddings", max(lengths))
-    if max(lengths) > longest:
-        raise ValueError(f"a sentence of {max(lengths)} tokens is too long for the model: it reads at most {longest}")
+    check_lengths(lengths, longest_input(model))
     columns = {"input_ids": [sentence["input_ids"] for sentence in encoded], "length": lengths}
     columns["num_words"] = [len(sentence["words"]) for sentence in sentences]
     if "arcs" not in sentences[0]:

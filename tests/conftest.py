@@ -26,9 +26,12 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from hf_structure import (
     G2GTransformerConfig,
     G2GTransformerForParsing,
+    GiLTConfig,
+    GiLTForCausalLM,
     StructFormerConfig,
     StructFormerForMaskedLM,
     build_word_tokenizer,
+    train_subword_tokenizer,
 )
 
 torch.set_num_threads(1)
@@ -143,6 +146,22 @@ def structformer(tmp_path_factory) -> Path:
 def subword_structformer(tmp_path_factory) -> Path:
     """The same over the subwords of a byte-level BPE: most words have several."""
     return _save_structformer(tmp_path_factory.mktemp("subwords"), _bpe_tokenizer(skip_punctuation=True))
+
+
+@pytest.fixture(scope="session")
+def graph_parser(tmp_path_factory) -> Path:
+    """Folder of a tiny random GiLT with opinions about graphs, over subwords, some words having several."""
+    folder = tmp_path_factory.mktemp("gilt")
+    tokenizer = train_subword_tokenizer([WORDS, WORDS[::-1]], vocab_size=60)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "graph_embedding_size": 4}
+    sizes |= {"scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 3}
+    model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **sizes))
+    for parameter in (model.scorer.arc_matrix, model.scorer.counts.weight):
+        torch.nn.init.normal_(parameter, std=1.0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 import hf_structure
 
 GOLDEN = Path(__file__).parent / "golden"
-MEGABYTES = {"g2gt-en-ewt": 20, "structformer-en": 12, "udgn-en": 12}
+MEGABYTES = {"g2gt-en-ewt": 20, "gilt-en": 20, "structformer-en": 12, "udgn-en": 12}
+PARSERS = ["g2gt-en-ewt", "structformer-en", "udgn-en"]
 MASKED = ["structformer-en", "udgn-en"]
 
 
@@ -24,7 +25,12 @@ def test_size(name):
     assert sum(file.stat().st_size for file in folder.iterdir()) <= MEGABYTES[name] * 1e6
 
 
-@pytest.mark.parametrize("name", MEGABYTES)
+def test_they_are_small_together():
+    folders = [Path(hf_structure.resolve_model(name)) for name in MEGABYTES]
+    assert sum(file.stat().st_size for folder in folders for file in folder.iterdir()) <= 60e6
+
+
+@pytest.mark.parametrize("name", PARSERS)
 def test_parses_as_on_the_day_of_its_release(name):
     for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")):
         parsed = hf_structure.parse([case["words"]], model=name)[0]
@@ -42,10 +48,21 @@ def test_parses_as_on_the_day_of_its_release(name):
             assert parsed.distances.heights == pytest.approx(case["heights"], abs=1e-3)
 
 
+def test_gilt_reads_as_on_the_day_of_its_release():
+    for case in json.loads((GOLDEN / "gilt-en.json").read_text(encoding="utf-8")):
+        scored = hf_structure.score([case["words"]], "gilt-en", beam_size=8)[0]
+        assert scored.log_prob == pytest.approx(case["log_prob"], abs=1e-3)
+        assert scored.token_surprisals == pytest.approx(case["token_surprisals"], abs=1e-3)
+        graph = hf_structure.parse([case["words"]], model="gilt-en", beam_size=8)[0].graph
+        assert [list(arc) for arc in graph.arcs] == case["arcs"]
+        assert graph.probabilities == pytest.approx(case["probabilities"], abs=1e-3)
+
+
 @pytest.mark.parametrize("name", MEGABYTES)
 def test_loads_through_the_auto_classes(name):
     folder = hf_structure.resolve_model(name)
-    assert hf_structure.AutoModelForDependencyParsing.from_pretrained(folder).dtype == torch.float32
+    auto = AutoModelForCausalLM if name == "gilt-en" else hf_structure.AutoModelForDependencyParsing
+    assert auto.from_pretrained(folder).dtype == torch.float32
     assert AutoConfig.from_pretrained(folder).vocab_size == len(AutoTokenizer.from_pretrained(folder))
 
 

@@ -13,6 +13,7 @@ from hf_structure.models.g2g_transformer.modeling_g2g_transformer import (
     G2GTransformerPreTrainedModel,
 )
 from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel, GiLTPreTrainedModel
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
@@ -23,8 +24,18 @@ from hf_structure.models.structformer.modeling_structformer import (
 )
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel, UDGNPreTrainedModel
-from hf_structure.pipelines.parsing import ConstituencyParsingPipeline, DependencyParsingPipeline, parse
-from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
+from hf_structure.pipelines.parsing import (
+    ConstituencyParsingPipeline,
+    DependencyParsingPipeline,
+    GraphParsingPipeline,
+    parse,
+)
+from hf_structure.scoring import SentenceScore, corpus_scores, score
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.structures.dependency_graph import DependencyGraph
+from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.distances import SyntacticDistances
+from hf_structure.structures.parse import Parse
 from hf_structure.tokenization import (
     build_word_tokenizer,
     encode_subwords,
@@ -51,12 +62,20 @@ PIPELINE_REGISTRY.register_pipeline(
     default={"model": (str(CHECKPOINTS / "structformer-en"), "main")},
     type="text",
 )
+PIPELINE_REGISTRY.register_pipeline(
+    "graph-parsing",
+    pipeline_class=GraphParsingPipeline,
+    pt_model=AutoModelForDependencyParsing,
+    default={"model": (str(CHECKPOINTS / "gilt-en"), "main")},
+    type="text",
+)
 
 __all__ = [
     "AutoModelForConstituencyParsing",
     "AutoModelForDependencyParsing",
     "ConstituencyParsingPipeline",
     "ConstituencyTree",
+    "DependencyGraph",
     "DependencyParsingPipeline",
     "DependencyTree",
     "G2GTransformerConfig",
@@ -65,13 +84,16 @@ __all__ = [
     "G2GTransformerPreTrainedModel",
     "GiLTConfig",
     "GiLTForCausalLM",
+    "GiLTForSequenceClassification",
     "GiLTModel",
     "GiLTPreTrainedModel",
     "GraphCache",
     "GraphCollator",
+    "GraphParsingPipeline",
     "MaskedWordCollator",
     "Parse",
     "ParsingCollator",
+    "SentenceScore",
     "StructFormerConfig",
     "StructFormerForMaskedLM",
     "StructFormerModel",
@@ -85,12 +107,14 @@ __all__ = [
     "__version__",
     "add_tapes",
     "build_word_tokenizer",
+    "corpus_scores",
     "encode_subwords",
     "encode_words",
     "load_graphs",
     "number_words",
     "parse",
     "resolve_model",
+    "score",
     "short_names",
     "to_graph_dataset",
     "train_subword_tokenizer",

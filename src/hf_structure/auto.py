@@ -2,12 +2,19 @@
 
 from collections import OrderedDict
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+)
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing, G2GTransformerModel
+from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
@@ -18,8 +25,9 @@ from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel
 
 class AutoModelForDependencyParsing(_BaseAutoModelClass):
     """
-    Loads any model that parses dependencies: it has `decode(input_ids, attention_mask, decoder=..., k=...,
-    marginals=...)` and returns a [`DependencyDecoderOutput`].
+    Loads any model that parses dependencies: into trees, by `decode(input_ids, attention_mask, decoder=..., k=...,
+    marginals=...)`, which returns a [`DependencyDecoderOutput`], or into graphs, by `beam_search(input_ids, word_ids,
+    attention_mask, beam_size=..., k=...)`, which returns a [`GraphBeamOutput`]; `structures` tells which.
     """
 
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
@@ -54,6 +62,8 @@ def register() -> None:
     AutoConfig.register(GiLTConfig.model_type, GiLTConfig, exist_ok=True)
     AutoModel.register(GiLTConfig, GiLTModel, exist_ok=True)
     AutoModelForCausalLM.register(GiLTConfig, GiLTForCausalLM, exist_ok=True)
+    AutoModelForDependencyParsing.register(GiLTConfig, GiLTForCausalLM, exist_ok=True)
+    AutoModelForSequenceClassification.register(GiLTConfig, GiLTForSequenceClassification, exist_ok=True)
 
 
 __all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "register"]

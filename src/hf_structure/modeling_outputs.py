@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from transformers.cache_utils import Cache
+from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateDecoderOnlyOutput
 from transformers.utils import ModelOutput
 
 
@@ -228,3 +229,67 @@ class GiLTCausalLMOutput(ModelOutput):
     graph_loss: torch.FloatTensor | None = None
     arc_logits: torch.FloatTensor | None = None
     count_logits: torch.FloatTensor | None = None
+
+
+@dataclass
+class GraphBeamOutput(ModelOutput):
+    """
+    Probabilities of given sentences, summed over the best dependency graphs of each.
+
+    Args:
+        log_prob (`torch.FloatTensor` of shape `(batch_size,)`):
+            Log of the sum of the probabilities of each sentence with the graphs of the last beam; the first token is
+            given. A lower bound of the sentence's own, and exact where nothing was pruned.
+        token_log_probs (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
+            Log-probability of each token after those before it: what it makes of the beam's probability. A token also
+            pays for the hypotheses that were pruned since the one before, so that they sum to `log_prob`. 0 for the
+            first token and for padding.
+        graphs (`torch.BoolTensor` of shape `(batch_size, k, words + 1, words + 1)`):
+            The best graphs, best first, heads in rows; without arcs where there are fewer.
+        graph_log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
+            Log-probability of the sentence with each; -inf where there are fewer.
+    """
+
+    log_prob: torch.FloatTensor | None = None
+    token_log_probs: torch.FloatTensor | None = None
+    graphs: torch.BoolTensor | None = None
+    graph_log_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class GraphGenerateOutput(GenerateDecoderOnlyOutput):
+    """
+    Output of generation, and the dependency graphs of what was generated.
+
+    Args:
+        sequences, scores, logits, attentions, hidden_states, past_key_values:
+            As in [`~transformers.generation.GenerateDecoderOnlyOutput`]. With several graphs of a text, the last three
+            have a row for each.
+        graphs (`torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`):
+            The graph of each text, prompt and all: `graphs[b, h, d]` says that word `h` (0 is the root) is a head of
+            word `d`. With several graphs of a text, the likeliest.
+        word_ids (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
+            Word of each token, from 1; 0 for tokens of no word.
+        graph_probs (`torch.FloatTensor` of shape `(batch_size,)`, returned with `num_graph_beams` above 1):
+            Probability of each graph among those that were kept, given the text.
+    """
+
+    graphs: torch.BoolTensor | None = None
+    word_ids: torch.LongTensor | None = None
+    graph_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class GraphGenerateBeamOutput(GenerateBeamDecoderOnlyOutput):
+    """
+    Output of beam search over tokens, and the dependency graphs of what was generated.
+
+    Args:
+        sequences, sequences_scores, scores, logits, beam_indices, attentions, hidden_states, past_key_values:
+            As in [`~transformers.generation.GenerateBeamDecoderOnlyOutput`].
+        graphs, word_ids:
+            As in [`GraphGenerateOutput`].
+    """
+
+    graphs: torch.BoolTensor | None = None
+    word_ids: torch.LongTensor | None = None

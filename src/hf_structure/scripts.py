@@ -4,6 +4,7 @@ import argparse
 import inspect
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,22 +31,30 @@ from transformers import (
     set_seed,
 )
 
+from hf_structure.data.text import new_file
+from hf_structure.hub import resolve_model
 from hf_structure.training import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class ModelArguments:
-    """What is trained."""
+class TrainedModelArguments:
+    """What is trained further."""
 
     _argument_group_name: ClassVar[str] = "model"
 
-    model_type: str | None = field(
-        default=None, metadata={"help": "What to train from scratch: one of the families named above."}
-    )
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    )
+
+
+@dataclass
+class ModelArguments(TrainedModelArguments):
+    """What is trained."""
+
+    model_type: str | None = field(
+        default=None, metadata={"help": "What to train from scratch: one of the families named above."}
     )
     config_overrides: str | None = field(
         default=None, metadata={"help": "Settings of a new model, as JSON: '{\"hidden_size\": 256}'."}
@@ -140,14 +149,14 @@ def parse_command_line(
     unknown = set(options) - {action.dest for action in parser._actions}
     if unknown:
         raise ValueError(f"{known.config}: unknown options {', '.join(sorted(unknown))}")
-    if known.model_type:
+    if getattr(known, "model_type", None):
         settings["model_type"] = known.model_type
     parser.set_defaults(**defaults(settings.get("model_type")) | options)
     *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
     if rest:
         raise ValueError(f"unknown options: {' '.join(rest)}")
     model_args, data_args, training_args = parsed
-    if model_args.config_overrides:
+    if getattr(model_args, "config_overrides", None):
         settings |= read_json(model_args.config_overrides, "--config_overrides")
     _check_files(model_args, data_args)
     if not data_args.train_file:
@@ -155,7 +164,7 @@ def parse_command_line(
     return *parsed, settings
 
 
-def _check_files(model_args: ModelArguments, data_args: DataArguments) -> None:
+def _check_files(model_args: TrainedModelArguments, data_args: DataArguments) -> None:
     if data_args.train_file and not data_args.validation_file:
         raise ValueError("--validation_file is needed with --train_file: it tells the best checkpoint")
     if not data_args.train_file and not model_args.model_name_or_path:
@@ -173,6 +182,12 @@ def read_json(text: str, name: str) -> dict:
     if not isinstance(values, dict):
         raise ValueError(f"{name}: not a JSON object: {text}")
     return values
+
+
+def write_json(values: object, path: Path) -> None:
+    """A JSON file that is there whole or not at all."""
+    with new_file(path, overwrite=True) as file:
+        json.dump(values, file, indent=1)
 
 
 def read_files(files: Sequence[str], read: Callable[[str], Iterator[dict]]) -> list[dict]:
@@ -195,6 +210,12 @@ def without_long(sentences: list[dict], max_length: int) -> list[dict]:
     if not kept:
         raise ValueError(f"no training sentence has at most {max_length} words (--max_length)")
     return kept
+
+
+def check_lengths(lengths: Sequence[int], longest: int | None) -> None:
+    """Raises `ValueError` if a sentence has more tokens than the model can read, if there is a limit."""
+    if longest is not None and max(lengths) > longest:
+        raise ValueError(f"a sentence of {max(lengths)} tokens is too long for the model: it reads at most {longest}")
 
 
 def new_config(
@@ -303,6 +324,30 @@ def report(trainer: Trainer, split: str, metrics: dict[str, float]) -> None:
     trainer.save_metrics(split, metrics)
 
 
+def file_states(*files: str | Path) -> list[list]:
+    """Path, size and time of the last change of files, which tell whether they are still the same."""
+    states = ((file, os.stat(file)) for file in files)
+    return [[str(Path(file).resolve()), state.st_size, state.st_mtime_ns] for file, state in states]
+
+
+def model_states(name: str) -> list[list]:
+    """The same of what a model consists of. Raises `ValueError` if there is no such model."""
+    folder = Path(resolve_model(name))
+    return file_states(folder / "config.json", *sorted(folder.glob("*.safetensors")))
+
+
+def check_same_run(file: Path, options: dict) -> None:
+    """Raises `ValueError` if `file` is there, and says that what is beside it is of a run with other options."""
+    if file.exists():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        changed = [name for name in options | before if options.get(name) != before.get(name)]
+        if changed:
+            raise ValueError(
+                f"{file.parent} is of a run with other options ({', '.join(changed)} differ): give the same ones to "
+                "go on with it, or delete that folder to start again"
+            )
+
+
 def run(main: Callable[[], None], name: str) -> None:
     """Runs a script; what goes wrong with its files and options becomes one line."""
     try:
@@ -320,11 +365,16 @@ __all__ = [
     "HelpFormatter",
     "ModelArguments",
     "RunArguments",
+    "TrainedModelArguments",
     "begin",
     "callbacks",
+    "check_lengths",
+    "check_same_run",
     "check_settings",
     "differences",
+    "file_states",
     "find_checkpoint",
+    "model_states",
     "new_config",
     "parse_command_line",
     "read_files",
@@ -334,4 +384,5 @@ __all__ = [
     "run",
     "train_and_evaluate",
     "without_long",
+    "write_json",
 ]

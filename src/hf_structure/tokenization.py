@@ -5,6 +5,7 @@ They are plain `tokenizers` pipelines inside `TokenizersBackend`, so `AutoTokeni
 The papers' normalisation (lower case, digit runs to `N`) is part of the pipeline and is saved with it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -162,7 +163,11 @@ def _without_gaps(
 
 
 def train_subword_tokenizer(
-    sentences: Iterable[Sequence[str]], *, vocab_size: int = 8000, kind: str = "unigram"
+    sentences: Iterable[Sequence[str]],
+    *,
+    vocab_size: int = 8000,
+    kind: str = "unigram",
+    word_tokenizer: str = "english",
 ) -> TokenizersBackend:
     """
     Subword tokenizer of space-separated words. A text begins with `<s>`; `</s>` is left to whoever ends it.
@@ -174,6 +179,9 @@ def train_subword_tokenizer(
             Size of the vocabulary, special tokens included; small corpora give less.
         kind (`"unigram"` or `"bpe"`):
             SentencePiece's unigram model over characters, or byte-level BPE, which knows every character.
+        word_tokenizer (`str`):
+            Stored beside the vocabulary: the name of what splits raw text into such words, see
+            [`~hf_structure.scoring.score`].
 
     Raises:
         ValueError: if `kind` is unknown.
@@ -196,7 +204,10 @@ def train_subword_tokenizer(
         single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, backend.token_to_id(bos))]
     )
     return TokenizersBackend(
-        tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **SUBWORD_SPECIAL_TOKENS
+        tokenizer_object=backend,
+        model_input_names=["input_ids", "attention_mask"],
+        word_tokenizer=word_tokenizer,
+        **SUBWORD_SPECIAL_TOKENS,
     )
 
 
@@ -234,6 +245,42 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
     return {
         "input_ids": [bos, *(token_id for ids in ids_of_words for token_id in ids), eos],
         "word_ids": [0, *(word for word, ids in enumerate(ids_of_words, start=1) for _ in ids), 0],
+    }
+
+
+def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
+    """
+    The tokens of a text as it is between a beginning and an end token, and the word that each belongs to.
+
+    A word is what stands between white space. White space before a word belongs to it, at the end to the last one; a
+    token of several words belongs to the first.
+
+    Args:
+        text (`str`): The text.
+        tokenizer (`PreTrainedTokenizerBase`): As for [`encode_subwords`].
+
+    Returns:
+        `dict`: `input_ids`, `word_ids` (from 1; 0 for beginning and end), and `word_spans`, start and end in the text
+            of each word that has a token. A beginning token that the text itself begins with is not doubled.
+
+    Raises:
+        ValueError: a text without words; a tokenizer that is not fast or has neither beginning nor end token.
+    """
+    bos, eos = _ends(tokenizer)
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    word_at = [word for word, (_, end) in enumerate(spans) for _ in range(spans[word - 1][1] if word else 0, end)]
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    input_ids, starts = encoding["input_ids"], [start for start, _ in encoding["offset_mapping"]]
+    if input_ids[:1] == [bos]:
+        input_ids, starts = input_ids[1:], starts[1:]
+    if not spans or not input_ids:
+        raise ValueError("a sentence without words")
+    words = [word_at[min(start, len(word_at) - 1)] for start in starts]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words), start=1)}
+    return {
+        "input_ids": [bos, *input_ids, eos],
+        "word_ids": [0, *(numbers[word] for word in words), 0],
+        "word_spans": [spans[word] for word in numbers],
     }
 
 
@@ -281,6 +328,7 @@ __all__ = [
     "build_word_tokenizer",
     "encode",
     "encode_subwords",
+    "encode_text",
     "encode_words",
     "is_word_level",
     "number_words",

@@ -14,10 +14,12 @@ from transformers.trainer_utils import speed_metrics
 
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
+from hf_structure.metrics.tasks import classification_scores, similarity_scores
 
 
 class _EpochCallback(TrainerCallback):
@@ -39,13 +41,14 @@ class TokenBudgetTrainer(Trainer):
 
     Args:
         max_tokens (`int`): Budget of a batch on one device, padding counted.
+        max_sentences (`int`, *optional*): How many sentences a training batch on one device holds at most.
         args, kwargs: As for [`~transformers.Trainer`]; `per_device_train_batch_size` has no meaning here. The training
             dataset has a column `length`.
     """
 
-    def __init__(self, *args, max_tokens: int = 4096, **kwargs):
+    def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.max_tokens = max_tokens
+        self.max_tokens, self.max_sentences = max_tokens, max_sentences
         self.batch_sampler = None
         self.add_callback(_EpochCallback(self))
 
@@ -53,6 +56,7 @@ class TokenBudgetTrainer(Trainer):
         self.batch_sampler = TokenBudgetBatchSampler(
             self.train_dataset["length"],
             self.max_tokens,
+            max_sentences=self.max_sentences,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
             num_replicas=self.args.world_size,
             rank=self.args.process_index,
@@ -301,6 +305,71 @@ class GraphLMTrainer(ScoringTrainer):
         return dict(zip(SUMS, self._sum_over_processes(list(totals.values())), strict=True))
 
 
+class TaskTrainer(ScoringTrainer):
+    """
+    Trainer of language models on a task: a classification by the word that follows a prompt, or a regression.
+
+    The loss is the cross-entropy of the tokens of those words alone, or the squared error. Evaluation gives it as
+    `loss`, what [`classification_scores`] (the class whose word is likelier is predicted) or [`similarity_scores`]
+    give, and `score`, the mean of those that the task reports.
+
+    Args:
+        task ([`Task`]): The task.
+        data_collator ([`TaskCollator`]): Makes batches.
+        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the column `length` and those that the collator
+            reads.
+    """
+
+    def __init__(self, *args, task: Task, **kwargs):
+        super().__init__(*args, compute_loss_func=label_loss if task.labels else squared_error, **kwargs)
+        self.task = task
+
+    def scores(self, model, dataset) -> dict[str, float]:
+        outputs = torch.zeros(len(dataset), max(len(self.task.labels), 1), dtype=torch.float64)
+        for examples in self._batches(dataset.add_column("index", list(range(len(dataset))))):
+            outputs[[example["index"] for example in examples]] = self._outputs(model, examples).double().cpu()
+        sums = self._sum_over_processes(outputs.flatten().tolist())
+        outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)
+        gold = torch.tensor(dataset["label"][:])
+        if self.task.labels:
+            tokens = sum(len(self.data_collator.label_ids[number]) for number in gold)
+            metrics = {"loss": -float(outputs.gather(1, gold.unsqueeze(1)).sum()) / tokens}
+            metrics |= classification_scores(outputs.argmax(1).tolist(), gold.tolist())
+        else:
+            metrics = {"loss": float((outputs[:, 0] - gold).square().mean())}
+            metrics |= similarity_scores(outputs[:, 0].tolist(), gold.tolist())
+        return metrics | {"score": sum(metrics[name] for name in self.task.reported) / len(self.task.reported)}
+
+    @torch.no_grad()
+    def _outputs(self, model, examples) -> torch.Tensor:
+        """Log-likelihoods of the classes' words, `(batch_size, classes)`, or predicted scores, `(batch_size, 1)`."""
+        columns = []
+        for number in range(len(self.task.labels)) if self.task.labels else [None]:
+            batch = {name: value.to(model.device) for name, value in self.data_collator(examples, number).items()}
+            labels = batch.pop("labels")
+            with self.accelerator.autocast():
+                logits = model(**batch).logits
+            columns.append(-label_losses(logits, labels).sum(1) if self.task.labels else logits.squeeze(1))
+        return torch.stack(columns, dim=1)
+
+
+def label_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross-entropies `(batch_size, places)` of labels as of [`TaskCollator`]; 0 where there is none."""
+    return torch.nn.functional.cross_entropy(logits.float().transpose(1, 2), labels[:, 1:], reduction="none")
+
+
+def label_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+    """Mean cross-entropy of the tokens of classes' words."""
+    count = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
+    return label_losses(outputs.logits, labels).sum() / count
+
+
+def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+    """Mean squared error of scores."""
+    count = len(labels) if num_items_in_batch is None else num_items_in_batch
+    return (outputs.logits.float().squeeze(1) - labels).square().sum() / count
+
+
 def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     """The parameters that a graft has from its base model; of a model from scratch none, of a plain one all."""
     config = getattr(model, "config", None)
@@ -346,9 +415,12 @@ __all__ = [
     "MaskedLMTrainer",
     "ParsingTrainer",
     "ScoringTrainer",
+    "TaskTrainer",
     "TokenBudgetTrainer",
     "base_parameters",
+    "label_loss",
     "language_model_loss",
     "last_complete_checkpoint",
     "set_learning_rate",
+    "squared_error",
 ]

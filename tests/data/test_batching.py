@@ -30,6 +30,17 @@ def test_batches_are_filled_before_the_next_one_begins():
     assert token_budget_batches([2, 3, 1, 3, 2], 6, order=[4, 3, 2, 1, 0]) == [[4, 3], [2, 1], [0]]
     assert token_budget_batches([5, 9], 4) == [[0], [1]]
     assert token_budget_batches([], 4) == []
+    assert token_budget_batches([2, 3, 1, 3, 2], 6, max_sentences=2) == [[2, 0], [4, 1], [3]]
+
+
+def test_sampler_bounds_sentences_and_tokens():
+    lengths = [3] * 50 + [30] * 10
+    sampler = TokenBudgetBatchSampler(lengths, 60, max_sentences=8)
+    batches = list(sampler)
+    assert len(batches) == len(sampler)
+    assert sorted(index for batch in batches for index in batch) == list(range(60))
+    assert max(map(len, batches)) == 8
+    assert all(len(batch) * max(lengths[index] for index in batch) <= 60 for batch in batches)
 
 
 @given(lengths_strategy, st.integers(1, 200), st.integers(0, 5), st.integers(1, 3))

@@ -13,6 +13,7 @@ from hf_structure.data.graphs import (
     enhanced_graph,
     load_graphs,
     pad_graphs,
+    read_graphs,
     to_graph_dataset,
 )
 
@@ -67,6 +68,23 @@ def test_enhanced_graphs_go_through_empty_nodes():
     through = [2, 4, 5]  # the words that 4.1 hangs on: 2, and by 5.1 also 4 and 5, around the cycle 4.1 -> 5.1 -> 4.1
     expected = [[0, 2], [2, 1], [4, 1], *([h, 3] for h in through), [2, 4], [5, 4], [2, 5], [4, 5]]
     assert row["arcs"] == sorted(expected)  # 4 -> 4 and 5 -> 5 are no arcs
+
+
+def test_words_without_enhanced_heads():
+    sentence = only(ENHANCED).with_deps(["2:nsubj", "0:root", "_", "2:conj", "_"])
+    assert [token.id for token in sentence.tokens] == ["1", "2", "3-4", "3", "4", "5"]  # empty nodes are gone
+    with pytest.raises(ConlluError, match="word 3 has no enhanced heads"):
+        enhanced_graph(sentence)
+    assert enhanced_graph(sentence, complete=False)["arcs"] == [[0, 2], [2, 1], [2, 4]]
+
+
+def test_open_files(files):
+    for path, format in zip(files, ("conllu", "sdp"), strict=True):
+        with open(path, "rb") as file:
+            found = list(read_graphs(file, format, "enhanced"))
+        assert found == list(load_graphs(path, "enhanced"))
+    with pytest.raises(ValueError, match="text files hold no dependency graphs"):
+        read_graphs(io.StringIO(""), "text")
 
 
 def test_enhanced_graphs_of_the_treebank(data_dir):

@@ -42,7 +42,7 @@ def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> lis
 def start_and_kill(command: list[str], output_dir: Path, written: str = "checkpoint-*/trainer_state.json") -> None:
     """Ends a run, and not gently, as soon as it has written a checkpoint, or what else `written` matches."""
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not any(output_dir.glob(written)) and process.poll() is None:
             assert time.monotonic() < deadline, f"no {written} was written"
             time.sleep(0.01)

@@ -82,6 +82,7 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     tokenizer, model = (auto.from_pretrained(output_dir) for auto in (AutoTokenizer, AutoModelForCausalLM))
     assert isinstance(model, GiLTForCausalLM)
     assert len(tokenizer) == model.config.vocab_size <= 270
+    assert tokenizer.init_kwargs["word_tokenizer"] == "english"
     special = [getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")]
     assert special == [model.config.pad_token_id, model.config.bos_token_id, model.config.eos_token_id]
     arguments = ["--model_name_or_path", output_dir, "--test_file", corpus / "dev.conllu"]
@@ -208,7 +209,9 @@ def test_scorer_is_left_alone_at_first(corpus, base_model, run, tmp_path):
 
 
 def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path):
-    run(*grafting(corpus, base_model, tmp_path / "run", 0), "--base_learning_rate", "0.01")
+    arguments = grafting(corpus, base_model, tmp_path / "run", 0)
+    run(*arguments, "--base_learning_rate", "0.01", "--word_tokenizer", "spaces")
+    assert AutoTokenizer.from_pretrained(tmp_path / "run").init_kwargs["word_tokenizer"] == "spaces"
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "run")
     assert model.num_parameters() == GPT2LMHeadModel.from_pretrained(base_model).num_parameters()
     assert results(tmp_path / "run")["eval_loss"] < 0.9 * losses(tmp_path / "run")[0]

@@ -703,7 +703,7 @@ def test_error_of_the_source_comes_after_the_sentences_before_it(folder):
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
         ({"structure": "constituency"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
         ({"structure": "both"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
-        ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, not 'phrases'"),
+        ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, graph, not 'phrases'"),
         ({"decoder": "viterbi"}, "not 'viterbi'"),
         ({"k": 0}, "k=0 is not possible"),
         ({"k": 2, "decoder": "argmax"}, "k=2 is not possible"),
@@ -717,7 +717,7 @@ def test_bad_options(folder, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, not 'phrases'"),
+        ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, graph, not 'phrases'"),
         ({"structure": "constituency", "marginals": True}, "marginals are about dependencies"),
         ({"decoder": "projective"}, "always projective"),
         ({"k": 2}, "k=2 is not possible"),

@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch.nn.functional import pad
 
+from hf_structure.algorithms.distance_gradients import BoundaryDistributions, ParentDistribution
 from hf_structure.algorithms.trees import check_heads
 
 Span = tuple[int, int]
 
 # Scaled heights farther than this below the sentence's highest word count as just so far below: with the range centred
-# on 0, exp(1.5 * range / 2), the greatest power that the parent distribution needs, is finite in value and gradient.
+# on 0, the product of two of the powers in the parent distribution, exp(range) at most, leaves room for its gradient.
 SPREAD = {torch.float32: 80.0, torch.float64: 640.0}
 
 
@@ -214,9 +215,7 @@ def boundary_distributions(
     words, splits = _inside(n, lengths), _inside(n - 1, lengths - 1)
     heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, -torch.inf)
     distances = (distances.masked_fill(~splits, 0) * scale).masked_fill(~splits, torch.inf)
-    reach = torch.sigmoid(heights[..., None] - _barriers(distances))  # (batch, i, 1 + j), eq. 7
-    change = reach.diff(dim=-1)
-    return change[..., :-1].tril(), -change[..., 1:].triu()  # eq. 8, 9
+    return BoundaryDistributions.apply(distances, heights)
 
 
 def parent_distribution(
@@ -248,15 +247,10 @@ def parent_distribution(
         `torch.Tensor` of shape `(batch, n, n)`, indexed `[b, i, j]`; rows of words sum to 1, zero in padding.
     """
     left, right, heights = _at_least_float32(left, right, heights)
-    n = heights.shape[1]
-    weights = _weights(heights, _inside(n, lengths), scale)
-    upper = torch.ones(n, n, dtype=torch.bool, device=weights.device).triu()
-    mass = weights[:, None].expand(-1, n, -1).triu().cumsum(-1) + ~upper  # Z(l, r); 1 for l > r, where it has no part
-    inverse = mass.rsqrt().square()  # 1 / Z: its derivative as torch computes it, by Z^-2, would leave the range
-    with torch.autocast(weights.device.type, enabled=False):
-        begin = (left * (right @ inverse.mT)).cumsum(-1)  # (batch, i, j): sum over l <= j
-        end = (right * (left @ inverse)).flip(-1).cumsum(-1).flip(-1)  # (batch, i, j): sum over r >= j
-    return weights[:, None] * torch.where(upper, end, begin)
+    words, spread = _inside(heights.shape[1], lengths), SPREAD[heights.dtype]
+    heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, torch.finfo(heights.dtype).min)
+    heights = (heights - heights.detach().amax(-1, keepdim=True) + spread / 2).clamp(min=-spread / 2)
+    return ParentDistribution.apply(left, right, heights)
 
 
 def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -312,29 +306,6 @@ def _split_spans(distances: torch.Tensor, inside: torch.Tensor) -> tuple[torch.T
     ends_right = ((other > here) | ~inside[:, None]) & (split > split[:, None])
     left, right = torch.where(ends_left, split + 1, 0), torch.where(ends_right, split, len(split))
     return pad(left, (0, 1)).amax(-1), pad(right, (0, 1), value=len(split)).amin(-1) + 1
-
-
-def _barriers(distances: torch.Tensor) -> torch.Tensor:
-    """
-    Greatest distance between each two words, `(batch, n, n + 2)`, with infinite ones before and after the sentence.
-
-    Between a word and itself there is none: a number less than all distances, but not -inf, which heights may be.
-    """
-    batch, n = distances.shape[0], distances.shape[1] + 1
-    none = torch.finfo(distances.dtype).min / 2
-    bounds = pad(pad(distances, (1, 0), value=none), (0, 1), value=torch.inf)  # (batch, n + 1): tau_j left of word j
-    with torch.no_grad():
-        not_after = torch.ones(n, n, dtype=torch.bool, device=distances.device).tril()
-        where = bounds[:, None, :-1].expand(-1, n, -1).masked_fill(not_after, -torch.inf).cummax(-1).indices.triu(1)
-        where = pad(where + where.mT, (1, 1), value=n)
-    return bounds.gather(1, where.flatten(1)).view(batch, n, n + 2)
-
-
-def _weights(heights: torch.Tensor, words: torch.Tensor, scale: torch.Tensor | float) -> torch.Tensor:
-    """exp(h_k / mu_2) up to a factor for each sentence, `(batch, n)`; positive also in padding."""
-    heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, torch.finfo(heights.dtype).min)
-    spread = SPREAD[heights.dtype]
-    return (heights - heights.detach().amax(-1, keepdim=True) + spread / 2).clamp(min=-spread / 2).exp()
 
 
 def _inside(n: int, lengths: torch.Tensor) -> torch.Tensor:

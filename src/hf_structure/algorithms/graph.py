@@ -102,7 +102,7 @@ class DependencyGraphs:
             for both in ((dependents, heads), (heads, dependents))
         )
         distances = self.distances.clone()
-        _insert(distances, to, back)
+        _insert(*(part.permute(*range(1, part.dim()), 0) for part in (distances, to, back)))
         return replace(self, arcs=arcs, distances=distances)
 
     def tape(self, words: torch.Tensor) -> torch.Tensor:
@@ -121,12 +121,13 @@ class DependencyGraphs:
             if name == "degree":
                 out, into = self.features.degree_weights
                 values = out * self.arcs.sum(2) + into * self.arcs.sum(1)
+                values = values.clamp(max=self.features.max_value)
             elif name == "distance":
                 index = words.view(-1, 1, 1).expand(-1, 1, self.arcs.shape[-1])
-                values = _readable(next(paths).gather(1, index).squeeze(1))
+                values = _values(name, next(paths).gather(1, index).squeeze(1), self.features)
             else:
-                values = _readable(next(paths)[:, 0] + 1)
-            tape.append(values.clamp(max=self.features.max_value).to(torch.uint8))
+                values = _values(name, next(paths)[:, 0], self.features)
+            tape.append(values.to(torch.uint8))
         return torch.stack(tape, dim=1) if tape else self.arcs.new_zeros(len(words), 0, self.arcs.shape[-1]).byte()
 
     def select(self, rows: torch.Tensor) -> "DependencyGraphs":
@@ -151,24 +152,23 @@ def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> to
 
 def replay(arcs: torch.Tensor, features: TapeFeatures) -> tuple[torch.Tensor, DependencyGraphs]:
     """Inserts all words of whole graphs, one after the other: the tapes of all prefixes, and the graphs at the end."""
-    size = arcs.shape[-1]
-    tapes = torch.zeros(len(arcs), len(features.names), size, size, dtype=torch.uint8, device=arcs.device)
-    places = [place for place, name in enumerate(features.names) if name != "degree"]
-    if "degree" in features.names:
-        tapes[:, features.names.index("degree")] = _prefix_degrees(arcs, features)
-    if "depth" in features.names:
-        tapes[:, features.names.index("depth"), 0, 0] = 1
-    distances = _no_paths(arcs, features)
-    lengths = _arc_lengths(arcs, arcs.transpose(1, 2), features)  # (B, kinds, n + 1, n + 1)
-    lengths.diagonal(dim1=2, dim2=3).zero_()
-    for word in range(1, size if places else 0):
+    size, kinds = arcs.shape[-1], [name for name in features.names if name != "degree"]
+    distances = _batch_last(_no_paths(arcs, features))
+    lengths = _batch_last(_arc_lengths(arcs, arcs.transpose(1, 2), features))
+    lengths.diagonal(dim1=1, dim2=2).zero_()
+    read = torch.full_like(distances, _UNREACHABLE)  # the paths that tapes tell of, a row for each prefix
+    read[:, 0, 0] = 0
+    for word in range(1, size if kinds else 0):
         known = slice(word + 1)
-        paths = distances[..., known, known]
-        _insert(paths, lengths[..., word, known], lengths[..., known, word])
-        for kind, place in enumerate(places):
-            values = paths[:, kind, word] if features.names[place] == "distance" else paths[:, kind, 0] + 1
-            tapes[:, place, word, known] = _readable(values).clamp_(max=features.max_value).to(torch.uint8)
-    return tapes, DependencyGraphs(features, arcs, distances)
+        paths = distances[:, known, known]
+        _insert(paths, lengths[:, word, known], lengths[:, known, word])
+        for kind, name in enumerate(kinds):
+            read[kind, word, known] = paths[kind, word if name == "distance" else 0]
+    rows = iter(read.permute(0, 3, 1, 2))
+    tapes = torch.zeros(len(arcs), len(features.names), size, size, dtype=torch.uint8, device=arcs.device)
+    for place, name in enumerate(features.names):
+        tapes[:, place] = _prefix_degrees(arcs, features) if name == "degree" else _values(name, next(rows), features)
+    return tapes, DependencyGraphs(features, arcs, distances.permute(3, 0, 1, 2))
 
 
 def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
@@ -183,9 +183,10 @@ def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor)
     Returns:
         `torch.Tensor` of shape `(batch_size, features, queries, keys)`.
     """
-    batch = torch.arange(len(tapes), device=tapes.device).view(-1, 1, 1)
-    expanded = tapes.permute(0, 2, 3, 1)[batch, rows.unsqueeze(2), columns.unsqueeze(1)]  # (B, Q, K, F)
-    return expanded.permute(0, 3, 1, 2) * (columns > 0).view(len(columns), 1, 1, -1)
+    cells = (tapes.shape[-1] * rows.unsqueeze(2) + columns.unsqueeze(1)).flatten(1)
+    expanded = tapes.flatten(2).gather(2, cells.unsqueeze(1).expand(-1, tapes.shape[1], -1))
+    expanded = expanded.view(*tapes.shape[:2], rows.shape[1], columns.shape[1])
+    return expanded * (columns > 0).view(len(columns), 1, 1, -1)
 
 
 def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
@@ -266,16 +267,23 @@ def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch
 
 def _insert(distances: torch.Tensor, to: torch.Tensor, back: torch.Tensor) -> None:
     """
-    One more word in all-pairs distances `(B, kinds, n, n)`, in place. `to` and `back`, both `(B, kinds, n)`, are the
+    One more word in all-pairs distances `(kinds, n, n, B)`, in place. `to` and `back`, both `(kinds, n, B)`, are the
     lengths of the arcs from and to the new word (0 for itself, else unreachable where there is none).
 
         d(i, v) = min_j to_j + d(j, v),  d(u, i) = min_j d(u, j) + back_j,  d(u, v) = min(d(u, v), d(u, i) + d(i, v))
 
     A shortest path passes the new word `i` at most once, so old distances are all that is needed.
     """
-    leaving = (to.unsqueeze(-1) + distances).amin(2)
-    arriving = (distances + back.unsqueeze(-2)).amin(3)
-    torch.minimum(distances, arriving.unsqueeze(-1) + leaving.unsqueeze(-2), out=distances)
+    sums = to.unsqueeze(2) + distances
+    leaving = sums.amin(1)
+    arriving = torch.add(distances, back.unsqueeze(1), out=sums).amin(2)
+    torch.add(arriving.unsqueeze(2), leaving.unsqueeze(1), out=sums)
+    torch.minimum(distances, sums, out=distances)
+
+
+def _batch_last(values: torch.Tensor) -> torch.Tensor:
+    """`(kinds, n, n, B)`: numbers of many sentences side by side are faster to work on than short rows of words."""
+    return values.permute(1, 2, 3, 0).contiguous()
 
 
 def _no_paths(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
@@ -300,10 +308,11 @@ def _arc_lengths(outgoing: torch.Tensor, incoming: torch.Tensor, features: TapeF
 def _prefix_degrees(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
     """`(B, n + 1, n + 1)`: weighted degree of each word (column) in each prefix (row)."""
     out, into = features.degree_weights
-    outgoing = arcs.transpose(1, 2).long().cumsum(1)  # [i, h]: dependents of h up to i
-    incoming = arcs.long().cumsum(1)  # [i, d]: heads of d up to i
-    return (out * outgoing + into * incoming).tril_().clamp_(max=features.max_value).to(torch.uint8)
+    added = out * arcs.transpose(1, 2).int() + into * arcs.int()  # [i, j]: to word j by arcs from and to word i
+    return added.cumsum(1, dtype=torch.int32).tril_().clamp_(max=features.max_value).to(torch.uint8)
 
 
-def _readable(distances: torch.Tensor) -> torch.Tensor:
-    return distances.masked_fill(distances >= _UNREACHABLE, 0)
+def _values(name: str, paths: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
+    """Values of distance or depth from the lengths of paths."""
+    values = (paths if name == "distance" else paths + 1).masked_fill(paths >= _UNREACHABLE, 0)
+    return values.clamp_(max=features.max_value)

@@ -6,7 +6,7 @@ take sequences of integers (lists, tuples, arrays or tensors) for one sentence, 
 O(n log n) time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 
 
@@ -20,6 +20,25 @@ def check_heads(heads: Sequence[int]) -> None:
             raise ValueError(f"the head of word {word} is {head}, but the sentence has {len(heads)} words")
         if head == word:
             raise ValueError(f"word {word} is its own head")
+
+
+def check_arcs(arcs: Iterable[Sequence[int]], length: int) -> None:
+    """
+    Raises `ValueError`, naming the arc, if one is no pair `(head, dependent)` of integers in `0..length` and
+    `1..length`, goes from a word to itself, or is given twice.
+    """
+    seen = set()
+    for arc in map(tuple, arcs):
+        if len(arc) != 2 or not all(isinstance(end, Integral) and not isinstance(end, bool) for end in arc):
+            raise ValueError(f"an arc is a pair of integers, not {arc}")
+        head, word = arc
+        if not (0 <= head <= length and 1 <= word <= length):
+            raise ValueError(f"the arc {head} -> {word} is none of a sentence of {length} words")
+        if head == word:
+            raise ValueError(f"word {word} is its own head")
+        if arc in seen:
+            raise ValueError(f"the arc {head} -> {word} is given twice")
+        seen.add(arc)
 
 
 def is_tree(heads: Sequence[int]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from hf_structure.cli.common import check_files, print_table
+from hf_structure.cli.common import check_files, named_systems, print_table
 from hf_structure.data.conllu import read_conllu
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 from hf_structure.visualization.figures import plot_class_scores
@@ -65,19 +65,6 @@ def run_analyze(options: argparse.Namespace) -> None:
         print_analyses(analyses)
     if options.output_dir:
         draw(analyses, Path(options.output_dir), options.format or FIGURES[0])
-
-
-def named_systems(arguments: list[str]) -> dict[str, str]:
-    """Names and files. Raises `ValueError` if two have one name."""
-    systems = {}
-    for argument in arguments:
-        name, mark, file = argument.partition("=")
-        if not mark or Path(argument).exists():
-            name, file = Path(argument).stem, argument
-        if name in systems:
-            raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
-        systems[name] = file
-    return systems
 
 
 def by_kind(analyses: Mapping[str, ErrorAnalysis]) -> dict[str, dict[str, ClassScores]]:

@@ -13,7 +13,8 @@ from typing import IO
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES
-from hf_structure.data.text import numbered_lines, tokenize_words
+from hf_structure.data.sdp import SdpSentence, read_sdp
+from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub import short_names
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
 
@@ -22,10 +23,15 @@ _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how suc
 
 @dataclass
 class Item:
-    """A sentence of the input; `source` is set if it came from CoNLL-U, whose other columns are kept."""
+    """
+    A sentence of the input; `source` is set if it came from CoNLL-U or SDP, whose other columns are kept, `text` if it
+    came from raw text. `place` is where it stood, for messages.
+    """
 
     words: list[str]
-    source: ConlluSentence | None = None
+    source: ConlluSentence | SdpSentence | None = None
+    text: str | None = None
+    place: str = ""
 
 
 def positive(text: str) -> int:
@@ -35,42 +41,70 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def positives(text: str) -> list[int]:
+    """Such numbers, with commas between them."""
+    return [positive(number) for number in text.split(",")]
+
+
+def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL) -> None:
     """The options that choose a model and where it computes."""
     parser.add_argument(
         "--model",
-        default=DEFAULT_MODEL,
+        default=default,
         help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
         "default: %(default)s",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
 
 
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """The options that say how a language model scores text, but for the beam."""
+    parser.add_argument(
+        "--word_tokenizer", choices=WORD_TOKENIZERS, help="how text is split into words; default: as the model says"
+    )
+    parser.add_argument("--raw", action="store_true", help="tokenize the text as it is, not word by word")
+    parser.add_argument(
+        "--max_tokens",
+        type=positive,
+        metavar="N",
+        help="tokens of a batch, those of every graph counted: less is less memory",
+    )
+
+
 def add_input_format(parser: argparse.ArgumentParser) -> None:
     """The option that says what is read."""
     parser.add_argument(
         "--input_format",
-        choices=["auto", "raw", "words", "conllu", "brackets"],
+        choices=["auto", "raw", "words", "conllu", "sdp", "brackets"],
         default="auto",
         help="raw: a sentence a line; words: the same, already split at spaces; brackets: the words of Penn Treebank "
-        "trees; auto (default): what the suffix says, CoNLL-U if the first line looks like it, else raw",
+        "trees; auto (default): what the suffix says, CoNLL-U or SDP if the first lines look like it, else raw",
     )
 
 
-def read_items(files: Iterable[str], input_format: str) -> Iterator[Item]:
-    """Streams the sentences of files (`-` is standard input)."""
+def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True) -> Iterator[Item]:
+    """Streams the sentences of files (`-` is standard input), empty lines of text too if they are not skipped."""
     for name in files:
         with input_file(name) as file:
             form = guess_input(name, file) if input_format == "auto" else input_format
             if form == "conllu":
-                yield from (Item(sentence.forms, sentence) for sentence in read_conllu(file))
+                for number, sentence in enumerate(read_conllu(file), start=1):
+                    yield Item(sentence.forms, sentence, place=f"{source_name(file)}: sentence {number}")
+            elif form == "sdp":
+                for sentence in read_sdp(file):
+                    yield Item(sentence.words, sentence, place=f"{source_name(file)}: sentence {sentence.id}")
             elif form == "brackets":
                 trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
-                yield from (Item([word for word, _ in tree.leaves()]) for tree in trees if tree)
+                for number, tree in enumerate(trees, start=1):
+                    if tree:
+                        words = [word for word, _ in tree.leaves()]
+                        yield Item(words, place=f"{source_name(file)}: tree {number}")
             else:
-                for _, line in numbered_lines(file):
-                    if words := (line.split() if form == "words" else tokenize_words(line)):
-                        yield Item(words)
+                for number, line in numbered_lines(file):
+                    words = line.split() if form == "words" else tokenize_words(line)
+                    if words or not skip_empty:
+                        text = None if form == "words" else line
+                        yield Item(words, text=text, place=f"{source_name(file)}:{number}")
 
 
 def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
@@ -79,10 +113,12 @@ def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
 
 
 def guess_input(name: str, file: IO[bytes]) -> str:
-    """The format of an open file: `"brackets"`, `"conllu"` or `"raw"`."""
+    """The format of an open file: `"brackets"`, `"sdp"`, `"conllu"` or `"raw"`."""
     suffix = Path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:
         return "brackets"
+    if suffix in SUFFIXES["sdp"] or file.peek().startswith(b"#SDP"):
+        return "sdp"
     return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(file.peek()) else "raw"
 
 
@@ -95,6 +131,19 @@ def check_files(names: Iterable[str], output: str | None) -> None:
                 raise ValueError(f"{name} is a folder, not a file")
             if output is not None and Path(name).resolve() == Path(output).resolve():
                 raise ValueError(f"{name} is to be read and written at once: choose another --output")
+
+
+def named_systems(arguments: list[str]) -> dict[str, str]:
+    """Names and files. Raises `ValueError` if two have one name."""
+    systems = {}
+    for argument in arguments:
+        name, mark, file = argument.partition("=")
+        if not mark or Path(argument).exists():
+            name, file = Path(argument).stem, argument
+        if name in systems:
+            raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
+        systems[name] = file
+    return systems
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:

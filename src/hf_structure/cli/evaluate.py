@@ -12,6 +12,7 @@ from typing import Any
 from hf_structure.cli.common import positive, print_table
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
+from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.metrics.attachment import check_words, score_sentences
 from hf_structure.metrics.constituency import (
     EMPTY_GOLD,
@@ -23,20 +24,33 @@ from hf_structure.metrics.constituency import (
     right_branching,
     unlabeled_f1,
 )
+from hf_structure.metrics.graphs import arc_scores
 
 _PUNCTUATION_BY = {"drop": "tags", "drop_by_form": "form", "keep": None}
 _SCORED = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
-_BRACKET_OPTIONS = (*_SCORED, "count_duplicates", "empty_gold", "punctuation", "baselines")
+_OPTIONS = {
+    "tree": ("ignore", "universal"),
+    "brackets": (*_SCORED, "count_duplicates", "empty_gold", "punctuation", "baselines"),
+    "graph": ("annotation", "system_annotation"),
+}
 
 
 def add_evaluate(commands: argparse._SubParsersAction) -> None:
     """Adds the command."""
-    parser = commands.add_parser("evaluate", help="compare trees with gold trees", description=run_evaluate.__doc__)
+    parser = commands.add_parser(
+        "evaluate", help="compare trees or graphs with gold ones", description=run_evaluate.__doc__
+    )
     parser.set_defaults(run=run_evaluate)
     suffixes = ", ".join(SUFFIXES["brackets"])
-    parser.add_argument("gold", help=f"file with the right trees: CoNLL-U, or Penn Treebank brackets ({suffixes})")
-    parser.add_argument("system", help="file with the trees to judge: same format, sentences and words")
+    parser.add_argument(
+        "gold",
+        help=f"file with the right trees or graphs: CoNLL-U, Penn Treebank brackets ({suffixes}), or SDP (.sdp)",
+    )
+    parser.add_argument(
+        "system", help="file with those to judge: same sentences and words, of trees also the same format"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--structure", choices=["tree", "graph"], help="default: graph for SDP files, else tree")
     dependencies = parser.add_argument_group("attachment scores of CoNLL-U")
     dependencies.add_argument(
         "--ignore",
@@ -48,6 +62,11 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
     dependencies.add_argument(
         "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
     )
+    graphs = parser.add_argument_group("unlabelled arcs of graphs, those from the root included")
+    graphs.add_argument(
+        "--annotation", choices=ANNOTATIONS, help="the gold graph of CoNLL-U: enhanced (default, DEPS) or basic (HEAD)"
+    )
+    graphs.add_argument("--system_annotation", choices=ANNOTATIONS, help="the same of the file to judge")
     _add_evaluate_brackets(parser)
 
 
@@ -83,19 +102,24 @@ def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """
-    Compares the trees of two files: prints the attachment scores of dependency trees in CoNLL-U, or the unlabelled F1
-    and the recall by label of constituency trees in brackets.
+    Compares the trees or graphs of two files: prints the attachment scores of dependency trees in CoNLL-U, the
+    unlabelled F1 and the recall by label of constituency trees in brackets, or precision, recall and F1 of the arcs of
+    dependency graphs in CoNLL-U or SDP.
     """
     names = (options.gold, options.system)
     suffixes = [Path(name).suffix.lower() for name in names]
     formats = {format for format, known in SUFFIXES.items() for suffix in suffixes if suffix in known}
-    is_brackets = "brackets" in formats
-    if is_brackets and len(formats) > 1:
-        raise ValueError(f"{options.gold} and {options.system} differ in format: {' and '.join(sorted(formats))}")
-    if others := _given(options, ("ignore", "universal") if is_brackets else _BRACKET_OPTIONS):
-        form = "trees in CoNLL-U" if is_brackets else f"brackets ({', '.join(SUFFIXES['brackets'])})"
-        raise ValueError(f"--{next(iter(others))} is for {form} only")
-    (_evaluate_brackets if is_brackets else _evaluate_conllu)(options)
+    kind = options.structure or ("graph" if "sdp" in formats else "tree")
+    if kind == "tree" and "sdp" in formats:
+        raise ValueError("SDP files hold graphs, no trees: leave --structure out")
+    if kind == "tree" and "brackets" in formats:
+        kind = "brackets"
+        if len(formats) > 1:
+            raise ValueError(f"{options.gold} and {options.system} differ in format: {' and '.join(sorted(formats))}")
+    for other, names in _OPTIONS.items():
+        if other != kind and (given := _given(options, names)):
+            raise ValueError(f"--{next(iter(given))} is for {_FORMS[other]} only")
+    _EVALUATORS[kind](options)
 
 
 def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
@@ -110,13 +134,27 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
         ignore_labels=set(options.ignore),
         universal_labels=options.universal,
     )
-    values = asdict(scores)
-    if options.json:
+    _print_scores(asdict(scores), options.json, str.upper)
+
+
+def _evaluate_graphs(options: argparse.Namespace) -> None:
+    gold = load_graphs(options.gold, options.annotation or "enhanced")
+    system = load_graphs(options.system, options.system_annotation or "enhanced", complete=False)
+    scores = arc_scores(system, gold)
+    if not scores.predicted:
+        raise ValueError(f"{options.system} has no arcs (in CoNLL-U, trees are --system_annotation basic)")
+    _print_scores(asdict(scores), options.json)
+
+
+def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of=str) -> None:
+    """Shares in per cent, and numbers."""
+    if as_json:
         print(json.dumps(values, indent=2))
         return
     for name, value in values.items():
         if value is not None:
-            print(f"{name.upper():>9}  {100 * value:6.2f}" if isinstance(value, float) else f"{name:>9}  {value:6d}")
+            is_share = isinstance(value, float)
+            print(f"{name_of(name):>9}  {100 * value:6.2f}" if is_share else f"{name:>9}  {value:6d}")
 
 
 def _evaluate_brackets(options: argparse.Namespace) -> None:
@@ -169,3 +207,11 @@ def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dic
         yield kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
     if len(system) != len(numbered):
         raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
+
+
+_FORMS = {
+    "tree": "trees in CoNLL-U",
+    "brackets": f"brackets ({', '.join(SUFFIXES['brackets'])})",
+    "graph": "graphs",
+}
+_EVALUATORS = {"tree": _evaluate_conllu, "brackets": _evaluate_brackets, "graph": _evaluate_graphs}

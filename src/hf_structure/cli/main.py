@@ -8,6 +8,7 @@ from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.evaluate import add_evaluate
 from hf_structure.cli.parse import add_parse
 from hf_structure.cli.render import add_render
+from hf_structure.cli.score import add_score
 from hf_structure.version import __version__
 
 EXAMPLES = """
@@ -16,8 +17,12 @@ examples:
   hf-structure parse --format conllu notes.txt > notes.conllu
   hf-structure parse --model structformer-en --structure constituency --format brackets notes.txt > notes.mrg
   hf-structure parse --model runs/udgn --format conllu gold.conllu > system.conllu
+  echo "The cat that chased the mouse slept." | hf-structure score --words
+  hf-structure score --summary --beam_size 1,20,100 gold.conllu
   hf-structure evaluate gold.conllu system.conllu --ignore punct
   hf-structure evaluate gold.mrg system.mrg --baselines
+  hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
+  hf-structure evaluate gold.sdp system.sdp
   hf-structure analyze gold.conllu g2g=first.conllu deptr=second.conllu --ignore punct --output_dir figures
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
@@ -44,12 +49,12 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line of `hf-structure`."""
     parser = argparse.ArgumentParser(
         prog="hf-structure",
-        description="Parse text, compare trees with gold trees, draw trees.",
+        description="Parse and score text, compare trees and graphs with gold ones, draw them.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_evaluate, add_analyze, add_render):
+    for add in (add_parse, add_score, add_evaluate, add_analyze, add_render):
         add(commands)
     return parser

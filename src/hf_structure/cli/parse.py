@@ -11,8 +11,11 @@ from transformers.utils.logging import disable_progress_bar
 from hf_structure.cli.common import add_input_format, add_model, check_files, output_file, positive, read_items
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, STRUCTURES, parse
-from hf_structure.structures import Parse
+from hf_structure.data.sdp import HEADER, SdpSentence
+from hf_structure.pipelines.parsing import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES, parse
+from hf_structure.structures.parse import Parse
+
+Source = ConlluSentence | SdpSentence | None  # what the sentence was read from, if that has other columns
 
 
 def add_parse(commands: argparse._SubParsersAction) -> None:
@@ -20,10 +23,12 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("parse", help="parse sentences", description=run_parse.__doc__)
     parser.set_defaults(run=run_parse)
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U or brackets; default: stdin"
+        "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U, SDP or brackets; default: stdin"
     )
     add_model(parser)
-    parser.add_argument("--structure", choices=STRUCTURES, help="the kind of tree; default: all that the model gives")
+    parser.add_argument(
+        "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
+    )
     parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output; default: text")
     parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
     add_input_format(parser)
@@ -34,10 +39,14 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         help="the best tree (default), the best tree without crossing arcs, or the best head of each word",
     )
     parser.add_argument(
-        "-k", type=positive, default=1, metavar="N", help="with --format json: the N best trees of each sentence"
+        "-k",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="with --format json: the N best trees or graphs of each sentence",
     )
     parser.add_argument(
-        "--beam_size", type=positive, metavar="N", help="derivations followed by a parser that works step by step"
+        "--beam_size", type=positive, metavar="N", help="trees or graphs followed by a model that works step by step"
     )
     parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
     parser.add_argument(
@@ -59,16 +68,16 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
 
 
 def run_parse(options: argparse.Namespace) -> None:
-    """Parses sentences of text, CoNLL-U or brackets and writes their trees."""
+    """Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs."""
     _check_parse(options)
     disable_progress_bar()  # that of loading
     if "-" in options.files and sys.stdin.isatty():
         print("hf-structure: one sentence a line, end with Ctrl-D", file=sys.stderr)
     items, sources = tee(read_items(options.files, options.input_format))
     parses = parse(
-        (item.words for item in items),
+        (item.words if item.text is None else item.text for item in items),
         model=options.model,
-        structure=options.structure or NEEDED.get(options.format),
+        structure=options.structure or DEFAULTS.get(options.format),
         decoder=options.decoder,
         k=options.k,
         beam_size=options.beam_size,
@@ -81,8 +90,10 @@ def run_parse(options: argparse.Namespace) -> None:
     )
     write = WRITERS[options.format]
     with output_file(options.output) as file:
-        for parsed, item in zip(parses, sources, strict=False):  # reading a source first would block a pipe
-            file.write(write(parsed, item.source))
+        file.write(HEADERS.get(options.format, ""))
+        numbered = enumerate(zip(parses, sources, strict=False), start=1)  # reading a source first would block a pipe
+        for number, (parsed, item) in numbered:
+            file.write(write(parsed, item.source, number))
             file.flush()
 
 
@@ -92,28 +103,45 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError("-k and --marginals need --format json: no other format can hold them")
     if options.k > 1 and options.decoder != "tree":
         raise ValueError("-k needs --decoder tree")
-    if options.structure not in (None, "both", NEEDED.get(options.format, options.structure)):
-        raise ValueError(f"--format {options.format} holds {NEEDED[options.format]} trees only")
+    held = HELD.get(options.format)
+    wanted = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
+    if options.structure and held and not set(wanted) & set(held):
+        raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.get, held))} only")
     if options.marginals and options.structure == "constituency":
-        raise ValueError("--marginals are about dependencies: they need --structure dependency or both")
+        raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
     check_files(options.files, options.output)
 
 
-def _write_conllu(parsed: Parse, source: ConlluSentence | None) -> str:
+def _write_conllu(parsed: Parse, source: Source, number: int = 1) -> str:
+    if not isinstance(source, ConlluSentence):
+        names = {"sent_id": source.id} if source else {}
+        return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
+    if parsed.graph is not None:
+        return str(source.with_deps(parsed.graph.deps()))
     tree = parsed.dependency
-    if source is None:
-        return parsed.to_conllu({"text": " ".join(parsed.words)})
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
     return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
 
 
-NEEDED = {"conllu": "dependency", "brackets": "constituency"}  # the only kind of structure that a format holds
-WRITERS: dict[str, Callable[[Parse, ConlluSentence | None], str]] = {
-    "brackets": lambda parsed, _: parsed.to_brackets() + "\n",
+def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
+    if source is None:
+        return parsed.to_sdp(str(number))
+    if isinstance(source, SdpSentence):
+        return parsed.to_sdp(source.id, source.lemmas, source.pos)
+    lemmas, tags = ([getattr(token, column) for token in source.words] for column in ("lemma", "xpos"))
+    return parsed.to_sdp(source.metadata.get("sent_id", str(number)), lemmas, tags)
+
+
+HELD = {"brackets": ("constituency",), "conllu": ("dependency", "graph"), "sdp": ("graph",)}  # structures of formats
+DEFAULTS = {"brackets": "constituency", "sdp": "graph"}
+HEADERS = {"sdp": f"{HEADER}\n"}
+WRITERS: dict[str, Callable[..., str]] = {
+    "brackets": lambda parsed, *_: parsed.to_brackets() + "\n",
     "conllu": _write_conllu,
-    "json": lambda parsed, _: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
-    "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n\n",
-    "svg": lambda parsed, _: parsed.to_svg() + "\n",
-    "tikz": lambda parsed, _: parsed.to_tikz() + "\n",
+    "json": lambda parsed, *_: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
+    "sdp": _write_sdp,
+    "text": lambda parsed, *_: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "svg": lambda parsed, *_: parsed.to_svg() + "\n",
+    "tikz": lambda parsed, *_: parsed.to_tikz() + "\n",
 }

@@ -4,9 +4,7 @@ import argparse
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
-
-from transformers.utils.logging import disable_progress_bar
+from typing import IO
 
 from hf_structure.cli.common import (
     add_input_format,
@@ -16,67 +14,98 @@ from hf_structure.cli.common import (
     input_file,
     output_file,
     positive,
-    read_items,
 )
+from hf_structure.cli.figures import FIGURES, render_figures
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
-from hf_structure.pipelines.parsing import load_parser, parse
-from hf_structure.structures import ConstituencyTree, DependencyTree, Parse
-from hf_structure.visualization.figures import plot_parents, plot_relation_weights
+from hf_structure.data.graphs import ANNOTATIONS, read_graphs
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.structures.dependency_graph import DependencyGraph
+from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.parse import Parse
 from hf_structure.visualization.html import render_html
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-KINDS = ("trees", "distances", "parents", "relations")
-FIGURES = (".pdf", ".png", ".svg")
+KINDS = ("trees", "graph", *FIGURES)
 WRITERS = {"svg": Parse.to_svg, "text": lambda parsed: f"{' '.join(parsed.words)}\n{parsed}\n", "tikz": Parse.to_tikz}
 
 
 def add_render(commands: argparse._SubParsersAction) -> None:
     """Adds the command."""
-    parser = commands.add_parser("render", help="draw trees", description=run_render.__doc__)
+    parser = commands.add_parser("render", help="draw trees and graphs", description=run_render.__doc__)
     parser.set_defaults(run=run_render)
     parser.add_argument(
-        "file", nargs="?", help="CoNLL-U or brackets with trees, or text for a model to parse; -: stdin"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="CoNLL-U, SDP or brackets with trees or graphs, or text for a model to parse (-: stdin); for circuits, "
+        "results of run_sg.py or JSON {model: {circuit: score}}, [NAME=]FILE",
     )
     parser.add_argument(
         "--kind",
         choices=KINDS,
         default="trees",
-        help="the trees of a file (default); what a model thinks of the sentences of a file: syntactic distances and "
-        "heights, or the probabilities of all parents; or a model's relation weights",
+        help="the trees (default) or graphs of a file; what a model thinks of the sentences of a file: syntactic "
+        "distances and heights, the probabilities of all parents, or one head's attention with and without the graph "
+        "that it predicts; the feature tapes of the graphs of a file or model; a model's relation weights; the scores "
+        "of models on the circuits of syntactic test suites",
     )
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout, which takes trees only")
+    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout, which takes no figures")
     parser.add_argument("--limit", type=positive, metavar="N", help="draw the first N sentences only")
     add_input_format(parser)
-    trees = parser.add_argument_group("trees")
+    trees = parser.add_argument_group("trees and graphs")
     trees.add_argument("--format", choices=["html", *WRITERS], help="form of the output; default: html")
-    add_model(parser.add_argument_group("what a model thinks (PNG, PDF or SVG by the suffix of --output)"))
+    trees.add_argument(
+        "--annotation", choices=ANNOTATIONS, help="the graph of CoNLL-U: enhanced (default, DEPS) or basic (HEAD)"
+    )
+    figures = parser.add_argument_group("figures (PNG, PDF or SVG by the suffix of --output)")
+    add_model(figures)
+    figures.add_argument("--layer", type=positive, metavar="N", help="of attention, from 1; default: the last one")
+    figures.add_argument("--head", type=positive, metavar="N", help="of attention, from 1; default: the first one")
 
 
 def run_render(options: argparse.Namespace) -> None:
-    """Draws the trees of a file, or what a model thinks of sentences."""
-    if options.file is None and options.kind != "relations":
+    """Draws the trees or graphs of a file, what a model thinks of sentences, or scores of models."""
+    if options.kind == "circuits":
+        if not options.files:
+            raise ValueError("--kind circuits needs a FILE of scores, or several")
+    elif len(options.files) > 1:
+        raise ValueError(f"--kind {options.kind} is about one FILE")
+    elif not options.files and options.kind != "relations":
         raise ValueError("a FILE is needed, except for --kind relations")
-    check_files(filter(None, [options.file]), options.output)
-    (_render_trees if options.kind == "trees" else _render_figures)(options)
+    _check_options(options)
+    if options.kind in FIGURES:
+        render_figures(options)
+        return
+    check_files(options.files, options.output)
+    _render_structures(options)
 
 
-def _render_trees(options: argparse.Namespace) -> None:
-    parses = islice(_read_parses(options.file, options.input_format), options.limit)
+def _check_options(options: argparse.Namespace) -> None:
+    kinds = {"annotation": ("graph", "tapes"), "layer": ("attention",), "head": ("attention",)}
+    for name, meant in kinds.items():
+        if getattr(options, name) is not None and options.kind not in meant:
+            raise ValueError(f"--{name} is for --kind {' and '.join(meant)} only")
+
+
+def _render_structures(options: argparse.Namespace) -> None:
+    (name,) = options.files
+    parses = islice(_read_parses(name, options), options.limit)
     if options.format in (None, "html"):
-        pictures = [render_html(parses, title="Trees" if options.file == "-" else Path(options.file).name)]
+        title = options.kind.capitalize() if name == "-" else Path(name).name
+        pictures = [render_html(parses, title=title)]
     else:
         pictures = (WRITERS[options.format](parsed) + "\n" for parsed in parses)
     with output_file(options.output) as file:
         file.writelines(pictures)
 
 
-def _read_parses(name: str, input_format: str) -> Iterator[Parse]:
+def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:
     with input_file(name) as file:
-        form = guess_input(name, file) if input_format == "auto" else input_format
-        if form == "brackets":
+        form = guess_input(name, file) if options.input_format == "auto" else options.input_format
+        if options.kind == "graph" or form == "sdp":
+            for row in read_graphs(file, form, options.annotation or "enhanced", complete=False):
+                yield Parse(row["words"], graph=DependencyGraph(**row))
+        elif form == "brackets":
             yield from _bracket_parses(file)
         elif form == "conllu":
             yield from _conllu_parses(file, name)
@@ -97,35 +126,3 @@ def _bracket_parses(file: IO[bytes]) -> Iterator[Parse]:
         if bracket.remove_traces():
             tree = ConstituencyTree.from_brackets(bracket)
             yield Parse(tree.words, constituency=tree)
-
-
-def _render_figures(options: argparse.Namespace) -> None:
-    path = Path(options.output or "")
-    if path.suffix.lower() not in FIGURES or options.format is not None:
-        suffixes = f"{', '.join(FIGURES[:-1])} or {FIGURES[-1]}"
-        raise ValueError(f"--kind {options.kind} needs an --output that ends in {suffixes}, and takes no --format")
-    if options.kind == "relations" and (options.file is not None or options.limit is not None):
-        raise ValueError("--kind relations is about a model alone: it takes no FILE and no --limit")
-    disable_progress_bar()  # that of loading
-    number = 0
-    for number, figure in enumerate(_figures(options), start=1):
-        figure.savefig(path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
-    if not number:
-        raise ValueError(f"{options.file} has no sentence to draw")
-
-
-def _figures(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
-    if options.kind == "relations":
-        if not hasattr(model, "relation_weights"):
-            raise ValueError(f"{type(model).__name__} has no relation weights")
-        yield plot_relation_weights(model.relation_weights().detach().cpu(), model.config.relations)
-        return
-    sentences = (item.words for item in islice(read_items([options.file], options.input_format), options.limit))
-    for parsed in parse(sentences, model, tokenizer=tokenizer, punctuation="drop", marginals=True):
-        if options.kind == "parents":
-            yield plot_parents(parsed.dependency.words, [row[1:] for row in parsed.marginals])
-        elif parsed.distances is None:
-            raise ValueError(f"{type(model).__name__} has no syntactic distances")
-        else:
-            yield parsed.distances.plot()

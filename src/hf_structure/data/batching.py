@@ -7,7 +7,10 @@ from torch.utils.data import Sampler
 
 
 def token_budget_batches(
-    lengths: Sequence[int], max_tokens: int, order: Sequence[int] | None = None
+    lengths: Sequence[int],
+    max_tokens: int,
+    order: Sequence[int] | None = None,
+    max_sentences: int | None = None,
 ) -> list[list[int]]:
     """
     Cuts sentences into batches whose padded size, sentences times longest sentence, stays within a budget.
@@ -16,6 +19,7 @@ def token_budget_batches(
         lengths (`Sequence[int]`): Length of each sentence.
         max_tokens (`int`): Budget, padding counted. A longer sentence makes a batch of its own.
         order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by length if not given.
+        max_sentences (`int`, *optional*): How many sentences a batch holds at most.
 
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
@@ -23,7 +27,9 @@ def token_budget_batches(
     batches, longest = [], 0
     for index in np.argsort(lengths, kind="stable") if order is None else order:
         index, length = int(index), int(lengths[index])
-        if batches and max(longest, length) * (len(batches[-1]) + 1) <= max_tokens:
+        size = len(batches[-1]) + 1 if batches else 1
+        fits = max(longest, length) * size <= max_tokens and (max_sentences is None or size <= max_sentences)
+        if batches and fits:
             batches[-1].append(index)
             longest = max(longest, length)
         else:
@@ -43,6 +49,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     Args:
         lengths (`Sequence[int]`): Length of each sentence.
         max_tokens (`int`): Budget per batch, padding counted. A longer sentence makes a batch of its own.
+        max_sentences (`int`, *optional*): How many sentences a batch holds at most.
         seed (`int`): Seed of all shuffling.
         num_replicas, rank (`int`): Number of processes and the number of this one.
         jitter (`float`): Lengths count as up to this share longer when sentences are sorted, so that the neighbours
@@ -57,6 +64,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         lengths: Sequence[int],
         max_tokens: int,
         *,
+        max_sentences: int | None = None,
         seed: int = 0,
         num_replicas: int = 1,
         rank: int = 0,
@@ -67,7 +75,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         if len(lengths) < num_replicas or not len(lengths):
             raise ValueError(f"{len(lengths)} sentences are too few for {num_replicas} processes")
         self.lengths = np.asarray(lengths)
-        self.max_tokens, self.seed, self.jitter = max_tokens, seed, jitter
+        self.max_tokens, self.max_sentences, self.seed, self.jitter = max_tokens, max_sentences, seed, jitter
         self.num_replicas, self.rank = num_replicas, rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
@@ -94,4 +102,5 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def _compose(self, rng: np.random.Generator) -> list[list[int]]:
         keys = self.lengths * (1 + self.jitter * rng.random(len(self.lengths)))
-        return token_budget_batches(self.lengths, self.max_tokens, order=np.argsort(keys, kind="stable"))
+        order = np.argsort(keys, kind="stable")
+        return token_budget_batches(self.lengths, self.max_tokens, order, self.max_sentences)

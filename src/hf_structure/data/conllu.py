@@ -119,6 +119,13 @@ class ConlluSentence:
         heads = None if heads is None else [str(int(head)) for head in heads]
         return self.with_column("head", heads).with_column("deprel", deprels)
 
+    def with_deps(self, deps: Sequence[str]) -> "ConlluSentence":
+        """
+        A new sentence with another enhanced graph, one value of DEPS a word. Empty nodes, which are part of the graph
+        that was there, are left out; all other columns and multi-word tokens stay.
+        """
+        return replace(self, tokens=[token for token in self.tokens if "." not in token.id]).with_column("deps", deps)
+
     def keep_words(self, keep: Sequence[bool]) -> "ConlluSentence":
         """
         A new sentence of the words whose mask is True, renumbered. The dependents of a dropped word go to its nearest

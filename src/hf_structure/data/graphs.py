@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.data.corpus import guess_format
 from hf_structure.data.sdp import SdpSentence, read_sdp
+from hf_structure.data.text import PathOrFile, source_name
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -23,7 +25,7 @@ ANNOTATIONS = ("basic", "enhanced")
 _TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
 
 
-def load_graphs(path: str | os.PathLike, annotation: str = "basic") -> Iterator[dict]:
+def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bool = True) -> Iterator[dict]:
     """
     Streams the sentences of a CoNLL-U or SDP 2015 file with their graphs.
 
@@ -31,6 +33,8 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic") -> Iterator[
         path (`str` or `os.PathLike`): The file; its format is known by the suffix.
         annotation (`str`, defaults to `"basic"`):
             Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). SDP has one graph.
+        complete (`bool`, defaults to `True`):
+            Whether every word must have an enhanced head. Those in the output of a parser need not.
 
     Returns:
         `Iterator[dict]`: `words` (`list[str]`), and `arcs`, the sorted pairs `[head, dependent]` of words, numbered
@@ -41,15 +45,22 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic") -> Iterator[
         DataError: the file is malformed, or a sentence lacks the annotation.
         ValueError: unknown `annotation`, or a format without graphs.
     """
+    return read_graphs(path, guess_format(path), annotation, complete)
+
+
+def read_graphs(
+    path_or_file: PathOrFile, format: str, annotation: str = "basic", complete: bool = True
+) -> Iterator[dict]:
+    """As [`load_graphs`], of a path or an open file in a given format, `"conllu"` or `"sdp"`."""
     if annotation not in ANNOTATIONS:
         raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
-    format = guess_format(path)
+    name = source_name(path_or_file)
     if format == "sdp":
-        return map(sdp_graph, read_sdp(path))
+        return map(sdp_graph, read_sdp(path_or_file))
     if format != "conllu":
-        raise ValueError(f"{path}: {format} files hold no dependency graphs; CoNLL-U and SDP 2015 do")
-    read = basic_graph if annotation == "basic" else enhanced_graph
-    return (read(sentence, str(path)) for sentence in read_conllu(path))
+        raise ValueError(f"{name}: {format} files hold no dependency graphs; CoNLL-U and SDP 2015 do")
+    read = basic_graph if annotation == "basic" else partial(enhanced_graph, complete=complete)
+    return (read(sentence, name) for sentence in read_conllu(path_or_file))
 
 
 def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
@@ -59,7 +70,7 @@ def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
     return _row(sentence.forms, ((head, word) for word, head in enumerate(sentence.heads, start=1)))
 
 
-def enhanced_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
+def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bool = True) -> dict:
     """
     A sentence and its enhanced graph.
 
@@ -67,11 +78,11 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
     empty nodes, if need be), and what then depends on itself loses that arc. Cycles between words stay.
 
     Raises:
-        ConlluError: a word has no enhanced heads, or one that does not exist.
+        ConlluError: a word has no enhanced heads, though the graph is to be complete, or one that does not exist.
     """
     heads = {token.id: _enhanced_heads(token.deps) for token in sentence.tokens if "-" not in token.id}
     for node, its_heads in heads.items():
-        if node.isdigit() and not its_heads:
+        if complete and node.isdigit() and not its_heads:
             raise ConlluError(f"word {node} has no enhanced heads: {' '.join(sentence.forms)}", name)
         for head in its_heads:
             if head != "0" and head not in heads:

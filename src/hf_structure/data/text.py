@@ -226,3 +226,7 @@ def split_sentences(text: str) -> list[str]:
 def _may_end(chunk: str) -> bool:
     match = _END.fullmatch(chunk)
     return match is not None and not (match["mark"] == "." and _NO_END.fullmatch(match["word"].lstrip("'\"“‘([")))
+
+
+# How raw sentences are split into words, by the name that a checkpoint's tokenizer may hold.
+WORD_TOKENIZERS = {"english": tokenize_words, "spaces": str.split}

@@ -12,13 +12,16 @@ from hf_structure.metrics.constituency import (
     unlabeled_f1,
 )
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
+from hf_structure.metrics.graphs import ArcScores, arc_scores
 
 __all__ = [
+    "ArcScores",
     "AttachmentScores",
     "ClassScores",
     "ConstituencyScores",
     "ErrorAnalysis",
     "LabelRecall",
+    "arc_scores",
     "attachment_scores",
     "error_analysis",
     "label_recall",

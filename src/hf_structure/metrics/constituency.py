@@ -23,6 +23,8 @@ from operator import index
 from random import Random
 from statistics import fmean
 
+from hf_structure.metrics.counts import precision_recall_f1
+
 EMPTY_GOLD = ("recall", "one", "zero", "skip")
 
 Span = Sequence[int | str]  # (start, end) or (start, end, label)
@@ -115,10 +117,10 @@ def unlabeled_f1(
         counts.update(sizes)
         depths.append([tree_depth(spans) for spans in sides])
         fixed = None if wanted else {"one": 1.0, "zero": 0.0}.get(empty_gold)
-        sentence_f1.append(_precision_recall_f1(**sizes)[-1] if fixed is None else fixed)
+        sentence_f1.append(precision_recall_f1(**sizes)[-1] if fixed is None else fixed)
     if not sentence_f1:
         raise ValueError("there is no sentence to score")
-    corpus, means = _precision_recall_f1(**counts), map(fmean, zip(*depths, strict=True))
+    corpus, means = precision_recall_f1(**counts), map(fmean, zip(*depths, strict=True))
     return ConstituencyScores(fmean(sentence_f1), *corpus, *means, sentences=len(sentence_f1), **counts)
 
 
@@ -236,10 +238,3 @@ def _check_span(span: Span, length: int) -> tuple[int, int, str | None]:
 def _scored(spans: list[tuple], length: int, single_words: bool, whole_sentences: bool) -> list[tuple]:
     sizes = range(1 if single_words else 2, length + whole_sentences)
     return [(start, end, label) for start, end, label in spans if end - start in sizes]
-
-
-def _precision_recall_f1(matched: int, predicted: int, gold: int) -> tuple[float, float, float]:
-    """Without gold constituents, recall is 1, and precision too if there are none predicted."""
-    precision = matched / predicted if predicted else float(not gold)
-    recall = matched / gold if gold else 1.0
-    return precision, recall, 2 * matched / (predicted + gold) if predicted + gold else 1.0

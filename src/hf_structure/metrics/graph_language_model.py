@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 
 from hf_structure.algorithms.graph import arc_statistics
+from hf_structure.metrics.counts import precision_recall_f1
 
 SUMS = ("loss", "lm_loss", "tokens", "words", "ends", "correct", "predicted", "gold", "right_counts")
 
@@ -61,9 +62,8 @@ def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
         "word_perplexity": math.exp(sums["lm_loss"] / (sums["words"] + sums["ends"])),
     }
     if sums["gold"]:
-        scores["arc_precision"] = sums["correct"] / max(sums["predicted"], 1)
-        scores["arc_recall"] = sums["correct"] / sums["gold"]
-        scores["arc_f1"] = 2 * sums["correct"] / (sums["predicted"] + sums["gold"])
+        shares = precision_recall_f1(sums["correct"], sums["predicted"], sums["gold"])
+        scores |= zip(("arc_precision", "arc_recall", "arc_f1"), shares, strict=True)
         scores["count_accuracy"] = sums["right_counts"] / sums["words"]
     return scores
 

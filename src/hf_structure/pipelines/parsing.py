@@ -14,24 +14,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from tqdm.auto import tqdm
-from transformers import AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.data.text import tokenize_words
-from hf_structure.hub import resolve_model
-from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
+from hf_structure.pipelines.graphs import (
+    assemble_graphs,
+    decode_graphs,
+    encode_tokens,
+    gives_graphs,
+)
+from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.distances import SyntacticDistances
+from hf_structure.structures.parse import Parse
 from hf_structure.tokenization import encode, is_word_level
 
 DEFAULT_MODEL = "udgn-en"
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
 RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
-STRUCTURES = ("dependency", "constituency", "both")
+STRUCTURES = ("dependency", "constituency", "both", "graph")
+NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 Sentence = str | Sequence[str]
@@ -48,7 +56,7 @@ def parse(
     beam_size: int | None = None,
     marginals: bool = False,
     punctuation: str = "attach",
-    word_tokenizer: Callable[[str], list[str]] = tokenize_words,
+    word_tokenizer: WordTokenizer | None = None,
     max_words: int = MAX_WORDS,
     batch_size: int = 64,
     device: str | torch.device | None = None,
@@ -65,24 +73,25 @@ def parse(
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
-        structure (`"dependency"`, `"constituency"` or `"both"`, *optional*):
-            The kind of structure; by default all that the model gives.
+        structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
+            The kind of structure; by default all that the model gives. GiLT gives dependency graphs, no trees.
         decoder (`"tree"`, `"projective"` or `"argmax"`):
             The best tree with one root, the best such tree without crossing arcs, or each word's best head (no tree
             in general). Models differ in what they offer.
         k (`int`):
-            Number of trees; with more than one, `Parse.alternatives` holds them, best first.
+            Number of trees or graphs; with more than one, `Parse.alternatives` holds them, best first.
         beam_size (`int`, *optional*):
-            For models that build a tree step by step (G2G Transformer): number of derivations followed; 1 is greedy.
-            By default 1, or `4 * k` if `k` is more than 1.
+            For models that build a structure step by step: number of derivations (G2G Transformer) or graphs (GiLT)
+            followed; 1 is greedy. By default 1, or `4 * k` if `k` is more than 1; for graphs at least 16.
         marginals (`bool`):
             Whether `Parse.marginals` is filled in: probabilities of all arcs over all trees (StructFormer: its parent
-            distribution; G2G Transformer: over the trees of the beam). They are about dependencies.
+            distribution; G2G Transformer and GiLT: over the trees or graphs of the beam). They are about dependencies.
         punctuation (`"attach"`, `"drop"` or `"parse"`):
             For a model trained without punctuation: put punctuation into its tree by rule, leave it out of the tree,
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
-        word_tokenizer (`Callable[[str], list[str]]`):
-            Splits raw sentences into words.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
+            How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`]),
+            `"spaces"`, or a function. By default as the checkpoint's tokenizer says, else `"english"`.
         max_words (`int`):
             Longer sentences are refused: memory grows with the square of the length. So are those that are too long
             for the model.
@@ -112,9 +121,9 @@ def parse(
         encode_sentence,
         tokenizer=tokenizer,
         punctuation=punctuation,
-        word_tokenizer=word_tokenizer,
+        word_tokenizer=choose_word_tokenizer(tokenizer, word_tokenizer),
         max_words=max_words,
-        model_words=longest_sentence(model),
+        **encoding_options(model),
     )
     decode = functools.partial(
         parse_batch,
@@ -145,8 +154,8 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
     wanted = ("dependency", "constituency") if structure == "both" else (structure,)
     for kind in wanted:
         if kind not in model.structures:
-            given = " and ".join(model.structures)
-            raise ValueError(f"{type(model).__name__} gives {given} trees, but no {kind} trees")
+            given = " and ".join(NAMES[name] for name in model.structures)
+            raise ValueError(f"{type(model).__name__} gives {given}, but no {NAMES[kind]}")
     return wanted
 
 
@@ -154,11 +163,18 @@ def beam_options(model: PreTrainedModel, beam_size: int | None) -> dict[str, int
     """What `decode` is told of the beam. Raises `ValueError` for one that the model cannot have."""
     if beam_size is None:
         return {}
-    if "beam_size" not in inspect.signature(model.decode).parameters:
+    if not gives_graphs(model) and "beam_size" not in inspect.signature(model.decode).parameters:
         raise ValueError(f"{type(model).__name__} searches without a beam: leave beam_size out")
     if beam_size < 1:
         raise ValueError(f"beam_size must be at least 1, not {beam_size}")
     return {"beam_size": beam_size}
+
+
+def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
+    """What `encode_sentence` is told of the model: how it reads words, and how many it has positions for."""
+    if gives_graphs(model):
+        return {"encode_words": functools.partial(encode_tokens, longest=longest_input(model))}
+    return {"model_words": longest_sentence(model)}
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:
@@ -169,6 +185,8 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
 def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
+    if gives_graphs(model):
+        return
     if not is_word_level(tokenizer) and "word_ids" not in inspect.signature(model.decode).parameters:
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
     if getattr(model.config, "num_tags", 0):
@@ -190,46 +208,12 @@ def load_parser(
         ValueError: if there is no such model or device, a folder holds no model that parses, or the tokenizer of a
             loaded model is not known.
     """
-    if isinstance(model, torch.nn.Module):
-        tokenizer = tokenizer or _load_tokenizer(model)
-    else:
-        folder = Path(resolve_model(model)).resolve()
-        modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-        model, own_tokenizer = _load(folder, modified)
-        tokenizer = tokenizer or own_tokenizer
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model, tokenizer = load_model(
+        model, tokenizer, device, AutoModelForDependencyParsing, "model that parses", optional_weights="lm_head"
+    )
     if not getattr(model, "structures", ()):
         raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
-    try:
-        return model.to(device).eval() if device else model.eval(), tokenizer
-    except (RuntimeError, AssertionError) as error:  # torch has no such device, or was built without it
-        raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
-
-
-def _load_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
-    try:
-        return AutoTokenizer.from_pretrained(resolve_model(model.name_or_path))
-    except (ValueError, OSError) as error:
-        raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
-
-
-@functools.lru_cache(maxsize=2)
-def _load(folder: Path, modified: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The last models used stay loaded, as long as their folders do not change."""
-    try:
-        model, loaded = AutoModelForDependencyParsing.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True
-        )
-        missing = sorted(key for key in loaded["missing_keys"] if not key.startswith("lm_head"))  # which cannot parse
-        if missing:  # transformers only warns, and goes on with random weights
-            raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
-        return model, AutoTokenizer.from_pretrained(folder)
-    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
-        raise ValueError(f"{folder} holds no model that parses: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    return model, tokenizer
 
 
 def encode_sentence(
@@ -237,13 +221,14 @@ def encode_sentence(
     tokenizer: PreTrainedTokenizerBase,
     *,
     punctuation: str = "attach",
-    word_tokenizer: Callable[[str], list[str]] = tokenize_words,
+    word_tokenizer: Callable[[str], list[str]],
     max_words: int = MAX_WORDS,
     model_words: int | None = None,
+    encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode,
 ) -> dict[str, Any]:
     """
-    Words of a sentence (`words`), which of them the model sees (`keep`), and what
-    [`~hf_structure.tokenization.encode`] makes of those. `model_words` are as many as the model can see.
+    Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those.
+    `model_words` are as many as the model can see.
 
     Raises:
         ValueError: if the sentence is empty or too long, or is no string and no sequence of strings.
@@ -268,7 +253,7 @@ def encode_sentence(
         raise ValueError(
             f"the sentence has {len(seen)} words, more than the {model_words} that this model has positions for"
         )
-    return {"words": words, "keep": keep, **encode(seen, tokenizer)}
+    return {"words": words, "keep": keep, **encode_words(seen, tokenizer)}
 
 
 def assemble_parse(
@@ -285,6 +270,8 @@ def assemble_parse(
     Raises:
         ValueError: if there are marginals, but no dependencies are asked for.
     """
+    if "graph" in structures:
+        return assemble_graphs(_seen(encoded), decoded, row)
     if "marginals" in decoded and "dependency" not in structures:
         raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
     parts = {"distances": _distances(encoded, decoded, row)} if "distances" in decoded else {}
@@ -384,12 +371,17 @@ def parse_batch(
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
     batch = WordCollator(tokenizer.pad_token_id)(encoded)
-    decoded = model.decode(**{name: value.to(model.device) for name, value in batch.items()}, **options)
+    decoded = decode_batch(model, {name: value.to(model.device) for name, value in batch.items()}, **options)
     decoded = {name: value.cpu() for name, value in decoded.items()}
     names = model.config.id2label
     return [
         assemble_parse(sentence, decoded, row, structures, punctuation, names) for row, sentence in enumerate(encoded)
     ]
+
+
+def decode_batch(model: PreTrainedModel, batch: Mapping[str, torch.Tensor], **options) -> Mapping[str, torch.Tensor]:
+    """What a model makes of a batch; `options` are those of its `decode`, or of [`decode_graphs`]."""
+    return decode_graphs(model, batch, **options) if gives_graphs(model) else model.decode(**batch, **options)
 
 
 def _parse_windows(sentences: Iterator[Sentence], encode, decode, batch_size: int, bar: tqdm) -> Iterator[Parse]:
@@ -461,6 +453,8 @@ class ParsingPipeline(Pipeline):
         if punctuation is not None:
             _check_punctuation(punctuation)
         structures = structure and choose_structures(self.model, structure)  # else those of the constructor
+        if word_tokenizer is not None:
+            word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
         return (
             given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
             given(decoder=decoder, k=k, marginals=marginals, **beam_options(self.model, beam_size)),
@@ -468,12 +462,13 @@ class ParsingPipeline(Pipeline):
         )
 
     def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
-        encoded = encode_sentence(inputs, self.tokenizer, model_words=longest_sentence(self.model), **options)
+        options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
+        encoded = encode_sentence(inputs, self.tokenizer, **options)
         return {"encoded": encoded, **WordCollator(self.tokenizer.pad_token_id)([encoded])}
 
     def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_inputs.pop("encoded")
-        return {"encoded": encoded, **self.model.decode(**model_inputs, **options)}
+        return {"encoded": encoded, **decode_batch(self.model, model_inputs, **options)}
 
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_outputs.pop("encoded")
@@ -498,4 +493,13 @@ class ConstituencyParsingPipeline(ParsingPipeline):
     structure = "constituency"
 
 
-__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "parse"]
+class GraphParsingPipeline(ParsingPipeline):
+    """
+    `pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]: `k`,
+    `beam_size`, `marginals`, `word_tokenizer`, `max_words`.
+    """
+
+    structure = "graph"
+
+
+__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline", "parse"]

@@ -73,7 +73,7 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
     heights, distances = list(map(float, heights)), list(map(float, distances))
     values = [0.0, *heights, *distances]
     floor = min(values) and min(values) - 0.08 * (max(values) - min(values))  # the lowest bar is a bar too
-    figure = _figure(max(3.2, 1.4 + 0.62 * len(words)), 3.2)
+    figure = new_figure(max(3.2, 1.4 + 0.62 * len(words)), 3.2)
     axes = figure.add_subplot()
     for name, start, bars, color in (("height", 0.0, heights, "white"), ("distance", 0.5, distances, "#c3cad3")):
         if bars:
@@ -109,7 +109,7 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     if not heads or any([len(head) for head in layer] != [len(relations)] * heads for layer in layers):
         raise ValueError(f"weights must have the shape (layers, heads, {len(relations)})")
     size = len(relations)
-    figure = _figure(1.8 + 0.36 * heads * size, 1.6 + 0.36 * len(layers))
+    figure = new_figure(1.8 + 0.36 * heads * size, 1.6 + 0.36 * len(layers))
     axes = figure.add_subplot()
     rows = [[weight for head in layer for weight in head] for layer in layers]
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
@@ -149,7 +149,7 @@ def plot_class_scores(
     for name, values in scores.items():
         if len(values) != len(classes):
             raise ValueError(f"{len(values)} scores of {name} for {len(classes)} classes")
-    figure = _figure(5.0, 3.6)
+    figure = new_figure(5.0, 3.6)
     axes = figure.add_subplot()
     for (name, values), marker in zip(scores.items(), cycle("osD^vPX")):
         heights = [math.nan if value is None else 100 * value for value in values]
@@ -169,7 +169,7 @@ def _heat_map(name: str, values: Any, words: Sequence[str], columns: Sequence[st
     if [len(row) for row in rows] != [len(columns)] * len(words):
         raise ValueError(f"{name} of {len(words)} words must have the shape ({len(words)}, {len(columns)})")
     size = 2.0 + 0.32 * len(words)
-    figure = _figure(size + 1.2, size)
+    figure = new_figure(size + 1.2, size)
     axes = figure.add_subplot()
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
@@ -180,7 +180,8 @@ def _heat_map(name: str, values: Any, words: Sequence[str], columns: Sequence[st
     return figure
 
 
-def _figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
+    """A figure of a size in inches. Raises `ImportError` if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hf_structure.visualization.constituency import BracketDrawing
-from hf_structure.visualization.dependency import ArcDrawing
+from hf_structure.visualization.dependency import ArcDrawing, tree_arcs
 from hf_structure.visualization.style import sentence_svg
 
 
@@ -34,5 +34,5 @@ def parse_svg(
     Raises:
         ValueError: as for `dependency_svg` and `constituency_svg`.
     """
-    arcs = ArcDrawing(words, heads, labels, probabilities)
+    arcs = ArcDrawing(tree_arcs(words, heads, labels, probabilities))
     return sentence_svg(words, tags, arcs, BracketDrawing(words, spans, span_labels, below=True))

@@ -40,6 +40,24 @@ def sentence_svg(
     check_lengths(words, tags=tags)
     tags = tags or ()
     drawings = [above, below] if below else [above]
+    middles, width = place_words(words, drawings, tags)
+    top = MARGIN + above.height
+    bottom = top + 4 + WORD_SIZE + (TAG_SIZE + 7 if tags else 0)
+    word_row = _row(words, middles, top + 4 + WORD_SIZE)
+    tag_row = _row(tags, middles, top + 11 + WORD_SIZE + TAG_SIZE)
+    elements = [
+        *above.draw(middles, top),
+        *svg_group(word_row, f'font-size="{WORD_SIZE:.0f}" fill="{INK}"'),
+        *svg_group(tag_row, f'font-size="{TAG_SIZE:.0f}" fill="{MUTED}"'),
+        *(below.draw(middles, bottom + 7) if below else []),
+    ]
+    return _picture(words, width, bottom + (7 + below.height if below else 0) + MARGIN, elements)
+
+
+def place_words(
+    words: Sequence[str], drawings: Sequence[Drawing], tags: Sequence[str] = ()
+) -> tuple[list[float], float]:
+    """The middles of words in a row that leaves room for drawings and tags, and the width of the picture."""
     widths = [text_width(word, WORD_SIZE) for word in words]
     for i, tag in enumerate(tags):
         widths[i] = max(widths[i], text_width(tag, TAG_SIZE))
@@ -48,19 +66,10 @@ def sentence_svg(
     gaps = [(left + right) / 2 + GAP for left, right in pairwise(widths)]
     for drawing in drawings:
         gaps = drawing.widen_gaps(gaps)
-    first, last = (widths[0] / 2, widths[-1] / 2) if widths else (0.0, 0.0)
-    middles = list(accumulate(gaps, initial=MARGIN + first))
-    top = MARGIN + above.height
-    bottom = top + 4 + WORD_SIZE + (TAG_SIZE + 7 if tags else 0)
-    word_row = _row(words, middles, top + 4 + WORD_SIZE)
-    tag_row = _row(tags, middles, top + 11 + WORD_SIZE + TAG_SIZE)
-    elements = [
-        *above.draw(middles[: len(words)], top),
-        *svg_group(word_row, f'font-size="{WORD_SIZE:.0f}" fill="{INK}"'),
-        *svg_group(tag_row, f'font-size="{TAG_SIZE:.0f}" fill="{MUTED}"'),
-        *(below.draw(middles[: len(words)], bottom + 7) if below else []),
-    ]
-    return _picture(words, middles[-1] + last + MARGIN, bottom + (7 + below.height if below else 0) + MARGIN, elements)
+    if not words:
+        return [], 2 * MARGIN
+    middles = list(accumulate(gaps, initial=MARGIN + widths[0] / 2))
+    return middles, middles[-1] + widths[-1] / 2 + MARGIN
 
 
 def _picture(words: Sequence[str], width: float, height: float, elements: Iterable[str]) -> str:

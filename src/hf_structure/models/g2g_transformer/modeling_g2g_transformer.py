@@ -28,7 +28,9 @@ from hf_structure.models.g2g_transformer.pretrained_g2g_transformer import (
     load_encoder,
 )
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
+    CPU_PADDING,
     DELETED,
+    GPU_PADDING,
     Compositions,
     Derivations,
     StateSequences,
@@ -596,7 +598,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         """
         lengths = sequence_lengths(states, self.config.use_graph_input).cpu()
         budget = self.config.chunk_positions
-        groups = length_groups(lengths, budget)
+        groups = length_groups(lengths, budget, CPU_PADDING if table.device.type == "cpu" else GPU_PADDING)
         if not groups:  # there is nothing to decide
             return table[:0, :1].expand(-1, self.config.num_actions), None
         recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget

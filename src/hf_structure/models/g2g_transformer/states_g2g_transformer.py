@@ -1,6 +1,5 @@
 """Parser states as input of the Graph-to-Graph Transformer: sequences, composed words, groups of equal length."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,8 +19,8 @@ from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2
 # What follows the root and the n words in a sentence's table of vectors: numbers n + 1, n + 2 and n + 3.
 EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]")
 STACK, BUFFER, DELETED = range(3)  # segments
-FULLNESS = 0.75  # sequences shorter than this share of a group's longest are not padded to it,
-SMALL_GROUP = 2048  # unless the group has no more positions than these
+# Positions of padding that cost about as much as another pass through the encoder does by itself.
+CPU_PADDING, GPU_PADDING = 64, 2048
 
 
 class StateSequences(NamedTuple):
@@ -206,24 +205,25 @@ def dependents(before: TransitionStates, actions: torch.LongTensor) -> torch.Lon
 
 
 @torch.compiler.disable
-def length_groups(lengths: torch.LongTensor, budget: int) -> list[torch.LongTensor]:
+def length_groups(lengths: torch.LongTensor, budget: int, padding: int = CPU_PADDING) -> list[torch.LongTensor]:
     """
     Rows in groups of similar lengths, each of at most `budget` positions, padding included (or of a single row).
 
     Args:
         lengths (`torch.LongTensor` of shape `(number,)`): Length of every row, on the CPU.
         budget (`int`): Number of positions.
+        padding (`int`): How many of them may be padding.
     """
     order = lengths.argsort(descending=True, stable=True)
-    negative = (-lengths[order]).tolist()  # ascending
-    groups, start = [], 0
-    while start < len(negative):
-        longest = -negative[start]
-        similar = max(bisect_right(negative, -FULLNESS * longest), start + SMALL_GROUP // longest)
-        stop = min(start + max(budget // longest, 1), similar)
-        groups.append(order[start:stop])
-        start = stop
-    return groups
+    groups, start, padded = [], 0, 0
+    descending = lengths[order].tolist()
+    for place, length in enumerate(descending):
+        longest = descending[start]
+        padded += longest - length
+        if place > start and ((place + 1 - start) * longest > budget or padded > padding):
+            groups.append(order[start:place])
+            start, padded = place, 0
+    return [*groups, order[start:]] if descending else []
 
 
 def why_unusable(heads: Sequence[int], config: G2GTransformerConfig) -> str | None:

@@ -5,6 +5,8 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
 
+_ROOM = 16  # words for which there is new room at a time
+
 
 class GraphCache(DynamicCache):
     """
@@ -16,20 +18,23 @@ class GraphCache(DynamicCache):
     Attributes:
         word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word of each token, 0 for none.
         words (`torch.LongTensor` of shape `(batch_size,)`): Number of words.
+        represented (`torch.LongTensor` of shape `(batch_size,)`): How many of them have first vectors.
         graphs ([`DependencyGraphs`]): Their graphs.
         states (`torch.FloatTensor` of shape `(batch_size, seq_len, 2 * hidden_size)`):
             The layers of each token that the scorer reads.
-        parents, children (`torch.FloatTensor` of shape `(batch_size, words + 1, scorer_hidden_size)`):
+        parents, children (`torch.FloatTensor` of shape `(batch_size, words + 1, 2 * scorer_hidden_size)`):
             First vectors of the root and the words, for the scorer.
         tables (`dict[int, torch.FloatTensor]`): Graph keys of layers; they depend on the parameters only.
+        terms (`Terms`, *optional*): For the scorer; they depend on the parameters only.
     """
 
-    _of_rows = ("word_ids", "words", "states", "parents", "children")
+    _of_rows = ("word_ids", "words", "represented", "states", "parents", "children")
 
     def __init__(self, features: TapeFeatures):
         super().__init__()
         self.features = features
         self.tables: dict[int, torch.Tensor] = {}
+        self.terms = None
         self._forget()
 
     @classmethod
@@ -63,7 +68,7 @@ class GraphCache(DynamicCache):
             tapes, self.graphs = replay(known_arcs(graph, self.words), self.features)
             return expand_tapes(tapes, word_ids, word_ids).long()
         self.word_ids = torch.cat([self.word_ids, word_ids], dim=1)
-        self.graphs = self.graphs.with_room(int(word_ids.max()))
+        self.graphs = self._with_room(word_ids)
         tapes = torch.stack([self._insert(words, graph) for words in word_ids.unbind(1)], dim=2)  # (B, F, Q, n + 1)
         columns = self.word_ids[:, None, None, :].expand(*tapes.shape[:3], -1)
         return tapes.gather(3, columns).long() * (columns > 0)
@@ -76,14 +81,40 @@ class GraphCache(DynamicCache):
         return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)
 
     def _insert_words(self, new: torch.Tensor, graph: torch.Tensor) -> None:
-        size = self.graphs.arcs.shape[-1]
-        arcs = known_arcs(graph, new)[:, :size, :size]
-        arcs = torch.nn.functional.pad(arcs, (0, size - arcs.shape[-1]) * 2)
+        arcs = known_arcs(graph, new)
         index = new.view(-1, 1, 1)
-        heads = arcs.gather(2, index.expand(-1, size, -1)).squeeze(2)
-        dependents = arcs.gather(1, index.expand(-1, -1, size)).squeeze(1)
-        self.graphs = self.graphs.insert(new, heads, dependents)
-        self.words = torch.maximum(self.words, new)
+        heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)
+        dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)
+        self.insert_words(new, torch.stack([heads, dependents], dim=1))
+
+    def insert_words(
+        self,
+        words: torch.LongTensor,
+        arcs: torch.BoolTensor,
+        first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> None:
+        """
+        Takes in one new word of each row with its arcs, before its first token comes.
+
+        Args:
+            words (`torch.LongTensor` of shape `(batch_size,)`): Numbers of the words, each the next; 0 for none.
+            arcs (`torch.BoolTensor` of shape `(batch_size, 2, n + 1)`): Their heads and their dependents.
+            first_vectors (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`, *optional*):
+                For the scorer, as parents and as children; made from the first token when it comes, if not given.
+        """
+        graphs = self._with_room(words)
+        missing = graphs.arcs.shape[-1] - arcs.shape[-1]
+        heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
+        self.graphs = graphs.insert(words, heads, dependents)
+        self.words = torch.maximum(self.words, words)
+        if first_vectors is not None:
+            rows = words.nonzero().squeeze(1)
+            self._place(rows, words[rows], *(vectors[rows] for vectors in first_vectors))
+            self.represented = torch.maximum(self.represented, words)
+
+    def _with_room(self, words: torch.Tensor) -> DependencyGraphs:
+        needed, room = int(words.max()), self.graphs.arcs.shape[-1] - 1
+        return self.graphs if needed <= room else self.graphs.with_room(max(needed, room + _ROOM))
 
     def update_words(
         self,
@@ -99,17 +130,26 @@ class GraphCache(DynamicCache):
         Args:
             states (`torch.FloatTensor` of shape `(batch_size, queries, 2 * hidden_size)`): Of the new tokens.
             rows, words (`torch.LongTensor` of shape `(new_words,)`): Row and number of each new word; 0 is the root.
-            parents, children (`torch.FloatTensor` of shape `(new_words, scorer_hidden_size)`): Their first vectors.
+            parents, children (`torch.FloatTensor` of shape `(new_words, 2 * scorer_hidden_size)`):
+                Their first vectors.
         """
         self.states = states if self.states is None else torch.cat([self.states, states], dim=1)
-        if not len(words):
-            return
+        self.represented = self.words
+        if len(words):
+            self._place(rows, words, parents, children)
+
+    def _place(self, rows: torch.Tensor, words: torch.Tensor, parents: torch.Tensor, children: torch.Tensor) -> None:
         size = self.graphs.arcs.shape[-1]
         for name, vectors in (("parents", parents), ("children", children)):
             kept = getattr(self, name)
-            kept = vectors.new_zeros(len(states), size, vectors.shape[-1]) if kept is None else kept
-            kept = torch.nn.functional.pad(kept, (0, 0, 0, max(size - kept.shape[1], 0)))
-            setattr(self, name, torch.index_put(kept, (rows, words), vectors))
+            kept = vectors.new_zeros(len(self.words), size, vectors.shape[-1]) if kept is None else kept
+            if kept.shape[1] < size:
+                kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))
+            if kept.requires_grad or vectors.requires_grad:
+                kept = torch.index_put(kept, (rows, words), vectors)
+            else:
+                kept[rows, words] = vectors  # nothing is read there before
+            setattr(self, name, kept)
 
     def reset(self) -> None:
         super().reset()
@@ -137,6 +177,7 @@ class GraphCache(DynamicCache):
             return
         self.word_ids = self.word_ids[:, :tokens_to_remove]
         self.words = self.word_ids.amax(1)
+        self.represented = torch.minimum(self.represented, self.words)
         self.graphs = replay(known_arcs(self.graphs.arcs, self.words), self.features)[1]
         if self.states is not None:
             self.states = self.states[:, :tokens_to_remove]

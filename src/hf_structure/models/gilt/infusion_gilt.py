@@ -7,13 +7,14 @@ the tape spreads them over the tokens: a bias of shape `(batch_size, heads, quer
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.gilt.transformer_xl_gilt import RelativeAttention, add_bias
+from hf_structure.models.gilt.transformer_xl_gilt import RelativeAttention, TransformerXLModel, add_bias
 
 
 @dataclass
@@ -84,9 +85,37 @@ class GraphKeys(nn.Module):
 # What the backbones differ in
 
 
+def layers_of(backbone: nn.Module) -> nn.ModuleList:
+    """The layers, to be called with hidden states and what [`layer_inputs`] gives."""
+    return backbone.h if hasattr(backbone, "h") else backbone.layers
+
+
+def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """`(batch_size, length, hidden_size)`: what the first layer reads of tokens at positions `(1, length)`."""
+    if isinstance(backbone, TransformerXLModel):
+        return backbone.embed(input_ids)
+    embeddings = backbone.get_input_embeddings()(input_ids)
+    return backbone.drop(embeddings + backbone.wpe(positions)) if hasattr(backbone, "wpe") else embeddings
+
+
+def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
+    """What all layers read beside the hidden states, mask and cache, for tokens at positions `(1, length)`."""
+    if isinstance(backbone, TransformerXLModel):
+        return {"content_bias": backbone.content_bias, "position_bias": backbone.position_bias}
+    if hasattr(backbone, "rotary_emb"):
+        return {"position_embeddings": backbone.rotary_emb(hidden_states, positions), "position_ids": positions}
+    return {"position_ids": positions}
+
+
+def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+    """The norm after the last layer, where there is one."""
+    name = next((name for name in ("ln_f", "norm") if hasattr(backbone, name)), None)
+    return hidden_states if name is None else getattr(backbone, name)(hidden_states)
+
+
 def attention_modules(backbone: nn.Module) -> list[nn.Module]:
     """The attention of each layer."""
-    layers = backbone.h if hasattr(backbone, "h") else backbone.layers
+    layers = layers_of(backbone)
     name = next(name for name in ("attn", "self_attn", "attention") if hasattr(layers[0], name))
     return [getattr(layer, name) for layer in layers]
 
@@ -140,4 +169,4 @@ def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tens
     return projection(states).chunk(3, dim=-1)[part]  # adapted by PEFT, for example
 
 
-__all__ = ["GraphKeys", "GraphLookup", "attention_modules"]
+__all__ = ["GraphKeys", "GraphLookup", "attention_modules", "embed", "last_norm", "layer_inputs", "layers_of"]

@@ -11,18 +11,20 @@ import math
 
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 
-from hf_structure.algorithms.graph import best_new_arcs, expand_tapes, new_arcs, prefix_tapes
-from hf_structure.modeling_outputs import GiLTCausalLMOutput
+from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
+from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
+from hf_structure.models.gilt.beam_search_gilt import beam_search
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.generation_gilt import GraphGenerationMixin
 from hf_structure.models.gilt.infusion_gilt import GraphKeys, GraphLookup, attention_modules
-from hf_structure.models.gilt.scorer_gilt import DependencyScorer
+from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel
 
 
@@ -161,7 +163,7 @@ class GiLTModel(GiLTPreTrainedModel):
         return GraphLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
 
 
-class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
+class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
     """GiLT with a language modelling head and a dependency scorer."""
 
     def __init__(self, config: GiLTConfig):
@@ -218,6 +220,11 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
         base.tie_weights()
         base.generation_config = copy.deepcopy(self.generation_config)
         return base.eval()
+
+    @property
+    def structures(self) -> tuple[str, ...]:
+        """The kinds of structure that the model gives."""
+        return ("graph",) if self.config.graph_layers else ()
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.lm_head
@@ -289,23 +296,79 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
             self._add_losses(result, shift_labels, graph, num_items_in_batch)
         return result
 
-    def score_word(self, input_ids: torch.LongTensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
+    def represent_word(self, input_ids: torch.LongTensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
+        """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
+        return self.scorer.represent(self._words(cache.states[:, -1], input_ids))
+
+    def score_word(
+        self,
+        input_ids: torch.LongTensor,
+        cache: GraphCache,
+        first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         The dependencies of a word that comes next, before its first token is processed (section 3.1).
 
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size,)`): First token of each row's next word.
             cache ([`GraphCache`]): All tokens before.
+            first_vectors (pair of `torch.FloatTensor`, *optional*): From [`represent_word`], where they are known.
 
         Returns:
             Logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf` where there can be none,
             and of their number, `(batch_size, max_new_arcs + 1)`.
         """
-        words = self._words(cache.states[:, -1], input_ids)
-        tape = cache.graphs.tape(cache.words)
-        return self.scorer.step(words, cache.words + 1, cache.parents, cache.children, tape)
+        batch, size = cache.parents.shape[:2]
+        return self.scorer.step(
+            self.represent_word(input_ids, cache) if first_vectors is None else first_vectors,
+            cache.words + 1,
+            (cache.parents.flatten(0, 1), cache.children.flatten(0, 1)),
+            torch.arange(batch * size, device=input_ids.device).view(batch, size),
+            cache.graphs.tape(cache.words)[..., :size],
+            self._scorer_terms(cache, size + 1),
+        )
 
-    @torch.no_grad()
+    def _scorer_terms(self, cache: GraphCache, distances: int) -> Terms:
+        """From the cache, unless there are too few or a gradient is to go through them."""
+        if torch.is_grad_enabled():
+            return self.scorer.terms(distances)
+        if cache.terms is None or cache.terms.distances < distances:
+            cache.terms = self.scorer.terms(max(2 * distances, 128))
+        return cache.terms
+
+    def beam_search(
+        self,
+        input_ids: torch.LongTensor,
+        word_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        beam_size: int = 1,
+        k: int = 1,
+        max_tokens: int = 16384,
+    ) -> GraphBeamOutput:
+        """
+        How probable given sentences are, summed over the graphs of a beam, and the best graphs (section 3.5).
+
+        With each word a graph gets the best arcs, as many as one of the likely numbers of arcs says; the `beam_size`
+        most probable graphs of each sentence are kept.
+
+        Args:
+            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
+                As in [`GiLTModel.forward`]; sentences begin with a token of no word, which is given.
+            beam_size (`int`): Graphs kept for each sentence; 1 is greedy.
+            k (`int`): How many of them are returned.
+            max_tokens (`int`): Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is
+                not split.
+
+        Returns:
+            [`GraphBeamOutput`]
+
+        Raises:
+            ValueError: a model without graph layers; a sentence without tokens, or that begins with a word;
+                `beam_size`, `k` or `max_tokens` below 1.
+        """
+        return beam_search(self, input_ids, word_ids, attention_mask, beam_size=beam_size, k=k, max_tokens=max_tokens)
+
     def predict_graphs(
         self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None
     ) -> torch.BoolTensor:
@@ -314,43 +377,15 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
 
         Args:
             input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in [`GiLTModel.forward`].
+                As in [`beam_search`].
 
         Returns:
             `torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`.
 
         Raises:
-            ValueError: if a sentence begins with a word: its arcs would be predicted from nothing.
+            ValueError: as in [`beam_search`].
         """
-        word_ids = without_padding(word_ids, attention_mask)
-        if word_ids[:, 0].any():
-            raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
-        size = int(word_ids.max()) + 1
-        graph = torch.zeros(len(word_ids), size, size, dtype=torch.bool, device=word_ids.device)
-        cache, words = GraphCache(self.config.tape_features), word_ids[:, 0]
-        for place in range(word_ids.shape[1]):
-            if (word_ids[:, place] > words).any():
-                self._add_word(graph, word_ids[:, place], words, *self.score_word(input_ids[:, place], cache))
-                words = torch.maximum(words, word_ids[:, place])
-            self(
-                input_ids[:, place : place + 1],
-                attention_mask=None if attention_mask is None else attention_mask[:, : place + 1],
-                word_ids=word_ids[:, place : place + 1],
-                graph=graph,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-        return graph
-
-    @staticmethod
-    def _add_word(graph, word_ids, words, arc_logits, count_logits) -> None:
-        """The best arcs of the rows' next words, where there is a word after `words`; in place."""
-        chosen = best_new_arcs(arc_logits, count_logits.argmax(-1))
-        rows = (word_ids > words).nonzero().squeeze(1)
-        new, known = word_ids[rows], slice(chosen.shape[-1])
-        graph[rows, known, new] = chosen[rows, 0]
-        graph[rows, new, known] = chosen[rows, 1]
+        return self.beam_search(input_ids, word_ids, attention_mask).graphs[:, 0]
 
     @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, result, hidden_states, input_ids, attention_mask, word_ids, tapes) -> None:
@@ -373,11 +408,16 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GenerationMixin):
         states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)
         if attention_mask is not None:
             states = states * attention_mask[:, -states.shape[1] :].unsqueeze(-1).to(states.dtype)
+        if cache is not None and torch.equal(cache.represented, cache.words):
+            none = cache.words[:0]
+            return {"states": states, "rows": none, "words": none, "parents": None, "children": None}
         word_ids = without_padding(word_ids, attention_mask)
         before, word_before = torch.zeros_like(states[:, :1]), torch.zeros_like(word_ids[:, :1])
         if cache is not None:
             before, word_before = cache.states[:, -1:], cache.word_ids[:, -word_ids.shape[1] - 1, None]
         starts = (word_ids > 0) & (word_ids != torch.cat([word_before, word_ids], dim=1)[:, :-1])
+        if cache is not None:
+            starts &= word_ids > cache.represented.unsqueeze(1)
         rows, places = starts.nonzero(as_tuple=True)
         words = word_ids[starts]
         parents, children = self.scorer.represent(

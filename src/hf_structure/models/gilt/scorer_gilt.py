@@ -2,8 +2,20 @@
 GiLT's dependency scorer (sections 3.1 and 3.2): the arcs between a word and all before it, and how many there are.
 
 A pair of words is scored when the newer one is known. The newer word's parent and child vectors depend on no other
-word; only those of the older words need the second perceptron for every pair.
+word; only those of the older words need the second perceptron for every pair. What it reads there is a sum of few
+vectors: the word's first vector, the sinusoids of a distance, the embeddings of the values of features. With x~ for a
+vector without its mean, g and b for weight and bias of the layer norm,
+
+    W1 LN(z) + b1 = (sum of W1 (g * x~)) / deviation + W1 b + b1,    deviation^2 = mean (sum of x~)^2
+
+where z is the sum of the x, so that each vector is mapped once, and what a pair of words gives is a sum of what is
+looked up. It needs no second map either:
+
+    q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -19,12 +31,27 @@ def perceptron(size: int, out_size: int) -> nn.Sequential:
     return nn.Sequential(nn.LayerNorm(size), nn.Linear(size, size), nn.ReLU(), nn.Linear(size, out_size))
 
 
+class Terms(NamedTuple):
+    """
+    What the second perceptrons read for a pair of words beside the older one's first vectors.
+
+    Attributes:
+        parents, children (`torch.FloatTensor` of shape `(distances + features * values, 2 * scorer_hidden_size)`):
+            Sinusoids of distances from 0 and embeddings of the values of features, as terms of the sum.
+        distances (`int`): How many distances there are.
+    """
+
+    parents: torch.Tensor
+    children: torch.Tensor
+    distances: int
+
+
 class DependencyScorer(nn.Module):
     """
     Biaffine scores of arcs and a classifier of their number.
 
-    A word is represented by its *first vectors*, for its roles as parent and as child (what the first perceptrons make
-    of it), all of them `(batch_size, n + 1, scorer_hidden_size)`, the root at 0.
+    A word is represented by its *first vectors*, for its roles as parent and as child: what the first perceptrons make
+    of it, as a term x~, W1 (g * x~) of what the second ones read.
     """
 
     def __init__(self, config: GiLTConfig):
@@ -54,8 +81,26 @@ class DependencyScorer(nn.Module):
         init.normal_(self.count_matrix, std=self.size**-0.5 if self.count_matrix.dim() == 2 else 1.0)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors, as parent and as child, `(..., scorer_hidden_size)`, of words `(..., 3 * hidden_size)`."""
-        return self.parent_first(words), self.child_first(words)
+        """
+        First vectors, as parent and as child, `(..., 2 * scorer_hidden_size)`, of words `(..., 3 * hidden_size)`.
+        """
+        return as_term(self.parent_second, self.parent_first(words)), as_term(
+            self.child_second, self.child_first(words)
+        )
+
+    def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """First vectors of the root; it is never a child."""
+        return self.represent(self.root)
+
+    def terms(self, distances: int) -> Terms:
+        """The other terms, for so many distances from 0; they depend on the parameters only."""
+        features = (self.parent_features.weight, self.child_features.weight)
+        encoded = sinusoids(torch.arange(distances, device=self.root.device), self.hidden_size)
+        parents, children = (
+            as_term(second, torch.cat([encoded.to(weight.dtype), weight]))
+            for second, weight in zip((self.parent_second, self.child_second), features, strict=True)
+        )
+        return Terms(parents, children, distances)
 
     def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
@@ -64,7 +109,8 @@ class DependencyScorer(nn.Module):
         All words of sentences whose graphs are given (teacher forcing).
 
         Args:
-            parents, children (`torch.FloatTensor` of shape `(batch_size, n + 1, scorer_hidden_size)`): First vectors.
+            parents, children (`torch.FloatTensor` of shape `(batch_size, n + 1, 2 * scorer_hidden_size)`):
+                First vectors, the root's at 0.
             tapes (`torch.ByteTensor` of shape `(batch_size, features, n + 1, n + 1)`): Tapes of all prefixes.
             lengths (`torch.LongTensor` of shape `(batch_size,)`): Number of words.
 
@@ -77,131 +123,176 @@ class DependencyScorer(nn.Module):
         is_pair = (position < position.unsqueeze(1)) & (position.unsqueeze(1) <= lengths.view(-1, 1, 1))
         row, newer, older = is_pair.nonzero(as_tuple=True)
         is_word = older > 0  # the root is nobody's dependent
-        arcs_in, arcs_out, summary = self._score(
-            self._newer(parents[:, 1:], children[:, 1:]),
+        terms, number = self.terms(size), position[1:].repeat(batch)
+        new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)
+        arcs_in, arcs_out, sums = self._pairs_in_chunks(
             (parents.flatten(0, 1), children.flatten(0, 1)),
+            terms,
+            self._queries(*new),
             step=row * (size - 1) + newer - 1,
             place=row * size + older,
-            offset=newer - older,
+            keys=self._keys(newer - older, tapes[row, :, newer - 1, older], terms),  # before the newer word's own arcs
             is_word=is_word,
-            values=tapes[row, :, newer - 1, older],  # before the newer word's own arcs
         )
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
         logits = torch.index_put(logits, (row, older, newer), arcs_in)
         logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
-        return logits, self._count(summary.view(batch, size - 1, -1), position[1:].expand(batch, -1))
+        return logits, self._count(new, sums, number).unflatten(0, (batch, size - 1))
 
     def step(
         self,
-        words: torch.Tensor,
+        new: tuple[torch.Tensor, torch.Tensor],
         newer: torch.Tensor,
-        parents: torch.Tensor,
-        children: torch.Tensor,
+        older: tuple[torch.Tensor, torch.Tensor],
+        places: torch.Tensor,
         tape: torch.Tensor,
+        terms: Terms,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         One new word of each sentence.
 
         Args:
-            words (`torch.FloatTensor` of shape `(batch_size, 3 * hidden_size)`): The new words.
+            new (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`): First vectors of the new
+                words, as parents and as children.
             newer (`torch.LongTensor` of shape `(batch_size,)`): Their numbers, from 1.
-            parents, children (`torch.FloatTensor` of shape `(batch_size, n + 1, scorer_hidden_size)`):
-                First vectors of the older words.
+            older (pair of `torch.FloatTensor` of shape `(places, 2 * scorer_hidden_size)`): First vectors of words.
+            places (`torch.LongTensor` of shape `(batch_size, n + 1)`): Where those of each sentence's are.
             tape (`torch.ByteTensor` of shape `(batch_size, features, n + 1)`): The tape after the word before.
+            terms ([`Terms`]): The other terms, for distances up to the largest of `newer`.
 
         Returns:
             Logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf` where there can be none,
             and of their number, `(batch_size, max_new_arcs + 1)`.
         """
-        batch, size = parents.shape[:2]
-        is_pair = torch.arange(size, device=newer.device) < newer.unsqueeze(1)
-        row, older = is_pair.nonzero(as_tuple=True)
-        is_word = older > 0
-        arcs_in, arcs_out, summary = self._score(
-            self._newer(*self.represent(words)),
-            (parents.flatten(0, 1), children.flatten(0, 1)),
-            step=row,
-            place=row * size + older,
-            offset=newer[row] - older,
-            is_word=is_word,
-            values=tape[row, :, older],
-        )
-        logits = torch.full((batch, 2, size), -torch.inf, device=words.device, dtype=arcs_in.dtype)
-        logits[row, 0, older] = arcs_in
-        logits[row, 1, older] = arcs_out.masked_fill(~is_word, -torch.inf)
-        return logits, self._count(summary, newer)
+        position = torch.arange(places.shape[1], device=places.device)
+        is_parent = position < newer.unsqueeze(1)
+        are_older = (is_parent, is_parent & (position > 0))
+        pairs, pair = self._distinct(places, (newer.unsqueeze(1) - position).clamp(min=0), tape, terms, is_parent)
+        new = self._newer(*new, terms)
+        arcs, sums = [], []
+        for role, (query, constant) in enumerate(self._queries(*new)):
+            hidden = self._hidden(role, older[role], terms[role], *pairs)[pair]  # (batch_size, n + 1, hidden)
+            scores = (hidden @ query.unsqueeze(-1)).squeeze(-1) + constant.unsqueeze(-1)
+            arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
+            sums.append((are_older[role].to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1))
+        return torch.stack(arcs, dim=1), self._count(new, sums, newer)
 
-    def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors of the root; it is never a child."""
-        return self.represent(self.root)
+    def _distinct(
+        self, places, distances, tape, terms: Terms, is_pair
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """
+        Pairs that are the same for several hypotheses are one: their places and keys, and which of them each
+        `(batch_size, n + 1)` is.
+        """
+        values = (self.num_values,) * self.num_features
+        code = places * terms.distances + distances
+        for feature in tape.unbind(1):
+            code = code * self.num_values + feature
+        codes, pair = code.masked_fill(~is_pair, 0).unique(return_inverse=True)
+        place, distance, *values = unravel(codes, (terms.distances, *values))
+        return (place, self._keys(distance, torch.stack(values, dim=1), terms)), pair
 
-    def _newer(self, parents: torch.Tensor, children: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
+        """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
+        first = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
+        return torch.cat([distances.unsqueeze(1), values.long() + first], dim=1)
+
+    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> list[torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        position = sinusoids(torch.zeros((), device=parents.device), self.hidden_size).to(parents.dtype)
-        none = torch.zeros(self.num_features, dtype=torch.long, device=parents.device)
-        parents = self.parent_second(parents + position + self._features(self.parent_features, none))
-        children = self.child_second(children + position + self._features(self.child_features, none))
-        return parents.flatten(0, -2), children.flatten(0, -2)
+        place = torch.arange(len(parents), device=parents.device)
+        keys = self._keys(place.new_zeros(1), place.new_zeros(1, self.num_features), terms).expand(len(place), -1)
+        return [
+            self._second(role)[-1](self._hidden(role, words, terms[role], place, keys))
+            for role, words in enumerate((parents, children))
+        ]
 
-    def _features(self, embedding: nn.Embedding, values: torch.Tensor) -> torch.Tensor:
-        """Sum over features of the embeddings of their values `(..., features)`."""
-        first = torch.arange(values.shape[-1], device=values.device) * self.num_values
-        return embedding(values.long() + first).sum(-2)
+    def _second(self, role: int) -> nn.Sequential:
+        return self.child_second if role else self.parent_second
 
-    def _score(self, newer, older, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _hidden(self, role: int, words, terms, place, keys) -> torch.Tensor:
+        """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
+        norm, linear = self._second(role)[:2]
+        both = words[place] + nn.functional.embedding_bag(keys, terms, mode="sum").to(words.dtype)
+        centred, mapped = both.chunk(2, dim=-1)
+        scale = (centred.float().square().mean(-1, keepdim=True) + norm.eps).rsqrt()
+        return (mapped * scale.to(mapped.dtype) + linear(norm.bias)).relu()
+
+    def _queries(self, parents: torch.Tensor, children: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """What hidden units of older parents, then children, are compared with, and what is added (eq. 2)."""
+        as_child = self._times(children, self.arc_matrix)
+        as_parent = self._times(parents, self.arc_matrix, transpose=True)
+        lasts = self.parent_second[-1], self.child_second[-1]
+        return [(q @ last.weight, q @ last.bias) for q, last in zip((as_child, as_parent), lasts, strict=True)]
+
+    def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         All pairs, some at a time, kept for the gradient by their indices alone.
 
         Returns:
-            For each pair the logits of its arcs, older -> newer and back, and for each step the sums of eq. 3.
+            For each pair the logits of its arcs, older -> newer and back, and for each step the sums of hidden units.
         """
-        new_parents, new_children = newer
-        queries = (
-            self._times(new_parents, self.arc_matrix, transpose=True),
-            self._times(new_children, self.arc_matrix),
-        )
         chunks = zip(*(indices.split(self.chunk_size) for indices in pairs.values()), strict=True)
         arcs_in, arcs_out, sums = [], [], 0
         for chunk in chunks:
             chunk = dict(zip(pairs, chunk, strict=True))
             if torch.is_grad_enabled() and len(pairs["step"]) > self.chunk_size:
-                into, out, parts = checkpoint(self._pairs, older, queries, use_reentrant=False, **chunk)
+                into, out, parts = checkpoint(self._pairs, older, terms, queries, use_reentrant=False, **chunk)
             else:
-                into, out, parts = self._pairs(older, queries, **chunk)
+                into, out, parts = self._pairs(older, terms, queries, **chunk)
             arcs_in.append(into)
             arcs_out.append(out)
             sums = sums + parts
-        parent_sums, child_sums = sums.to(new_parents.dtype).unbind(0)
-        summary = new_parents * self._times(child_sums, self.count_matrix)
-        summary = summary + parent_sums * self._times(new_children, self.count_matrix)
-        return torch.cat(arcs_in), torch.cat(arcs_out), summary
+        return torch.cat(arcs_in), torch.cat(arcs_out), sums
 
     def _pairs(
-        self, older, queries, step, place, offset, is_word, values
+        self, older, terms, queries, step, place, keys, is_word
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """One chunk of pairs: the older words' vectors (eq. 2), their arcs, their sums `(2, steps, scorer_size)`."""
-        parents, children = older
-        position = sinusoids(offset, self.hidden_size).to(parents.dtype)  # of |i - j|
-        parents = self.parent_second(parents[place] + position + self._features(self.parent_features, values))
-        children = self.child_second(children[place] + position + self._features(self.child_features, values))
-        as_parent, as_child = queries
-        arcs_in = (parents * as_child[step]).sum(-1).float()
-        arcs_out = (children * as_parent[step]).sum(-1).float()
-        sums = torch.zeros(2, *as_parent.shape, device=parents.device)
-        sums = sums.index_add(1, step, torch.stack([parents, children * is_word.unsqueeze(-1)]).float())
-        return arcs_in, arcs_out, sums
+        """One chunk of pairs: their arcs, and sums `(2, steps, scorer_hidden_size)`."""
+        arcs, sums = [], []
+        for role, (query, constant) in enumerate(queries):
+            hidden = self._hidden(role, older[role], terms[role], place, keys)
+            arcs.append(((hidden * query[step]).sum(-1) + constant[step]).float())
+            hidden = hidden * is_word.unsqueeze(-1) if role else hidden
+            sums.append(hidden.new_zeros(query.shape, dtype=torch.float32).index_add(0, step, hidden.float()))
+        return *arcs, torch.stack(sums)
+
+    def _count(self, new: list[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor) -> torch.Tensor:
+        """
+        Logits `(steps, max_new_arcs + 1)` of the number of arcs of the words `newer`: at most the 2i - 1 that there
+        can be, eq. 3.
+        """
+        number = newer.unsqueeze(-1)
+        parents, children = (
+            nn.functional.linear(hidden.to(new[0].dtype), last.weight) + older * last.bias
+            for hidden, last, older in zip(
+                sums, (self.parent_second[-1], self.child_second[-1]), (number, number - 1), strict=True
+            )
+        )
+        summary = new[0] * self._times(children, self.count_matrix) + parents * self._times(new[1], self.count_matrix)
+        candidates = (2 * number - 1).clamp(min=1)
+        logits = self.counts(summary / candidates.to(summary.dtype).sqrt()).float()
+        return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
 
     def _times(self, vectors: torch.Tensor, matrix: torch.Tensor, transpose: bool = False) -> torch.Tensor:
         if matrix.dim() == 1:
             return vectors * matrix
         return vectors @ (matrix if transpose else matrix.T)
 
-    def _count(self, summary: torch.Tensor, newer: torch.Tensor) -> torch.Tensor:
-        """Logits of the number of arcs of the words `newer`: at most the 2i - 1 that there can be, eq. 3."""
-        candidates = (2 * newer - 1).clamp(min=1).unsqueeze(-1)
-        logits = self.counts(summary / candidates.to(summary.dtype).sqrt()).float()
-        number = torch.arange(self.max_new_arcs + 1, device=newer.device)
-        return logits.masked_fill(number > candidates, -torch.inf)
+
+def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
+    """Vectors `(..., size)` as terms of what a second perceptron reads: x~ and W1 (g * x~), `(..., 2 * size)`."""
+    norm, linear = second[:2]
+    centred = vectors - vectors.mean(-1, keepdim=True)
+    return torch.cat([centred, nn.functional.linear(centred * norm.weight, linear.weight).to(centred.dtype)], dim=-1)
 
 
-__all__ = ["DependencyScorer"]
+def unravel(codes: torch.LongTensor, sizes: Sequence[int]) -> list[torch.LongTensor]:
+    """The digits that numbers were put together from, the last ones below `sizes`."""
+    digits = []
+    for size in reversed(sizes):
+        digits.append(codes % size)
+        codes = codes // size
+    return [codes, *reversed(digits)]
+
+
+__all__ = ["DependencyScorer", "Terms"]

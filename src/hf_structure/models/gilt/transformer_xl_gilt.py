@@ -188,6 +188,11 @@ class TransformerXLModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.embeddings = value
 
+    def embed(self, input_ids: torch.LongTensor) -> torch.FloatTensor:
+        """What the first layer reads of tokens."""
+        # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
+        return self.dropout(self.embeddings(input_ids) * math.sqrt(self.config.hidden_size))
+
     @capture_outputs
     def forward(
         self,
@@ -208,8 +213,7 @@ class TransformerXLModel(PreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache()
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
-        hidden_states = self.dropout(self.embeddings(input_ids) * math.sqrt(self.config.hidden_size))
+        hidden_states = self.embed(input_ids)
         mask = causal_mask(attention_mask, hidden_states, past)
         for layer in self.layers:
             hidden_states = layer(

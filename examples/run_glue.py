@@ -1,0 +1,327 @@
+"""
+Fine-tune a causal language model on a task of GLUE, with or without dependency graphs (GiLT, section 4.3).
+
+    accelerate launch examples/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2 \\
+        --dataset_name nyu-mll/glue --train_file train --validation_file validation --output_dir runs/gilt-gpt2-rte
+
+`--task` is `rte`, `sst2` or `mrpc`, where the word of a class follows a prompt and the likeliest is predicted, or
+`stsb`, a linear regression on the final state of a prompt. The model is GiLT, which first parses the prompts as it is
+before this training (by a beam; `--parse_cache` keeps the parses for other seeds), or any causal language model. Files
+are tables, .tsv without quotes or .json(l), whose columns are called as in GLUE or named by options; with
+`--dataset_name`, they are splits of that data set of the Hub or folder.
+
+Batches hold at most `--max_examples` prompts and `--max_tokens` tokens. The defaults are the paper's, where it gives
+them. The best checkpoint is kept, the one of the highest `score`: what the paper's table 2 reports, or the mean of the
+two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is given
+again.
+
+Without a training file a fine-tuned model is evaluated. A model that reads graphs is given those of the model it was
+trained from:
+
+    python examples/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2-rte --parser runs/gilt-gpt2 \\
+        --dataset_name nyu-mll/glue --validation_file validation --output_dir runs/gilt-gpt2-rte
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import datasets
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+import hf_structure
+from hf_structure import GraphCollator, WordCollator, add_tapes
+from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_examples
+from hf_structure.pipelines.loading import load_model, longest_input
+from hf_structure.scoring import word_splitter
+from hf_structure.scripts import (
+    DataArguments,
+    RunArguments,
+    TrainedModelArguments,
+    begin,
+    callbacks,
+    check_lengths,
+    parse_command_line,
+    read_files,
+    run,
+    train_and_evaluate,
+    without_long,
+)
+from hf_structure.tokenization import encode_subwords
+from hf_structure.training import TaskTrainer
+
+logger = logging.getLogger("run_glue")
+
+PIECE = 1000  # prompts that are parsed before the parses are kept
+PARSED_TOGETHER = 64
+
+
+@dataclass
+class TaskModelArguments(TrainedModelArguments):
+    """What is fine-tuned."""
+
+    parser: str | None = field(
+        default=None,
+        metadata={"help": "Model that parses the prompts; by default the one that is fine-tuned, as it is before."},
+    )
+    beam_size: int = field(default=20, metadata={"help": "Graphs of a prompt that parsing follows."})
+    parse_cache: str | None = field(
+        default=None, metadata={"help": "Folder that keeps parsed prompts; by default 'parses' in the output folder."}
+    )
+
+
+@dataclass
+class TaskDataArguments(DataArguments):
+    """What it is fine-tuned on."""
+
+    task: str | None = field(default=None, metadata={"help": f"The task: {', '.join(TASKS)}."})
+    dataset_name: str | None = field(
+        default=None, metadata={"help": "GLUE on the Hub, or a folder of the same form; then, files are its splits."}
+    )
+    sentence1_column: str | None = field(default=None, metadata={"help": "Column of the first or only sentence."})
+    sentence2_column: str | None = field(default=None, metadata={"help": "Column of the second sentence."})
+    label_column: str | None = field(default=None, metadata={"help": "Column of the classes or scores."})
+    word_tokenizer: str | None = field(
+        default=None,
+        metadata={"help": "How sentences are split into words, english or spaces; by default as with the checkpoint."},
+    )
+    max_tokens: int = field(default=8192, metadata={"help": "Tokens of a batch on one device, padding counted."})
+    max_examples: int = field(default=64, metadata={"help": "Prompts of a training batch on one device, at most."})
+
+
+@dataclass
+class TaskTrainingArguments(RunArguments):
+    """`TrainingArguments` with the defaults of the GiLT paper, appendix A."""
+
+    learning_rate: float = field(default=7.5e-6, metadata={"help": "Learning rate of AdamW."})
+    lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule of the learning rate."})
+    num_train_epochs: float = field(default=10, metadata={"help": "Number of passes over the training set."})
+    metric_for_best_model: str | None = field(default="score", metadata={"help": "What makes a checkpoint the best."})
+
+
+def parse_arguments() -> tuple[TaskModelArguments, TaskDataArguments, TaskTrainingArguments]:
+    """Command line over `--config FILE` over defaults."""
+    model_args, data_args, training_args, settings = parse_command_line(
+        (TaskModelArguments, TaskDataArguments, TaskTrainingArguments),
+        description=__doc__,
+        example="--task TASK --model_name_or_path MODEL",
+    )
+    if data_args.task not in TASKS:
+        raise ValueError(f"--task is one of {', '.join(TASKS)}, not {data_args.task}")
+    if settings or not model_args.model_name_or_path:
+        raise ValueError("--model_name_or_path is needed: a model to fine-tune, not settings of a new one")
+    if model_args.beam_size < 1 or data_args.max_examples < 1:
+        raise ValueError("--beam_size and --max_examples must be at least 1")
+    return model_args, data_args, training_args
+
+
+def load_task_model(folder: str, task: Task, tokenizer: PreTrainedTokenizerBase, trains: bool) -> PreTrainedModel:
+    """
+    The model, whose configuration names the task's classes; to train a regression, with a new linear map if need be.
+    `ValueError` if weights are missing that no training gives.
+    """
+    classes = task.classes or ("score",)
+    names = {"id2label": dict(enumerate(classes)), "label2id": {name: i for i, name in enumerate(classes)}}
+    config = AutoConfig.from_pretrained(folder, **names)
+    if config.pad_token_id is None:  # models of transformers find the last token by it
+        config.pad_token_id = tokenizer.pad_token_id
+    if not task.classes:
+        config.problem_type = "regression"
+    auto_class = AutoModelForCausalLM if task.classes else AutoModelForSequenceClassification
+    model, info = auto_class.from_pretrained(folder, config=config, output_loading_info=True)
+    if info["missing_keys"] and (task.classes or not trains):
+        missing = ", ".join(sorted(info["missing_keys"])[:3])
+        raise ValueError(f"{folder} holds no {type(model).__name__}: weights are missing, such as {missing}")
+    if getattr(model, "scorer", None) is not None:
+        model.scorer.requires_grad_(False)  # the loss does not reach it
+    return model.float()  # the weights; --bf16 computes in half precision
+
+
+def load_examples(names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]]) -> list[dict]:
+    """Prompts of all files, or splits of the data set, with their labels."""
+    task = TASKS[args.task]
+    columns = {part: getattr(args, f"{part}_column") for part in ("sentence1", "sentence2", "label")}
+
+    def read(name: str) -> Iterator[dict]:
+        if not args.dataset_name:
+            return task_examples(read_table(name), task, split, columns, name)
+        rows = datasets.load_dataset(args.dataset_name, args.task, split=name)
+        return task_examples(enumerate(rows, start=1), task, split, columns, f"{args.dataset_name}, {name}")
+
+    return read_files(names, read)
+
+
+def encode_labels(task: Task, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """The tokens of each class's word after the prompt. `ValueError` if they do not tell the classes apart."""
+    found = []
+    for label in task.labels:
+        encoded = encode_subwords([task.prompt.split()[-1], label], tokenizer)
+        found.append([token for token, word in zip(*encoded.values(), strict=True) if word == 2])
+    if len(set(map(tuple, found))) < len(found):
+        raise ValueError(f"the tokenizer gives the same tokens for {' and '.join(task.labels)}")
+    return found
+
+
+def encode_examples(
+    examples: list[dict], tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]], longest: int | None
+) -> Dataset:
+    """Prompts as tokens, without an end; `length` counts the class's word that follows."""
+    encoded = [encode_subwords(example["words"], tokenizer) for example in examples]
+    columns = {name: [sentence[name][:-1] for sentence in encoded] for name in ("input_ids", "word_ids")}
+    room = max(map(len, label_ids), default=0)
+    columns["length"] = [len(ids) + room for ids in columns["input_ids"]]
+    columns["label"] = [example["label"] for example in examples]
+    check_lengths(columns["length"], longest)
+    return Dataset.from_dict(columns)
+
+
+def parse_prompts(dataset: Dataset, folder: Path, parser: str, **options) -> Dataset:
+    """
+    The prompts with the best graph of each, `arcs`, and what is read from it, `tapes`; see [`best_graphs`]. They are
+    kept in a folder, piece by piece, under names that tell the parser and the prompts.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    key = [fingerprint(parser), *(str(options[name]) for name in ("beam_size", "features", "with_label"))]
+    dataset = dataset.select(np.argsort(dataset["length"][:], kind="stable"))  # batches of the search, like lengths
+    prompts, pieces = dataset.select_columns(["input_ids", "word_ids"]), []
+    for start in range(0, len(dataset), PIECE):
+        piece = prompts.select(range(start, min(start + PIECE, len(dataset))))
+        name = hashlib.sha256(json.dumps([key, piece["input_ids"][:], piece["word_ids"][:]]).encode()).hexdigest()
+        parsed = piece.map(
+            best_graphs,
+            fn_kwargs={"parser": parser, **options},
+            batched=True,
+            batch_size=PARSED_TOGETHER,
+            remove_columns=piece.column_names,
+            cache_file_name=str(folder / f"{name}.arrow"),
+            new_fingerprint=name,
+            desc="parsing prompts",
+        )
+        pieces.append(parsed)
+    return datasets.concatenate_datasets([dataset, datasets.concatenate_datasets(pieces)], axis=1)
+
+
+def fingerprint(folder: str) -> str:
+    """Tells the model in a folder from others."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(folder).glob("*")):
+        if file.suffix in (".safetensors", ".bin") or file.name == "config.json":
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def best_graphs(
+    batch: dict[str, list], parser: str, beam_size: int, features: TapeFeatures, with_label: bool, device: torch.device
+) -> dict[str, list]:
+    """
+    The graphs of prompts, as columns.
+
+    Args:
+        batch (`dict[str, list]`): `input_ids` and `word_ids`.
+        parser (`str`): Folder of the model that parses.
+        beam_size (`int`): How many graphs of a prompt it follows.
+        features ([`TapeFeatures`]): What the model that is trained reads from graphs.
+        with_label (`bool`): Whether another word follows, which no arc reaches.
+        device (`torch.device`): Where to compute.
+    """
+    model, tokenizer = load_model(parser, None, device, AutoModelForCausalLM, "causal language model")
+    if not reads_graphs(model):
+        raise ValueError(f"{parser} does not parse: it reads no graphs")
+    examples = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+    inputs = WordCollator(tokenizer.pad_token_id or 0)(examples)
+    found = model.beam_search(**{name: value.to(device) for name, value in inputs.items()}, beam_size=beam_size)
+    arcs = [graph.nonzero().tolist() for graph in found.graphs[:, 0]]
+    words = [range(word_ids[-1] + with_label) for word_ids in batch["word_ids"]]
+    return {"arcs": arcs, **add_tapes({"words": words, "arcs": arcs}, features)}
+
+
+def reads_graphs(model: PreTrainedModel) -> bool:
+    """Whether it does."""
+    return getattr(model.config, "graph_layers", 0) > 0
+
+
+def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:
+    """
+    Folder of the model that parses prompts, by default the one in `folder`.
+
+    Raises:
+        ValueError: there is no such model, it has another vocabulary, or a fine-tuned model would parse.
+    """
+    if not args.parser:
+        if not trains:
+            raise ValueError("--parser is needed to evaluate a model that reads graphs: the one it was trained from")
+        return folder
+    parser = hf_structure.resolve_model(args.parser)
+    if AutoTokenizer.from_pretrained(parser).get_vocab() != tokenizer.get_vocab():
+        raise ValueError(f"the vocabulary of --parser {args.parser} is another than the model's")
+    return parser
+
+
+def load_tokenizer(folder: str) -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with some token for padding."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
+    return tokenizer
+
+
+def load_sets(
+    args: TaskDataArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]]
+) -> list[Dataset | None]:
+    """Training, validation and test set, not yet parsed."""
+    split = word_splitter(model, tokenizer, args.word_tokenizer)
+    files = (args.train_file, args.validation_file, args.test_file)
+    examples = [load_examples(names, args, split) if names else None for names in files]
+    if examples[0]:
+        examples[0] = without_long(examples[0], args.max_length)
+    return [each and encode_examples(each, tokenizer, label_ids, longest_input(model)) for each in examples]
+
+
+def main() -> None:
+    model_args, data_args, training_args = parse_arguments()
+    begin(training_args)
+    task = TASKS[data_args.task]
+    folder = hf_structure.resolve_model(model_args.model_name_or_path)
+    tokenizer = load_tokenizer(folder)
+    label_ids = encode_labels(task, tokenizer)
+    trains = bool(data_args.train_file)
+    model = load_task_model(folder, task, tokenizer, trains)
+    sets = load_sets(data_args, model, tokenizer, label_ids)
+    features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
+    if reads_graphs(model):
+        parser = choose_parser(model_args, folder, tokenizer, trains)
+        cache = Path(model_args.parse_cache or Path(training_args.output_dir, "parses"))
+        options = {"beam_size": model_args.beam_size, "device": training_args.device, "with_label": bool(label_ids)}
+        options |= features
+        with training_args.main_process_first(local=False, desc="parsing"):
+            sets = [each and parse_prompts(each, cache, parser, **options) for each in sets]
+    trainer = TaskTrainer(
+        model=model,
+        args=training_args,
+        task=task,
+        train_dataset=sets[0],
+        eval_dataset=sets[1],
+        data_collator=TaskCollator(GraphCollator(tokenizer.pad_token_id, **features), label_ids),
+        processing_class=tokenizer,
+        callbacks=callbacks(training_args) if sets[0] else [],
+        max_tokens=data_args.max_tokens,
+        max_sentences=data_args.max_examples,
+    )
+    train_and_evaluate(trainer, sets[2])
+
+
+if __name__ == "__main__":
+    run(main, "run_glue.py")

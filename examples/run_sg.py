@@ -1,0 +1,190 @@
+"""
+Syntactic generalisation: scores a causal language model on SyntaxGym's test suites (Hu et al. 2020; tables 1, 3 and 4
+and figure 2 of the GiLT paper).
+
+    python examples/run_sg.py --model gilt-en --suites FOLDER --beam_size 100 --output_dir runs/sg
+
+`--suites` are JSON files or folders of them, for instance `test_suites/json` of
+github.com/cpllab/syntactic-generalization. The sentence of a condition is the text of its regions with single spaces
+between them, as SyntaxGym has it, punctuation too. It is split into words by the rule stored in the checkpoint (or
+`--word_tokenizer`), or tokenized as it is (`--raw`). The surprisal of a region, in nats, is that of the tokens of its
+words; the end of a sentence belongs to no region. A suite is scored by the share of its items whose surprisals are as
+predicted, a circuit by the mean over its suites, the model by the mean over circuits, without and with `Other`. Where
+a suite has several predictions, the first one counts, as in published results (`--predictions`).
+
+The results of a suite are written to `suites/NAME.json` in the output folder when it is done. A run that was killed
+goes on with the missing suites when the same command is given again; with another model, other suites or another way
+of scoring it refuses to. In the end there are tables in `results.md`, and `results.json`:
+
+    {"name": "gilt-en", "beam_size": 100, "predictions": "first", ...
+     "suites": {"center_embed": 0.86, ...},
+     "circuits": {"Agreement": 0.75, "Licensing": 0.41, ..., "Other": 0.0},
+     "overall": {"without_other": 0.62, "with_other": 0.53}}
+
+`overall` is null where suites of a circuit are missing altogether. Suites that are none of Hu et al.'s are scored, but
+belong to no circuit.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import transformers
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM
+
+from hf_structure import SentenceScore, score
+from hf_structure.cli.common import add_model, add_scoring, positive
+from hf_structure.comparison import markdown_table, percent
+from hf_structure.metrics.syntax_suites import (
+    PREDICTIONS,
+    Item,
+    Suite,
+    circuit_of,
+    circuit_scores,
+    evaluate_item,
+    overall_scores,
+    read_suite,
+    region_surprisals,
+    sentence_of,
+    suite_score,
+)
+from hf_structure.pipelines.loading import load_model
+from hf_structure.scoring import DEFAULT_MODEL, SentenceError, choose_beam
+from hf_structure.scripts import check_same_run, file_states, model_states, run, write_json
+
+Scorer = Callable[[list[str]], list[SentenceScore]]
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s --suites PATH ... --output_dir FOLDER [option ...]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_model(parser, DEFAULT_MODEL)
+    parser.add_argument("--suites", nargs="+", required=True, metavar="PATH", help="JSON files, or folders of them")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="leave out all suites but these")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results go")
+    parser.add_argument(
+        "--beam_size",
+        type=positive,
+        metavar="N",
+        help="graphs of a sentence followed by a model that reads graphs; default: 20",
+    )
+    add_scoring(parser)
+    parser.add_argument(
+        "--predictions",
+        choices=PREDICTIONS,
+        default="first",
+        help="what counts where a suite has several: the first one (default), their mean, or all of them together",
+    )
+    return parser.parse_args()
+
+
+def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict[Path, Suite]:
+    """
+    Suites by the files they are in.
+
+    Raises:
+        ValueError: no suites, no test suite in a file, a name in `only` that no suite has, or one that two have.
+        OSError: a path does not exist.
+    """
+    files = []
+    for path in map(Path, paths):
+        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not found:
+            raise ValueError(f"{path}: no test suites (*.json) in this folder")
+        files += found
+    suites = {file: read_suite(file) for file in files}
+    names = [suite.name for suite in suites.values()]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two suites have the name {next(name for name in names if names.count(name) > 1)!r}")
+    if unknown := set(only or ()) - set(names):
+        raise ValueError(f"there is no suite {', '.join(sorted(unknown))}: there are {', '.join(sorted(names))}")
+    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
+
+
+def evaluate_suite(suite: Suite, scorer: Scorer) -> list[dict]:
+    """Surprisals of the regions of all items, and which predictions hold. Every sentence is scored once."""
+    sentences = suite.sentences()
+    try:
+        scores = dict(zip(sentences, scorer(sentences), strict=True))
+    except SentenceError as error:
+        raise ValueError(f"suite {suite.name}, {sentences[error.number - 1]!r}: {error.reason}") from error
+    return [evaluate(suite, item, scores) for item in suite.items]
+
+
+def evaluate(suite: Suite, item: Item, scores: dict[str, SentenceScore]) -> dict:
+    surprisals = {}
+    for condition, regions in item.sentences.items():
+        scored = scores[sentence_of(regions)]
+        surprisals[condition] = region_surprisals(regions, scored.words, scored.word_surprisals)
+    table = {(condition, region): value for condition, row in surprisals.items() for region, value in row.items()}
+    return {"item": item.number, "holds": evaluate_item(suite, table), "surprisals": surprisals}
+
+
+def evaluate_missing(suites: Sequence[Suite], folder: Path, scorer: Scorer) -> dict[str, list[dict]]:
+    """The items of all suites by name: evaluated, or read where that has been done before."""
+    results = {}
+    with tqdm(total=sum(len(suite.sentences()) for suite in suites), unit=" sentences") as bar:
+        for suite in suites:
+            bar.set_description(suite.name)
+            path = folder / f"{suite.name}.json"
+            if not path.exists():
+                write_json(evaluate_suite(suite, scorer), path)
+            results[suite.name] = json.loads(path.read_text(encoding="utf-8"))
+            bar.update(len(suite.sentences()))
+    return results
+
+
+def summarize(results: dict[str, list[dict]], predictions: str) -> dict[str, dict]:
+    """Scores of suites, circuits, and overall."""
+    suites = {name: suite_score([item["holds"] for item in items], predictions) for name, items in results.items()}
+    circuits = circuit_scores(suites)
+    return {"suites": suites, "circuits": circuits, "overall": overall_scores(circuits)}
+
+
+def to_markdown(summary: dict[str, dict], results: dict[str, list[dict]]) -> str:
+    """The tables of a summary: circuits, suites."""
+    names = [circuit_of(name) or "-" for name in results]
+    circuits = [[name, str(names.count(name)), percent(value)] for name, value in summary["circuits"].items()]
+    overall = summary["overall"]
+    circuits.append(["**overall**, without Other", "", percent(overall["without_other"])])
+    circuits.append(["**overall**, with Other", "", percent(overall["with_other"])])
+    suites = [
+        [name, circuit, str(len(results[name])), percent(value)]
+        for (name, value), circuit in zip(summary["suites"].items(), names, strict=True)
+    ]
+    tables = (["circuit", "suites", "score"], circuits), (["suite", "circuit", "items", "score"], suites)
+    return "\n".join(markdown_table(*table) for table in tables)
+
+
+def main() -> None:
+    options = parse_arguments()
+    transformers.utils.logging.disable_progress_bar()  # of loading
+    found = find_suites(options.suites, options.only)
+    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    beam_size = choose_beam(model, options.beam_size)
+    folder = Path(options.output_dir)
+    known = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}
+    states = {"model": model_states(options.model), "suites": file_states(*found)}
+    check_same_run(folder / "options.json", known | states)
+    settings = {name: getattr(options, name) for name in ("raw", "word_tokenizer", "max_tokens")}
+    scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=beam_size, **settings)
+    scorer(["One."])  # tells whether the model can do what it is asked to
+    write_json(known | states, folder / "options.json")
+    results = evaluate_missing(list(found.values()), folder / "suites", scorer)
+    summary = summarize(results, options.predictions)
+    write_json(
+        {"name": options.model, **known, "predictions": options.predictions, **summary}, folder / "results.json"
+    )
+    (folder / "results.md").write_text(to_markdown(summary, results), encoding="utf-8")
+    print(to_markdown(summary, results))
+
+
+if __name__ == "__main__":
+    run(main, "run_sg.py")

@@ -1,0 +1,126 @@
+"""
+Beams of several sentences side by side.
+
+The hypotheses of all sentences are the rows of one batch, in any order; each has the number of its sentence and a
+log-probability. A hypothesis *branches* into one for each choice that it has, and the best of every sentence are kept.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+
+class Branches(NamedTuple):
+    """
+    Where the hypotheses of a beam come from.
+
+    Attributes:
+        origins (`torch.LongTensor` of shape `(rows,)`): Row that each had in the beam before.
+        choices (`torch.LongTensor` of shape `(rows,)`): What was chosen there.
+    """
+
+    origins: torch.LongTensor
+    choices: torch.LongTensor
+
+
+@dataclass(frozen=True)
+class Beam:
+    """
+    Hypotheses.
+
+    Args:
+        sentences (`torch.LongTensor` of shape `(rows,)`): Sentence that each is about.
+        log_probs (`torch.FloatTensor` of shape `(rows,)`): Log-probability of each.
+    """
+
+    sentences: torch.LongTensor
+    log_probs: torch.FloatTensor
+
+    @classmethod
+    def start(cls, batch_size: int, device: torch.device | str | None = None) -> "Beam":
+        """One certain hypothesis for each sentence."""
+        return cls(torch.arange(batch_size, device=device), torch.zeros(batch_size, device=device))
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def add(self, log_probs: torch.FloatTensor) -> "Beam":
+        """The same hypotheses after something of log-probabilities `(rows,)` has happened to them."""
+        return replace(self, log_probs=self.log_probs + log_probs)
+
+    def select(self, rows: torch.Tensor) -> "Beam":
+        """The hypotheses in the given rows (numbers or a mask)."""
+        return Beam(self.sentences[rows], self.log_probs[rows])
+
+    def masses(self, batch_size: int) -> torch.FloatTensor:
+        """`(batch_size,)`: log of the sum of the probabilities of each sentence's hypotheses, -inf without any."""
+        nothing = self.log_probs.new_full((batch_size,), -torch.inf)
+        largest = nothing.scatter_reduce(0, self.sentences, self.log_probs, "amax")
+        largest = largest.masked_fill(largest == -torch.inf, 0.0)
+        shares = (self.log_probs - largest[self.sentences]).exp()
+        return largest + torch.zeros_like(largest).index_add(0, self.sentences, shares).log()
+
+    def branch(self, log_probs: torch.FloatTensor, beam_size: int) -> tuple["Beam", Branches]:
+        """
+        All hypotheses with all their choices, pruned to the best of each sentence; equally good ones in their order.
+
+        Args:
+            log_probs (`torch.FloatTensor` of shape `(rows, choices)`): Of what each hypothesis can choose, -inf for
+                what it cannot.
+            beam_size (`int`): How many hypotheses of a sentence are kept.
+
+        Returns:
+            The new beam, in which every hypothesis is in the row of its origin if no other is, and its origins.
+
+        Raises:
+            ValueError: a hypothesis with nothing to choose.
+        """
+        possible = log_probs > -torch.inf
+        if not possible.any(1).all():
+            raise ValueError("a hypothesis has nothing to choose: the scores are not numbers (NaN), or all -inf")
+        origins, choices = possible.nonzero(as_tuple=True)
+        beam = Beam(self.sentences[origins], self.log_probs[origins] + log_probs[origins, choices])
+        kept = (beam.ranks() < beam_size).nonzero().squeeze(1)
+        kept = kept[settle(origins[kept])]
+        return beam.select(kept), Branches(origins[kept], choices[kept])
+
+    def ranks(self) -> torch.LongTensor:
+        """`(rows,)`: rank of each hypothesis among those of its sentence, 0 for the best."""
+        order = self.log_probs.argsort(descending=True, stable=True)
+        order = order[self.sentences[order].argsort(stable=True)]
+        sentences = self.sentences[order]
+        place = torch.arange(len(order), device=order.device)
+        return torch.empty_like(order).scatter(0, order, place - torch.searchsorted(sentences, sentences))
+
+    def best(self, k: int, batch_size: int) -> torch.LongTensor:
+        """`(batch_size, k)`: rows of the best hypotheses of each sentence, best first, -1 where there are fewer."""
+        ranks = self.ranks()
+        rows = (ranks < k).nonzero().squeeze(1)
+        best = ranks.new_full((batch_size, k), -1)
+        return best.index_put((self.sentences[rows], ranks[rows]), rows)
+
+
+def settle(origins: torch.LongTensor) -> torch.LongTensor:
+    """
+    An order of hypotheses in which as many as can be stay in the row of their origin, so that little has to be moved.
+
+    Args:
+        origins (`torch.LongTensor` of shape `(rows,)`): Row that each hypothesis comes from.
+
+    Returns:
+        `torch.LongTensor` of shape `(rows,)`: a permutation; row `r` is to hold hypothesis `order[r]`. An origin
+            whose row is among the new rows keeps its first hypothesis there: hypotheses can be moved in place, from
+            rows that stay or are given up to rows that are free.
+    """
+    count = len(origins)
+    number = torch.arange(count, device=origins.device)
+    first = origins.new_full((int(origins.max()) + 1,), count).scatter_reduce(0, origins, number, "amin")
+    stays = (first[origins] == number) & (origins < count)
+    order = torch.full_like(origins, -1)
+    order[origins[stays]] = number[stays]
+    order[order < 0] = number[~stays]
+    return order
+
+
+__all__ = ["Beam", "Branches", "settle"]

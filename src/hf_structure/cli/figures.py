@@ -1,0 +1,136 @@
+"""The figures that `hf-structure render` draws."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
+from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items
+from hf_structure.data.graphs import pad_graphs, read_graphs
+from hf_structure.pipelines.attention import graph_attention
+from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.visualization.figures import plot_parents, plot_relation_weights
+from hf_structure.visualization.graph_figures import plot_circuits, plot_tapes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".pdf", ".png", ".svg")
+
+
+def render_figures(options: argparse.Namespace) -> None:
+    """Draws the figures of `--kind`, the second and all others beside `--output` with a number in the name."""
+    path = Path(options.output or "")
+    if path.suffix.lower() not in SUFFIXES or options.format is not None:
+        suffixes = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        raise ValueError(f"--kind {options.kind} needs an --output that ends in {suffixes}, and takes no --format")
+    if options.kind == "relations" and options.files:
+        raise ValueError("--kind relations is about a model alone: it takes no FILE and no --limit")
+    if options.kind in ("relations", "circuits") and options.limit is not None:
+        raise ValueError(f"--kind {options.kind} takes no --limit")
+    files = named_systems(options.files).values() if options.kind == "circuits" else options.files
+    check_files(files, options.output)
+    disable_progress_bar()  # that of loading
+    number = 0
+    for number, figure in enumerate(FIGURES[options.kind](options), start=1):
+        figure.savefig(path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
+    if not number:
+        raise ValueError(f"{options.files[0]} has no sentence to draw")
+
+
+def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
+    model, _ = load_parser(options.model, None, options.device)
+    if not hasattr(model, "relation_weights"):
+        raise ValueError(f"{type(model).__name__} has no relation weights")
+    yield plot_relation_weights(model.relation_weights().detach().cpu(), model.config.relations)
+
+
+def _sentences(options: argparse.Namespace) -> Iterator[str | list[str]]:
+    items = islice(read_items(options.files, options.input_format), options.limit)
+    return (item.words if item.text is None else item.text for item in items)
+
+
+def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
+    model, tokenizer = load_parser(options.model, None, options.device)
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop", marginals=True):
+        words = (parsed.dependency or parsed.graph).words
+        yield plot_parents(words, [row[1:] for row in parsed.marginals])
+
+
+def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
+    model, tokenizer = load_parser(options.model, None, options.device)
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop"):
+        if parsed.distances is None:
+            raise ValueError(f"{type(model).__name__} has no syntactic distances")
+        yield parsed.distances.plot()
+
+
+def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
+    model, tokenizer = load_parser(options.model, None, options.device)
+    for sentence in _sentences(options):
+        yield graph_attention(sentence, model, tokenizer=tokenizer, layer=options.layer, head=options.head or 1).plot()
+
+
+def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
+    """Of the graphs of a file with the paper's weights; of text, those that a model reads."""
+    (name,) = options.files
+    with input_file(name) as file:
+        form = guess_input(name, file) if options.input_format == "auto" else options.input_format
+        if form in ("conllu", "sdp"):
+            rows = read_graphs(file, form, options.annotation or "enhanced", complete=False)
+            for row in islice(rows, options.limit):
+                yield _plot_tapes(row["words"], row["arcs"], TapeFeatures())
+            return
+    if options.annotation is not None:
+        raise ValueError(f"--annotation is that of graphs in a file, but {name} is read as text")
+    model, tokenizer = load_parser(options.model, None, options.device)
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, structure="graph"):
+        yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
+
+
+def _plot_tapes(words: list[str], arcs: list, features: TapeFeatures) -> "Figure":
+    tapes: torch.Tensor = prefix_tapes(pad_graphs([arcs], len(words)), features)[0]
+    return plot_tapes(words, tapes, features.names)
+
+
+def _circuits(options: argparse.Namespace) -> Iterator["Figure"]:
+    scores = {}
+    for name, file in named_systems(options.files).items():
+        for model, circuits in _read_circuits(name, file).items():
+            if model in scores:
+                raise ValueError(f"two models are called {model!r}: name them, NAME=FILE")
+            scores[model] = circuits
+    yield plot_circuits(scores)
+
+
+def _read_circuits(name: str, file: str) -> dict[str, dict[str, float]]:
+    """Models and their scores: one, by this name, where the file is what run_sg.py wrote."""
+    with open(file, encoding="utf-8") as opened:
+        try:
+            values = json.load(opened)
+        except ValueError as error:
+            raise ValueError(f"{file} is no JSON: {error}") from error
+    models = {name: values["circuits"]} if isinstance(values, dict) and "circuits" in values else values
+    if not isinstance(models, dict) or not all(_is_scores(scores) for scores in models.values()):
+        raise ValueError(f"{file} holds neither results of run_sg.py nor {{model: {{circuit: score}}}}")
+    return models
+
+
+def _is_scores(values: object) -> bool:
+    return isinstance(values, dict) and all(isinstance(value, int | float) for value in values.values())
+
+
+FIGURES: dict[str, Callable[[argparse.Namespace], Iterator["Figure"]]] = {
+    "distances": _distances,
+    "parents": _parents,
+    "relations": _relations,
+    "attention": _attention,
+    "tapes": _tapes,
+    "circuits": _circuits,
+}

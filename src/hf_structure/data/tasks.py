@@ -1,0 +1,236 @@
+"""Tasks of GLUE as prompts of a language model (GiLT, section 4.3 and appendix A): their words, tables and batches."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.graphs import GraphCollator
+from hf_structure.data.text import DataError, numbered_lines
+
+_PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
+_HIGHEST_SCORE = 5.0
+# What the columns of a table are called in GLUE, in its old files, and in the tables of other similarity tasks.
+COLUMNS = {
+    "sentence1": ("sentence1", "sentence", "#1 String"),
+    "sentence2": ("sentence2", "#2 String"),
+    "label": ("label", "score", "Quality"),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """
+    A classification of sentences, whose prompt is followed by the word of a class, or a regression of a score.
+
+    Args:
+        prompt (`str`): Words, and names in braces that stand for the words of sentences.
+        classes (`tuple[str, ...]`): Names of the classes in GLUE's order; none for a regression.
+        labels (`tuple[str, ...]`): The word of each class.
+        reported (`tuple[str, ...]`): The metrics that table 2 reports.
+    """
+
+    prompt: str
+    classes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ("f1",)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Names of the sentences in the prompt."""
+        return [part[1:-1] for part in self.prompt.split() if part.startswith("{")]
+
+    def words(self, sentences: Mapping[str, str], split: Callable[[str], list[str]]) -> list[str]:
+        """
+        The prompt's words.
+
+        Args:
+            sentences (`Mapping[str, str]`): The sentences by their names.
+            split (`Callable[[str], list[str]]`): How a sentence is split into words.
+
+        Raises:
+            ValueError: a sentence without words.
+        """
+        words = []
+        for part in self.prompt.split():
+            found = split(sentences[part[1:-1]]) if part.startswith("{") else [part]
+            if not found:
+                raise ValueError(f"{part[1:-1]} has no words")
+            words += found
+        return words
+
+    def read_label(self, value: Any) -> int | float:
+        """The class that a name or number stands for, or a score. Raises `ValueError` where it is neither."""
+        if self.classes:
+            names = {name: number for number, name in enumerate(self.classes)}
+            names |= {str(number): number for number in names.values()}
+            if str(value) not in names:
+                raise ValueError(f"the label {value!r} is none of {', '.join(names)}")
+            return names[str(value)]
+        try:
+            score = float(value)
+        except (TypeError, ValueError):
+            score = math.nan
+        if not 0 <= score <= _HIGHEST_SCORE:
+            raise ValueError(f"the score {value!r} is no number from 0 to {_HIGHEST_SCORE:g}")
+        return score
+
+
+TASKS = {
+    "rte": Task(f"{_PAIR} Label :", ("entailment", "not_entailment"), ("0", "1")),
+    "sst2": Task("Sentence1 : {sentence1} ; Sentiment :", ("negative", "positive"), ("0", "1")),
+    "mrpc": Task(
+        f"{_PAIR} Label :", ("not_equivalent", "equivalent"), ("inequivalent", "equivalent"), ("accuracy", "f1")
+    ),
+    "stsb": Task(f"{_PAIR} Score :", reported=("pearson", "spearman")),
+}
+
+
+def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+    """
+    Streams the rows of a table with their line numbers (of a JSON array, the numbers of its objects).
+
+    Args:
+        path (`str` or `os.PathLike`):
+            `.tsv`: columns separated by tabs, their names in the first line, no quoting. `.jsonl` or `.json`: an
+            object a line, or an array of them.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: the file is malformed; the message names file and line.
+        ValueError: another suffix.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".tsv", ".json", ".jsonl"):
+        raise ValueError(f"{path}: a table is a .tsv, .jsonl or .json file")
+    lines = ((number, line.removesuffix("\r")) for number, line in numbered_lines(path))
+    return _read_tsv(lines, str(path)) if suffix == ".tsv" else _read_json(lines, str(path))
+
+
+def _read_tsv(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int, dict[str, str]]]:
+    columns = next(lines, (1, ""))[1].split("\t")
+    for number, line in lines:
+        values = line.split("\t")
+        if len(values) != len(columns):
+            raise DataError(f"{len(values)} columns instead of {len(columns)}", name, number)
+        yield number, dict(zip(columns, values, strict=True))
+
+
+def _read_json(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    filled = [(number, line) for number, line in lines if line.strip()]
+    if filled and filled[0][1].lstrip().startswith("["):
+        text = "\n".join(line for _, line in filled)
+        rows = enumerate(_parse_json(text, name, None), start=1)
+    else:
+        rows = ((number, _parse_json(line, name, number)) for number, line in filled)
+    for number, row in rows:
+        if not isinstance(row, dict):
+            raise DataError("not a JSON object", name, number)
+        yield number, row
+
+
+def _parse_json(text: str, name: str, number: int | None) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}", name, number) from error
+
+
+def task_examples(
+    rows: Iterable[tuple[int, Mapping[str, Any]]],
+    task: Task,
+    split: Callable[[str], list[str]],
+    columns: Mapping[str, str | None] | None = None,
+    name: str = "<input>",
+) -> Iterator[dict[str, Any]]:
+    """
+    Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score).
+
+    Args:
+        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, as from [`read_table`].
+        task ([`Task`]): What they are prompts of.
+        split (`Callable[[str], list[str]]`): How a sentence is split into words.
+        columns (`Mapping[str, str | None]`, *optional*):
+            Columns of `sentence1`, `sentence2` and `label`, where they do not have one of the names in `COLUMNS`.
+        name (`str`): What the table is called in messages.
+
+    Raises:
+        DataError: a column is missing, a sentence is empty, or a label is none of the task's.
+    """
+    found = None
+    for number, row in rows:
+        found = found or _find_columns(row, task, columns or {}, name)
+        try:
+            texts = {part: row[found[part]] for part in task.sentences}
+            for part, text in texts.items():
+                if not isinstance(text, str):
+                    raise ValueError(f"{part} is no text, but {text!r}")
+            yield {"words": task.words(texts, split), "label": task.read_label(row[found["label"]])}
+        except KeyError as error:
+            raise DataError(f"there is no {error.args[0]!r}", name, number) from error
+        except ValueError as error:
+            raise DataError(str(error), name, number) from error
+
+
+def _find_columns(row: Mapping[str, Any], task: Task, given: Mapping[str, str | None], name: str) -> dict[str, str]:
+    found = {}
+    for part in (*task.sentences, "label"):
+        names = (given[part],) if given.get(part) else COLUMNS[part]
+        found[part] = next((column for column in names if column in row), None)
+        if found[part] is None:
+            raise DataError(f"no column {' or '.join(names)}: there are {', '.join(row)}", name)
+    return found
+
+
+@dataclass
+class TaskCollator:
+    """
+    Batches of prompts: of a classification with the word of a class after each, of a regression with their scores.
+
+    Args:
+        collator ([`GraphCollator`]): Pads sentences; on the right.
+        label_ids (`Sequence[Sequence[int]]`): Tokens of each class's word; none for a regression.
+
+    Called with dictionaries that hold what `collator` reads, of the prompt alone, and `label`; stored `tapes` count
+    the class's word, too, which no arc reaches. Returns what `collator` does, but as `labels` the scores,
+    `(batch_size,)`, of a regression. Of a classification, `logits_to_keep`, `(places,)`, are the places from which
+    some class's token is predicted, and `labels`, `(batch_size, 1 + places)`, these tokens, -100 where a row has none,
+    after a column of -100: as with all causal language models, the first label is not to be predicted. With `label`,
+    all prompts get the word of that class.
+    """
+
+    collator: GraphCollator
+    label_ids: Sequence[Sequence[int]] = ()
+
+    def __call__(self, examples: Sequence[dict[str, Any]], label: int | None = None) -> dict[str, torch.Tensor]:
+        classes = [example["label"] if label is None else label for example in examples]
+        if not self.label_ids:
+            return self.collator(examples) | {"labels": torch.tensor(classes, dtype=torch.float)}
+        words = [list(self.label_ids[number]) for number in classes]
+        batch = self.collator([_append(*pair) for pair in zip(examples, words, strict=True)])
+        ends = batch["attention_mask"].sum(1, keepdim=True)
+        places = torch.arange(int(ends.max()))
+        is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))
+        kept = is_label.any(0)
+        batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
+        labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]
+        batch["labels"] = pad(labels, (1, 0), value=IGNORE_INDEX)
+        return batch
+
+
+def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:
+    """An example with one more word."""
+    longer = example | {"input_ids": [*example["input_ids"], *word]}
+    if "word_ids" in example:
+        longer["word_ids"] = [*example["word_ids"], *[max(example["word_ids"]) + 1] * len(word)]
+    return longer
+
+
+__all__ = ["COLUMNS", "TASKS", "Task", "TaskCollator", "read_table", "task_examples"]

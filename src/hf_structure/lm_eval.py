@@ -1,0 +1,109 @@
+"""
+lm_eval (EleutherAI's harness) over all causal language models of this library:
+
+    python -m hf_structure.lm_eval --model hf_structure --model_args pretrained=gilt-en,beam_size=20 --tasks blimp
+
+All other options are lm_eval's own. The model `hf_structure` is lm_eval's `hf`, and gives the same numbers for models
+that read no graphs; those of GiLT are its probabilities, summed over the graphs of a beam. `hf` works, too, and scores
+GiLT without graphs.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+from hf_structure.hub import resolve_model
+from hf_structure.pipelines.loading import longest_input
+from hf_structure.scoring import choose_beam, running_text_log_probs, word_splitter
+from hf_structure.tokenization import word_start_mask
+
+try:
+    from lm_eval.__main__ import cli_evaluate
+    from lm_eval.api.registry import register_model
+    from lm_eval.models.huggingface import HFLM
+except ImportError as error:
+    raise ImportError("this needs lm_eval: pip install 'hf_structure[eval]'") from error
+
+Request = tuple[tuple[str, str] | None, list[int], list[int]]
+
+
+@register_model("hf_structure")
+class StructureLM(HFLM):
+    """
+    lm_eval's `hf` for models of this library.
+
+    Args:
+        pretrained (`str` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
+        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
+        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`~hf_structure.scoring.score`].
+        split_words (`bool`):
+            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
+            like the text that the models of this library are trained on. By default it is tokenized as it is.
+        kwargs: Those of lm_eval's `hf`.
+
+    lm_eval also asks whether the continuation is the likeliest one, which tasks such as LAMBADA count as accuracy. Of
+    sums over graphs that is not known, and the answer is always no.
+    """
+
+    def __init__(
+        self,
+        pretrained: str | PreTrainedModel,
+        beam_size: int | None = None,
+        max_tokens: int | None = None,
+        split_words: bool = False,
+        **kwargs,
+    ):
+        super().__init__(resolve_model(pretrained) if isinstance(pretrained, str) else pretrained, **kwargs)
+        self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens
+        self.split = word_splitter(self.model, self.tokenizer) if split_words else None
+        longest = longest_input(self.model)
+        if self.beam_size is not None and longest is not None and not self._max_length:
+            self._max_length = longest - 2  # between beginning and end token
+
+    def tok_encode(self, string: str, *args, **kwargs) -> list[int]:
+        if self.split is not None:
+            string = " " * string[:1].isspace() + " ".join(self.split(string))
+        return super().tok_encode(string, *args, **kwargs)
+
+    def _loglikelihood_tokens(
+        self, requests: Sequence[Request], disable_tqdm: bool = False, **kwargs
+    ) -> list[tuple[float, bool]]:
+        """Log-probabilities of continuations given contexts; without graphs as lm_eval computes them."""
+        if self.beam_size is None:
+            return super()._loglikelihood_tokens(requests, disable_tqdm=disable_tqdm, **kwargs)
+        rows = running_text_log_probs(
+            self.model,
+            self.tokenizer,
+            [self._with_beginning([*context, *continuation]) for _, context, continuation in requests],
+            beam_size=self.beam_size,
+            max_tokens=self.max_tokens,
+            progress=not disable_tqdm and self.rank == 0,
+        )
+        answers = []
+        for (texts, _, continuation), log_probs in zip(requests, rows, strict=True):
+            answers.append((sum(log_probs[-len(continuation) :]), False))
+            if texts is not None:
+                self.cache_hook.add_partial("loglikelihood", texts, answers[-1])
+        return answers
+
+    def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **kwargs) -> torch.Tensor:
+        """With graphs, if the model reads them: prompts begin with the beginning token, padding is on the left."""
+        if self.beam_size is None:
+            return super()._model_generate(context, max_length, stop, **kwargs)
+        mask = torch.nn.functional.pad(kwargs.pop("attention_mask"), (1, 0))
+        context = torch.nn.functional.pad(context, (1, 0), value=self.tokenizer.pad_token_id)
+        begin = mask.argmax(1)
+        lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
+        context[lacks, begin[lacks] - 1], mask[lacks, begin[lacks] - 1] = self.prefix_token_id, 1
+        graphs = {"use_graph": True, "word_starts": word_start_mask(self.tokenizer)}
+        return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **graphs, **kwargs)[:, 1:]
+
+    def _with_beginning(self, ids: list[int]) -> list[int]:
+        """Texts begin with the beginning token, and lose what the model has no positions for on the left."""
+        rest = ids[1:] if ids[0] in (self.prefix_token_id, self.eot_token_id) else ids
+        return [self.prefix_token_id, *rest[-self.max_length :]]
+
+
+if __name__ == "__main__":
+    cli_evaluate()

@@ -1,0 +1,211 @@
+"""
+Formulas over the surprisals of regions, as the predictions of SyntaxGym's test suites are written:
+
+    (5;%what_nogap%) > (5;%that_nogap%) & [(6;%that_gap%) - (6;%what_gap%)] > 0
+
+`(5;%what_nogap%)` is the surprisal of region 5 in the sentence of the condition `what_nogap`. Operators, the loosest
+first: `|`; `&`; `<`, `>` and `=`; `+` and `-`, which are of the same rank and are taken from left to right. `[ ]` and
+`( )` are brackets, and white space means nothing. What a formula says is true or false of an item.
+
+`=` is equality up to the tolerance of the syntaxgym package, 0.001 and 0.00001 of the right side.
+"""
+
+import operator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+Table = Mapping[tuple[str, int], float]  # the surprisal of (condition, region)
+
+LEVELS = (("|",), ("&",), ("<", ">", "="), ("+", "-"))  # operators, the loosest first
+OPERATORS = {
+    "|": operator.or_,
+    "&": operator.and_,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": lambda left, right: abs(left - right) <= 1e-3 + 1e-5 * abs(right),
+    "+": operator.add,
+    "-": operator.sub,
+}
+BRACKETS = {"[": "]", "(": ")"}
+_TOKEN = re.compile(
+    r"\s*(?:\(\s*(?P<region>\d+)\s*;\s*%(?P<condition>[^%]+)%\s*\)|(?P<number>\d+(?:\.\d+)?)|(?P<sign>[-+<>=&|()[\]])|$)"
+)
+
+
+class FormulaError(ValueError):
+    """A formula that is malformed, or names a region or condition that is not there; says where in the formula."""
+
+    def __init__(self, message: str, text: str, position: int):
+        super().__init__(f"{message}, at character {position + 1} of the formula {text!r}")
+
+
+@dataclass(frozen=True)
+class Number:
+    value: float
+
+    is_truth = False
+
+    def evaluate(self, table: Table) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Region:
+    """The surprisal of a region in a condition; `position` is where it stands in the formula."""
+
+    condition: str
+    number: int
+    position: int
+
+    is_truth = False
+
+    def evaluate(self, table: Table) -> float:
+        return table[self.condition, self.number]
+
+
+@dataclass(frozen=True)
+class Operation:
+    sign: str
+    left: "Node"
+    right: "Node"
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether the value is true or false, not a number."""
+        return self.sign not in LEVELS[-1]
+
+    def evaluate(self, table: Table) -> bool | float:
+        return OPERATORS[self.sign](self.left.evaluate(table), self.right.evaluate(table))
+
+
+Node = Number | Region | Operation
+
+
+@dataclass(frozen=True)
+class Formula:
+    """
+    Args:
+        text (`str`): The formula as it was written.
+        root (`Operation`): What it says.
+    """
+
+    text: str
+    root: Operation
+
+    def regions(self) -> list[Region]:
+        """All mentions of regions, from left to right."""
+        nodes, found = [self.root], []
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, Operation):
+                nodes += [node.right, node.left]
+            elif isinstance(node, Region):
+                found.append(node)
+        return found
+
+    def holds(self, table: Table) -> bool:
+        """
+        Whether the formula is true.
+
+        Args:
+            table (`Mapping[tuple[str, int], float]`): The surprisal of each `(condition, region)`.
+
+        Raises:
+            FormulaError: a region of the formula is not in the table.
+        """
+        for region in self.regions():
+            if (region.condition, region.number) not in table:
+                message = f"region {region.number} of condition {region.condition!r} has no surprisal"
+                raise FormulaError(message, self.text, region.position)
+        return bool(self.root.evaluate(table))
+
+
+def parse_formula(text: str) -> Formula:
+    """
+    Reads a formula.
+
+    Raises:
+        FormulaError: what it is, or a part of it, is no formula; operators on values of the wrong kind, such as a sum
+            of comparisons; a formula that is a number.
+    """
+    return _Parser(text).formula()
+
+
+class _Parser:
+    """
+    Recursive descent:
+
+        level(i) = level(i + 1) (sign of level i  level(i + 1))*,    the last level being followed by
+        operand  = region | number | "[" level(0) "]" | "(" level(0) ")"
+    """
+
+    def __init__(self, text: str):
+        self.text, self.tokens = text, _tokens(text)
+        self.advance()
+
+    def advance(self) -> None:
+        self.token, self.position = next(self.tokens)
+
+    def formula(self) -> Formula:
+        root = self.level(0)
+        if self.token is not None:
+            raise self.error(f"{self.token!r} does not belong here" if self.is_sign() else "an operator is missing")
+        if not root.is_truth:
+            raise FormulaError("a number, which is neither true nor false", self.text, 0)
+        return Formula(self.text, root)
+
+    def level(self, number: int) -> Node:
+        if number == len(LEVELS):
+            return self.operand()
+        left = self.level(number + 1)
+        while self.token in LEVELS[number]:
+            sign, position = self.token, self.position
+            self.advance()
+            right = self.level(number + 1)
+            if left.is_truth != (number < 2) or right.is_truth != (number < 2):
+                sides = "truth values, which comparisons are" if number < 2 else "numbers"
+                raise FormulaError(f"{sign!r} needs {sides}, on both sides", self.text, position)
+            left = Operation(sign, left, right)
+        return left
+
+    def operand(self) -> Node:
+        if isinstance(self.token, Node):
+            node = self.token
+        elif self.token in BRACKETS:
+            closing = BRACKETS[self.token]
+            self.advance()
+            node = self.level(0)
+            if self.token != closing:
+                raise self.error(f"{closing!r} is missing")
+        else:
+            raise self.error("a region, number or bracket is missing")
+        self.advance()
+        return node
+
+    def is_sign(self) -> bool:
+        return isinstance(self.token, str)
+
+    def error(self, message: str) -> FormulaError:
+        return FormulaError(message, self.text, self.position)
+
+
+def _tokens(text: str) -> Iterator[tuple[Node | str | None, int]]:
+    """Regions, numbers and signs, each with its position, and None at the end."""
+    end = 0
+    while end < len(text):
+        match = _TOKEN.match(text, end)
+        start = len(text) - len(text[end:].lstrip())
+        if match is None:
+            raise FormulaError(f"{text[start]!r} does not belong here", text, start)
+        end = match.end()
+        if match["region"]:
+            yield Region(match["condition"], int(match["region"]), start), start
+        elif match["number"]:
+            yield Number(float(match["number"])), start
+        elif match["sign"]:
+            yield match["sign"], start
+    yield None, len(text)
+
+
+__all__ = ["Formula", "FormulaError", "parse_formula"]

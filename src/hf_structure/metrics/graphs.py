@@ -1,0 +1,76 @@
+"""Scores of dependency graphs: unlabelled arcs, those from the root included, over all sentences of a corpus."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from hf_structure.algorithms.trees import check_arcs
+from hf_structure.metrics.attachment import check_words
+from hf_structure.metrics.counts import precision_recall_f1
+
+
+@dataclass(frozen=True)
+class ArcScores:
+    """
+    Args:
+        precision (`float`): Share of the predicted arcs that are right.
+        recall (`float`): Share of the gold arcs that are predicted.
+        f1 (`float`): Their harmonic mean.
+        exact (`float`): Share of sentences with all arcs right.
+        sentences, words (`int`): Numbers of sentences and of words.
+        matched, predicted, gold (`int`): Numbers of arcs.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    exact: float
+    sentences: int
+    words: int
+    matched: int
+    predicted: int
+    gold: int
+
+
+def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[str, Any]]) -> ArcScores:
+    """
+    Compares graphs of the same sentences.
+
+    For two files: `arc_scores(load_graphs("system.sdp"), load_graphs("gold.sdp"))`.
+
+    Args:
+        predicted, gold (`Iterable[Mapping]`): For each sentence `words`, and `arcs`, pairs `(head, dependent)` of
+            words numbered from 1, 0 being the root.
+
+    Raises:
+        ValueError: different words or numbers of sentences, an arc that is none (the message names the sentence), no
+            sentence to score.
+    """
+    sentences = words = exact = 0
+    counts = {"matched": 0, "predicted": 0, "gold": 0}
+    for number, pair in enumerate(zip_longest(predicted, gold), start=1):
+        if None in pair:
+            side, other = ("predicted", "gold") if pair[0] is None else ("gold", "predicted")
+            raise ValueError(f"{number - 1} {side} sentences, but more {other} sentences")
+        check_words(*(side["words"] for side in pair), number)
+        found, wanted = (_arcs(side, number) for side in pair)
+        sentences, words, exact = sentences + 1, words + len(pair[1]["words"]), exact + (found == wanted)
+        for name, arcs in (("matched", found & wanted), ("predicted", found), ("gold", wanted)):
+            counts[name] += len(arcs)
+    if not sentences:
+        raise ValueError("there is no sentence to score")
+    return ArcScores(
+        *precision_recall_f1(**counts), exact=exact / sentences, sentences=sentences, words=words, **counts
+    )
+
+
+def _arcs(sentence: Mapping[str, Any], number: int) -> set[tuple[int, int]]:
+    try:
+        check_arcs(sentence["arcs"], len(sentence["words"]))
+    except ValueError as error:
+        raise ValueError(f"sentence {number}: {error}") from error
+    return set(map(tuple, sentence["arcs"]))
+
+
+__all__ = ["ArcScores", "arc_scores"]

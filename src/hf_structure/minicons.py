@@ -1,0 +1,94 @@
+"""
+minicons over all causal language models of this library: a scorer with GiLT's probabilities summed over graphs.
+
+    from hf_structure.minicons import StructureLMScorer
+
+    scorer = StructureLMScorer("gilt-en", beam_size=20)
+    scorer.token_score(["The cats sleep ."], surprisal=True)
+    scorer.conditional_score("The cats", ["sleep .", "sleeps ."])
+
+Conventions are those of minicons: text is tokenized as it is, and the first token has no score. GiLT needs a beginning
+token for that. Tokenizers trained with this library add it; with others, those of grafts, pass `bos_token=True`.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.pipelines.loading import load_model
+from hf_structure.scoring import choose_beam, running_text_log_probs
+
+try:
+    from minicons.scorer import IncrementalLMScorer
+except ImportError as error:
+    raise ImportError("this needs minicons: pip install 'hf_structure[eval]'") from error
+
+
+class StructureLMScorer(IncrementalLMScorer):
+    """
+    minicons' `IncrementalLMScorer` for models of this library, and others.
+
+    Args:
+        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
+        device (`str`): Where to compute.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
+        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
+        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`~hf_structure.scoring.score`].
+    """
+
+    def __init__(
+        self,
+        model: str | Path | PreTrainedModel,
+        device: str = "cpu",
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        beam_size: int | None = None,
+        max_tokens: int | None = None,
+    ):
+        model, tokenizer = load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+        super().__init__(model, device=device, tokenizer=tokenizer)
+        self.beam_size, self.max_tokens = choose_beam(model, beam_size), max_tokens
+
+    def compute_stats(
+        self,
+        batch: tuple[BatchEncoding, Sequence[int]],
+        rank: bool = False,
+        prob: bool = False,
+        base_two: bool = False,
+        return_tensors: bool = False,
+        bow_correction: bool = False,
+    ) -> list[list[float]] | list[torch.Tensor]:
+        """
+        As in minicons.
+
+        Raises:
+            ValueError: of a model that reads graphs, ranks or a correction for the beginnings of words: these need
+                the distribution over tokens, which is not known; a text without a beginning token.
+        """
+        if self.beam_size is None:
+            return super().compute_stats(batch, rank, prob, base_two, return_tensors, bow_correction)
+        if rank or bow_correction:
+            raise ValueError("sums over graphs give no ranks and no correction for the beginnings of words")
+        if prob and base_two:
+            raise ValueError("probabilities have no base: choose prob or base_two")
+        encoded, offsets = batch
+        mask = encoded["attention_mask"].bool()
+        rows = running_text_log_probs(
+            self.model,
+            self.tokenizer,
+            [ids[kept].tolist() for ids, kept in zip(encoded["input_ids"], mask, strict=True)],
+            beam_size=self.beam_size,
+            max_tokens=self.max_tokens,
+        )
+        scores = [torch.tensor(row[offset:]) for row, offset in zip(rows, offsets, strict=True)]
+        if base_two:
+            scores = [score / math.log(2) for score in scores]
+        elif prob:
+            scores = [score.exp() for score in scores]
+        return scores if return_tensors else [score.tolist() for score in scores]
+
+
+__all__ = ["StructureLMScorer"]

@@ -1,0 +1,388 @@
+"""
+Text and graph written together (sections 3.1 and 3.2): GiLT's `generate`.
+
+A token is chosen; if it begins a word, that word's arcs are predicted from the token before and the new one; then the
+token is read with the enlarged graph. The loops, logits processors, stopping criteria and streamers are those of
+transformers. They leave two places to step in: `prepare_inputs_for_generation`, after a token has been chosen, and
+`_update_model_kwargs_for_generation`, after it has been read.
+"""
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import GenerationConfig, GenerationMixin
+from transformers.generation import GenerationMode
+from transformers.utils import ModelOutput
+
+from hf_structure.algorithms.beam import Beam, Branches
+from hf_structure.algorithms.graph import best_new_arcs
+from hf_structure.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
+from hf_structure.models.gilt.cache_gilt import GraphCache
+
+if TYPE_CHECKING:
+    from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
+
+NO_WORD, GOES_ON, BEGINS = range(3)
+_MODES = (
+    GenerationMode.GREEDY_SEARCH,
+    GenerationMode.SAMPLE,
+    GenerationMode.BEAM_SEARCH,
+    GenerationMode.BEAM_SAMPLE,
+)
+
+
+class GraphWriter:
+    """
+    Builds the graphs of texts while their tokens are read one by one.
+
+    Args:
+        kinds (`torch.LongTensor` of shape `(vocab_size,)`, *optional*): What tokens do with words, from
+            [`token_kinds`]. Not needed where the words of all tokens are given.
+        sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
+            as the text.
+        num_beams (`int`): How many graphs of each text are kept.
+
+    Attributes:
+        beam ([`Beam`], *optional*): With several graphs for each text, the rows of the cache: their texts, and the
+            log-probabilities of text and graph so far.
+        log_probs (`torch.FloatTensor` of shape `(rows, vocab_size)`, *optional*): Then, of the next token after each.
+    """
+
+    def __init__(self, kinds: torch.LongTensor | None = None, sample: bool | None = None, num_beams: int = 1):
+        self.kinds, self.sample, self.num_beams = kinds, sample, num_beams
+        self.beam: Beam | None = None
+        self.log_probs: torch.Tensor | None = None
+        self.prompt: dict | None = None
+        self.token_beams = 1
+
+    def begin(self, config: GenerationConfig, mode: GenerationMode, cache: GraphCache) -> None:
+        """
+        Called when the settings of a generation are known.
+
+        Raises:
+            ValueError: if graphs cannot be built that way.
+        """
+        if mode not in _MODES:
+            raise ValueError(f"graphs are built in greedy search, sampling and beam search, not in {mode.value}")
+        if not config.use_cache:
+            raise ValueError(
+                "graphs are built word by word in the cache: they do not go together with use_cache=False"
+            )
+        self.token_beams = config.num_beams
+        if self.sample is None:
+            self.sample = config.do_sample and self.num_beams == self.token_beams == 1
+        if self.sample and self.num_beams * self.token_beams > 1:
+            raise ValueError("sample_graphs does not go together with num_graph_beams or num_beams")
+        if self.num_beams > 1 and self.token_beams > 1:
+            raise ValueError("num_graph_beams does not go together with num_beams")
+        if self.num_beams * self.token_beams > 1 and cache.get_seq_length() > 0:
+            raise ValueError("beams do not go on from a cache that holds tokens: leave past_key_values out")
+        if config.pad_token_id is not None:
+            self.kinds[config.pad_token_id] = NO_WORD
+
+    def read(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
+        """
+        Reads all tokens but the last, which is left to the caller.
+
+        Args:
+            model ([`GiLTForCausalLM`]): The model.
+            inputs (`dict`): What its `forward` is to be called with for the next tokens; `word_ids` and `graph`, if
+                any, are those of the prompt, from its first token.
+            sample (`bool`): Whether to sample.
+
+        Returns:
+            `dict`: What to call `forward` with for the last token.
+        """
+        cache, ids, mask = inputs["past_key_values"], inputs["input_ids"], inputs.get("attention_mask")
+        word_ids, graph = inputs.pop("word_ids", None), inputs.pop("graph", None)
+        start, given = cache.get_seq_length(), 0 if word_ids is None else word_ids.shape[1]
+        if self.num_beams > 1 and self.beam is None:
+            self.beam = Beam.start(len(ids), ids.device)
+        if graph is not None and start < given:
+            end = min(start + ids.shape[1], given)
+            known = {**inputs, "input_ids": ids[:, : end - start], "word_ids": word_ids[:, start:end], "graph": graph}
+            known["attention_mask"] = None if mask is None else mask[:, :end]
+            if end == start + ids.shape[1]:
+                return known
+            self.mix(model(**known, return_dict=True).logits[:, -1])
+            return self.read(model, {**inputs, "input_ids": ids[:, end - start :]}, sample)
+        if start == 0:
+            self._check_beginning(ids, mask, word_ids)
+        for end, tokens in enumerate(ids.unbind(1), start=start + 1):
+            if end > start + 1:
+                self.mix(model(**inputs, return_dict=True).logits[:, -1])
+            words = word_ids[:, end - 1] if end <= given else None
+            inputs |= self.read_token(model, cache, tokens, None if mask is None else mask[:, :end], words, sample)
+        return inputs
+
+    def read_token(
+        self,
+        model: "GiLTForCausalLM",
+        cache: GraphCache,
+        tokens: torch.LongTensor,
+        mask: torch.Tensor | None = None,
+        words: torch.LongTensor | None = None,
+        sample: bool = False,
+    ) -> dict:
+        """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
+        tokens, mask, words = self._of_rows(tokens, mask, words)
+        words = self._words(cache, tokens) if words is None else words
+        words = words if mask is None else words * mask[:, -1].long()
+        if self.log_probs is not None:
+            self._weigh(tokens, words, cache)
+        new = words if cache.words is None else words.masked_fill(words <= cache.words, 0)
+        if new.any():
+            first_vectors = model.represent_word(tokens, cache)
+            arcs, counts = model.score_word(tokens, cache, first_vectors)
+            if self.beam is not None:
+                origins, choices = self._branch(counts, new)
+                cache.batch_select_indices(origins)
+                tokens, mask, words, new, arcs = select(origins, tokens, mask, words, new, arcs)
+                first_vectors = select(origins, *first_vectors)
+            elif sample:
+                choices = torch.multinomial(counts.softmax(-1), 1).squeeze(1)
+            else:
+                choices = counts.argmax(-1)
+            cache.insert_words(new, best_new_arcs(arcs, choices), first_vectors)
+        root = torch.zeros(len(tokens), 1, 1, dtype=torch.bool, device=tokens.device)
+        return {
+            "input_ids": tokens.unsqueeze(1),
+            "attention_mask": mask,
+            "word_ids": words.unsqueeze(1),
+            "graph": root if cache.graphs is None else cache.graphs.arcs,
+        }
+
+    def mix(self, logits: torch.Tensor) -> torch.Tensor:
+        """
+        What all graphs of a text together say of its next token.
+
+        Args:
+            logits (`torch.FloatTensor` of shape `(rows, vocab_size)`): Of the next token after each graph.
+
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, vocab_size)`: with one graph, the logits themselves; with
+            several, the logarithm of the mean of the probabilities, weighted by those of text and graph.
+        """
+        if self.beam is None:
+            return logits
+        self.log_probs = logits.float().log_softmax(-1)
+        texts = self.beam.sentences
+        batch = int(texts.max()) + 1
+        shares = self.log_probs + (self.beam.log_probs - self.beam.masses(batch)[texts]).unsqueeze(1)
+        largest = shares.new_full((batch, shares.shape[1]), -torch.inf)
+        largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")
+        sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())
+        return largest + sums.log()
+
+    def best_rows(self, graphs: torch.Tensor) -> torch.Tensor:
+        """The rows of each text's likeliest graph."""
+        if self.beam is None:
+            return torch.arange(len(graphs), device=graphs.device)
+        return self.beam.best(1, int(self.beam.sentences.max()) + 1).squeeze(1)
+
+    def _of_rows(self, *values: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """From texts to rows of the cache."""
+        return values if self.beam is None else select(self.beam.sentences, *values)
+
+    def _words(self, cache: GraphCache, tokens: torch.Tensor) -> torch.Tensor:
+        """The words that tokens belong to, numbered as `number_words` does it for a whole text."""
+        kinds = self.kinds[tokens]
+        if cache.words is None:
+            return (kinds != NO_WORD).long()
+        begins = (kinds == BEGINS) | (cache.word_ids[:, -1] == 0)
+        return (cache.words + begins).masked_fill(kinds == NO_WORD, 0)
+
+    def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor | None) -> None:
+        is_word = self.kinds[ids] != NO_WORD if word_ids is None else word_ids > 0
+        first = torch.zeros_like(ids[:, :1]) if mask is None else mask.long().argmax(1, keepdim=True)
+        if is_word.gather(1, first).any():
+            raise ValueError(
+                "graphs are predicted of sentences that begin with a token that belongs to no word, such as the "
+                "tokenizer's beginning token"
+            )
+
+    def _weigh(self, tokens: torch.Tensor, words: torch.Tensor, cache: GraphCache) -> None:
+        """A new token tells graphs apart by its probability; padding after the end does not."""
+        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)
+        self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
+
+    def _branch(self, count_logits: torch.Tensor, new: torch.Tensor) -> Branches:
+        """The likeliest pairs of a graph and a number of new arcs; texts without a new word keep their graphs."""
+        nothing = torch.full_like(count_logits, -torch.inf)
+        nothing[:, 0] = 0.0
+        log_probs = torch.where((new > 0).unsqueeze(1), count_logits.log_softmax(-1), nothing)
+        self.beam, branches = self.beam.branch(log_probs, self.num_beams)
+        return branches
+
+
+def select(rows: torch.Tensor, *values: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    """The given rows of each tensor."""
+    return tuple(None if value is None else value[rows] for value in values)
+
+
+def token_kinds(config, tokenizer=None, word_starts: torch.BoolTensor | None = None) -> torch.LongTensor:
+    """`(vocab_size,)`: whether each token belongs to no word, goes on with one, or begins one."""
+    if tokenizer is None and word_starts is None:
+        raise ValueError("graphs are built over words: pass `tokenizer`, or `word_starts`, to tell where they begin")
+    if word_starts is None:
+        from hf_structure.tokenization import word_start_mask
+
+        word_starts = word_start_mask(tokenizer)
+    kinds = torch.full((max(config.vocab_size, len(word_starts)),), GOES_ON)
+    kinds[: len(word_starts)][word_starts.cpu().bool()] = BEGINS
+    special = config if tokenizer is None else tokenizer
+    for ids in (special.bos_token_id, special.eos_token_id, special.pad_token_id):
+        kinds[[] if ids is None else ids] = NO_WORD
+    return kinds
+
+
+class GraphGenerationMixin(GenerationMixin):
+    """`generate` and what else builds graphs, for [`GiLTForCausalLM`]."""
+
+    def generate(
+        self,
+        inputs: torch.Tensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        *args,
+        use_graph: bool = False,
+        word_starts: torch.BoolTensor | None = None,
+        sample_graphs: bool | None = None,
+        num_graph_beams: int = 1,
+        **kwargs,
+    ) -> torch.LongTensor | ModelOutput:
+        """
+        As [`~GenerationMixin.generate`], with or without a graph.
+
+        Args:
+            inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
+                padded on the left. With a graph that is not given, they begin with a token that belongs to no word.
+            generation_config (`GenerationConfig`, *optional*): As in transformers.
+            use_graph (`bool`, defaults to `False`): Whether graphs are built and read; if one is given, they are.
+                Without, this is the method of transformers and nothing else.
+            word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word, see
+                [`word_start_mask`]. Not needed with `tokenizer`; tokens that belong to no word are the tokenizer's (or
+                else the model's) beginning, end and padding.
+            sample_graphs (`bool`, *optional*): Whether the number of each new word's arcs is sampled, or the likeliest
+                one; by default as the text, but never with beams. The graph of a prompt is not sampled.
+            num_graph_beams (`int`, defaults to 1): How many graphs of each text are kept; a token is then predicted by
+                the mean over them, weighted by their probabilities.
+            kwargs: As in transformers. `word_ids` and `graph` are those of the prompts, as in `forward`; what is not
+                given is found from the tokens, and built word by word.
+
+        Returns:
+            As in transformers; with a graph and `return_dict_in_generate=True`, a [`GraphGenerateOutput`], or with
+            `num_beams` a [`GraphGenerateBeamOutput`].
+
+        Raises:
+            ValueError: neither `tokenizer` nor `word_starts`; a mode or settings that graphs cannot be built with; a
+                prompt that begins with a word.
+        """
+        if not use_graph and kwargs.get("graph") is None:
+            return super().generate(inputs, generation_config, *args, **kwargs)
+        if num_graph_beams < 1:
+            raise ValueError(f"num_graph_beams must be at least 1, not {num_graph_beams}")
+        if kwargs.get("graph") is not None and kwargs.get("word_ids") is None:
+            raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
+        if kwargs.get("custom_generate") is not None:
+            raise ValueError("custom_generate does not build graphs: it needs use_graph=False")
+        kinds = token_kinds(self.config, kwargs.get("tokenizer"), word_starts).to(self.device)
+        writer = GraphWriter(kinds, sample_graphs, num_graph_beams)
+        result = super().generate(inputs, generation_config, *args, graph_writer=writer, **kwargs)
+        return self._with_graphs(result, writer) if isinstance(result, ModelOutput) else result
+
+    @torch.no_grad()
+    def predict_graphs(
+        self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.BoolTensor:
+        """
+        The graphs of given sentences, built greedily: with each word the likeliest number of arcs, the best ones.
+
+        Args:
+            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
+                As in [`GiLTModel.forward`].
+
+        Returns:
+            `torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`.
+
+        Raises:
+            ValueError: if a sentence begins with a word: its arcs would be predicted from nothing.
+        """
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "word_ids": word_ids}
+        graph = self._read_all(GraphWriter(), inputs)["graph"]
+        words = int((word_ids if attention_mask is None else word_ids * attention_mask).max())
+        return cut(graph, words)
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: torch.LongTensor,
+        graph_writer: GraphWriter | None = None,
+        is_first_iteration: bool | None = False,
+        **kwargs,
+    ) -> dict:
+        """As in transformers; with a graph, the words of the new tokens are put into it."""
+        inputs = super().prepare_inputs_for_generation(input_ids, is_first_iteration=is_first_iteration, **kwargs)
+        if graph_writer is None:
+            return inputs
+        graph_writer.prompt = graph_writer.prompt or dict(inputs)
+        return graph_writer.read(self, inputs, sample=graph_writer.sample and not is_first_iteration)
+
+    def _update_model_kwargs_for_generation(self, outputs: ModelOutput, model_kwargs: dict, *args, **kwargs) -> dict:
+        if (writer := model_kwargs.get("graph_writer")) is not None:
+            outputs.logits = writer.mix(outputs.logits[:, -1]).unsqueeze(1)
+        return super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
+        if (writer := model_kwargs.get("graph_writer")) is not None:
+            cache = GraphCache.of(model_kwargs.get("past_key_values"), self.config.tape_features)
+            writer.begin(generation_config, generation_mode, cache)
+            model_kwargs["past_key_values"] = cache
+        return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+
+    def _with_graphs(self, result: ModelOutput, writer: GraphWriter) -> ModelOutput:
+        """The graphs beside the text. The last token has not been read, but its word is in them."""
+        sequences, cache = result.sequences, result.past_key_values
+        if writer.token_beams > 1:  # what was finished before the others is no longer in the cache
+            last = self._read_all(GraphWriter(writer.kinds), self._as_prompt(sequences, writer))
+            cache = last["past_key_values"]
+        else:
+            cache = copy.copy(cache)
+            cache.layers = []  # of no use any more: not to be moved
+            last = writer.read_token(self, cache, sequences[:, -1], sample=writer.sample)
+        rows = writer.best_rows(sequences)
+        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)[rows]
+        graphs = {"graphs": cut(last["graph"][rows], int(word_ids.max())), "word_ids": word_ids}
+        if writer.token_beams > 1:
+            return GraphGenerateBeamOutput(**result, **graphs)
+        if writer.beam is not None:
+            shares = writer.beam.log_probs - writer.beam.masses(len(sequences))[writer.beam.sentences]
+            graphs["graph_probs"] = shares[rows].exp()
+        return GraphGenerateOutput(**result, **graphs)
+
+    def _as_prompt(self, sequences: torch.LongTensor, writer: GraphWriter) -> dict:
+        """What to call `forward` with for whole texts, in which the prompt's mask, words and graph are kept."""
+        repeats = len(sequences) * writer.token_beams // len(writer.prompt["input_ids"])
+        rows = torch.arange(len(sequences), device=sequences.device) // repeats * writer.token_beams
+        inputs = {name: writer.prompt.get(name) for name in ("attention_mask", "word_ids", "graph")}
+        inputs = dict(zip(inputs, select(rows, *inputs.values()), strict=True))
+        if (mask := inputs["attention_mask"]) is not None:
+            new = sequences.shape[1] - mask.shape[1]
+            inputs["attention_mask"] = torch.nn.functional.pad(mask, (0, new), value=1)
+        return {"input_ids": sequences, **inputs}
+
+    @torch.no_grad()
+    def _read_all(self, writer: GraphWriter, inputs: dict) -> dict:
+        """Greedily, from the first token to before the last."""
+        inputs["past_key_values"] = GraphCache(self.config.tape_features)
+        inputs |= {"use_cache": True, "logits_to_keep": 1}
+        return writer.read(self, inputs)
+
+
+def cut(graph: torch.BoolTensor, words: int) -> torch.BoolTensor:
+    """Graphs with room for exactly so many words."""
+    missing = words + 1 - graph.shape[-1]
+    return torch.nn.functional.pad(graph, (0, missing, 0, missing))
+
+
+__all__ = ["GraphGenerationMixin", "GraphWriter", "token_kinds"]

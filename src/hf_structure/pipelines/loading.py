@@ -1,0 +1,109 @@
+"""Models for use: from a name, a folder or an object, on a device; their tokenizers and what splits text for them."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.hub import resolve_model
+
+WordTokenizer = str | Callable[[str], list[str]]
+
+
+def load_model(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    device: str | torch.device | None,
+    auto_class: type,
+    purpose: str,
+    optional_weights: str = "-",
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    Model in evaluation mode on its device, and its tokenizer.
+
+    Args:
+        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded model.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one that was saved beside the model.
+        device (`str` or `torch.device`, *optional*):
+            Where to compute. By default where a loaded model is, else on a GPU if there is one.
+        auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
+        purpose (`str`): What the model is to be, for messages: `"causal language model"`.
+        optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
+
+    Raises:
+        ValueError: if there is no such model or device, a folder holds no such model, or the tokenizer of a loaded
+            model is not known.
+    """
+    if isinstance(model, torch.nn.Module):
+        tokenizer = tokenizer or _load_tokenizer(model)
+    else:
+        folder = Path(resolve_model(model)).resolve()
+        modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
+        model, own_tokenizer = _load(folder, modified, auto_class, purpose, optional_weights)
+        tokenizer = tokenizer or own_tokenizer
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return model.to(device).eval() if device else model.eval(), tokenizer
+    except (RuntimeError, AssertionError) as error:  # torch has no such device, or was built without it
+        raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
+
+
+def choose_word_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None, default: str = "english"
+) -> Callable[[str], list[str]]:
+    """
+    What splits raw text into words.
+
+    Args:
+        tokenizer (`PreTrainedTokenizerBase`): The model's tokenizer, which may hold the name of what does.
+        choice (`str` or `Callable[[str], list[str]]`, *optional*): What is to do it in any case.
+        default (`str`): What does it if neither says so.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    choice = choice or tokenizer.init_kwargs.get("word_tokenizer", default)
+    if callable(choice):
+        return choice
+    if choice not in WORD_TOKENIZERS:
+        raise ValueError(f"word_tokenizer must be one of {', '.join(WORD_TOKENIZERS)}, or a function, not {choice!r}")
+    return WORD_TOKENIZERS[choice]
+
+
+def longest_input(model: PreTrainedModel) -> int | None:
+    """Number of tokens that a causal language model has positions for, if there is a limit."""
+    config = getattr(model.config, "base_config", None) or model.config
+    return getattr(config, "max_position_embeddings", None)
+
+
+def _load_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    try:
+        return AutoTokenizer.from_pretrained(resolve_model(model.name_or_path))
+    except (ValueError, OSError) as error:
+        raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
+
+
+@functools.lru_cache(maxsize=2)
+def _load(
+    folder: Path, modified: int, auto_class: type, purpose: str, optional_weights: str
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The last models used stay loaded, as long as their folders do not change."""
+    try:
+        model, loaded = auto_class.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+        missing = sorted(key for key in loaded["missing_keys"] if not key.startswith(optional_weights))
+        if missing:  # transformers only warns, and goes on with random weights
+            raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
+        return model, AutoTokenizer.from_pretrained(folder)
+    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{folder} holds no {purpose}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
+
+
+__all__ = ["WordTokenizer", "choose_word_tokenizer", "load_model", "longest_input"]

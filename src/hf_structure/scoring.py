@@ -1,0 +1,375 @@
+"""
+Probabilities of sentences and surprisals of their tokens and words, by any causal language model.
+
+A sentence begins with the beginning token of the tokenizer (where there is none, as in GPT-2's, with its end token),
+which is given and never scored, so that every token of the sentence has a surprisal. The end token is scored with
+models whose training data ended in it: those of this library, GiLT and its baselines. Logarithms are natural ones:
+`log_prob` and surprisals are in nats (a bit is 0.693 of them).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.data.batching import token_budget_batches
+from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.metrics.graph_language_model import language_model_scores
+from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
+from hf_structure.tokenization import encode_subwords, encode_text, number_words
+
+DEFAULT_MODEL = "gilt-en"
+DEFAULT_BEAM_SIZE = 20
+LOGITS = 2**26  # of a batch at most, by default: 256 MiB
+BEAM_TOKENS = 2**14  # of a batch at most, by default
+
+Sentence = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """
+    What a model thinks of a sentence.
+
+    Args:
+        text (`str`): The sentence, or its words with spaces between them.
+        words (`list[str]`): Its words.
+        word_spans (`list[tuple[int, int]]`, *optional*):
+            Start and end of each word in the text; None where the words are no parts of it.
+        tokens (`list[str]`): What is scored: the tokens without the beginning token.
+        word_ids (`list[int]`): The word of each token, from 1; 0 for the end token.
+        token_surprisals (`list[float]`): `-log p(token | all before)` in nats.
+    """
+
+    text: str
+    words: list[str]
+    word_spans: list[tuple[int, int]] | None
+    tokens: list[str]
+    word_ids: list[int]
+    token_surprisals: list[float]
+
+    @property
+    def log_prob(self) -> float:
+        """Log-probability of the sentence in nats: minus the sum of its tokens' surprisals."""
+        return -math.fsum(self.token_surprisals)
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity of a token."""
+        return math.exp(-self.log_prob / len(self.tokens))
+
+    @property
+    def word_surprisals(self) -> list[float]:
+        """Sum of the surprisals of each word's tokens; the end token is part of no word."""
+        sums = [0.0] * (len(self.words) + 1)
+        for word, surprisal in zip(self.word_ids, self.token_surprisals, strict=True):
+            sums[word] += surprisal
+        return sums[1:]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
+        values = asdict(self)
+        return {**values, "log_prob": self.log_prob, "perplexity": self.perplexity} | {
+            "word_surprisals": self.word_surprisals
+        }
+
+
+class SentenceError(ValueError):
+    """
+    A sentence that cannot be scored.
+
+    Args:
+        number (`int`): Which one, from 1.
+        reason (`str`): Why.
+    """
+
+    def __init__(self, number: int, reason: str):
+        super().__init__(f"sentence {number}: {reason}")
+        self.number, self.reason = number, reason
+
+
+def score(
+    sentences: Sentence | Iterable[Sentence],
+    model: str | Path | PreTrainedModel = DEFAULT_MODEL,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    beam_size: int | None = None,
+    raw: bool = False,
+    eos: bool | None = None,
+    word_tokenizer: WordTokenizer | None = None,
+    max_tokens: int | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = False,
+) -> SentenceScore | list[SentenceScore]:
+    """
+    Scores sentences.
+
+    Args:
+        sentences (`str`, `list[str]`, `list[list[str]]` or any iterable of either):
+            Raw sentences, or sentences as lists of words.
+        model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`):
+            Short name, folder or Hub name of a causal language model, or a loaded one (which is put into evaluation
+            mode). Models of transformers need one pass; GiLT needs a search over graphs, and its probabilities are
+            summed over the graphs found: lower bounds of log-probabilities.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*):
+            The model's tokenizer, a fast one; needed with a loaded model that does not come from a folder.
+        beam_size (`int`, *optional*):
+            For models that read graphs: how many graphs of a sentence are followed, 20 by default.
+        raw (`bool`):
+            Whether a sentence is tokenized as it is, as lm_eval does it (there, the text of a BLiMP sentence begins
+            with a space); the end token is not scored then. Else it is its words with single spaces between them.
+        eos (`bool`, *optional*):
+            Whether the end token is scored; by default with the models of this library, but not with `raw`.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
+            How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`], as
+            [`parse`] does), `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if it does not,
+            `"english"` for the models of this library and `"spaces"` for others.
+        max_tokens (`int`, *optional*):
+            Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
+            split. By default so many that their logits take 256 MiB, with a beam 16384.
+        device (`str` or `torch.device`, *optional*):
+            Where to compute. By default where a loaded model is, else on a GPU if there is one.
+        progress (`bool`): Whether to show a progress bar.
+
+    Returns:
+        [`SentenceScore`] for a string, else a list of them in the order given.
+
+    Raises:
+        ValueError: no such model, device or option, or a beam for a model without graphs.
+        SentenceError: a sentence that is empty, too long for the model, or no string and no list of words.
+    """
+    model, tokenizer = load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+    beam_size = choose_beam(model, beam_size)
+    eos = is_ours(model) and not raw if eos is None else eos
+    if raw and word_tokenizer is not None:
+        raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
+    split = None if raw else word_splitter(model, tokenizer, word_tokenizer)
+    items = [sentences] if isinstance(sentences, str) else sentences
+    encoded = [_encode(number, item, tokenizer, split, model) for number, item in enumerate(items, start=1)]
+    log_probs = token_log_probs(model, encoded, beam_size, max_tokens, progress)
+    scores = [
+        _sentence_score(sentence, values, tokenizer, eos) for sentence, values in zip(encoded, log_probs, strict=True)
+    ]
+    return scores[0] if isinstance(sentences, str) else scores
+
+
+def is_ours(model: PreTrainedModel) -> bool:
+    """Whether it is GiLT or one of its baselines, whose texts are sentences of words that end in an end token."""
+    return hasattr(model.config, "graph_layers")
+
+
+def reads_graphs(model: PreTrainedModel) -> bool:
+    """Whether it is GiLT."""
+    return getattr(model.config, "graph_layers", 0) > 0
+
+
+def choose_beam(model: PreTrainedModel, beam_size: int | None) -> int | None:
+    """The size of the beam, None for a model without graphs. Raises `ValueError` for one that it cannot have."""
+    if not reads_graphs(model):
+        if beam_size is not None:
+            raise ValueError("this model reads no graphs, so there is no beam: leave beam_size out")
+        return None
+    if beam_size is not None and beam_size < 1:
+        raise ValueError(f"beam_size must be at least 1, not {beam_size}")
+    return beam_size or DEFAULT_BEAM_SIZE
+
+
+def word_splitter(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None
+) -> Callable[[str], list[str]]:
+    """How raw text is split into words; see [`score`]. Raises `ValueError` for an unknown name."""
+    return choose_word_tokenizer(tokenizer, choice, default="english" if is_ours(model) else "spaces")
+
+
+def _encode(
+    number: int,
+    sentence: Sentence,
+    tokenizer: PreTrainedTokenizerBase,
+    split: Callable[[str], list[str]] | None,
+    model: PreTrainedModel,
+) -> dict[str, Any]:
+    """What [`SentenceScore`] says before there are surprisals, and `input_ids`."""
+    if not isinstance(sentence, str | Sequence) or not all(isinstance(word, str) for word in sentence):
+        raise SentenceError(number, f"a sentence is a string or a list of words, not {sentence!r}")
+    try:
+        encoded = _encode_raw(sentence, tokenizer) if split is None else _encode_words(sentence, tokenizer, split)
+    except ValueError as error:
+        raise SentenceError(number, str(error)) from error
+    longest = longest_input(model)
+    length = len(encoded["input_ids"]) - (not reads_graphs(model))  # a search reads the end token, too
+    if longest is not None and length > longest:
+        raise SentenceError(number, f"{length} tokens are too many for the model: it reads at most {longest}")
+    return encoded
+
+
+def _encode_raw(sentence: Sentence, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    text = sentence if isinstance(sentence, str) else " ".join(sentence)
+    encoded = encode_text(text, tokenizer)
+    return {"text": text, "words": [text[start:end] for start, end in encoded["word_spans"]], **encoded}
+
+
+def _encode_words(
+    sentence: Sentence, tokenizer: PreTrainedTokenizerBase, split: Callable[[str], list[str]]
+) -> dict[str, Any]:
+    words = split(sentence) if isinstance(sentence, str) else list(sentence)
+    text = sentence if isinstance(sentence, str) else " ".join(words)
+    return {"text": text, "words": words, "word_spans": find_words(text, words)} | encode_subwords(words, tokenizer)
+
+
+def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Start and end of each word in a text; None if the text is not these words with white space between them."""
+    spans, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0 or text[end:start].strip():
+            return None
+        end = start + len(word)
+        spans.append((start, end))
+    return None if text[end:].strip() else spans
+
+
+@torch.no_grad()
+def token_log_probs(
+    model: PreTrainedModel,
+    sentences: Sequence[Mapping[str, Any]],
+    beam_size: int | None = None,
+    max_tokens: int | None = None,
+    progress: bool = False,
+) -> list[list[float]]:
+    """
+    Log-probabilities of all tokens but the first.
+
+    Args:
+        model (`PreTrainedModel`): A causal language model in evaluation mode.
+        sentences (`Sequence[Mapping]`):
+            `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.tokenization.encode_subwords`].
+        beam_size (`int`, *optional*): How many graphs of a sentence are followed; without it the model reads none.
+        max_tokens, progress: See [`score`].
+    """
+    if max_tokens is None:
+        max_tokens = BEAM_TOKENS if beam_size else max(LOGITS // model.config.vocab_size, 1)
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    lengths = [len(sentence["input_ids"]) for sentence in sentences]
+    collate, results = WordCollator(pad_token_id=0), [[]] * len(sentences)
+    with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
+        for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1)):
+            batch = collate([sentences[index] for index in indices])
+            batch = {name: value.to(model.device) for name, value in batch.items()}
+            if beam_size is None:
+                values = _plain_log_probs(model, batch)
+            else:
+                search = model.beam_search(**batch, beam_size=beam_size, max_tokens=max_tokens)
+                values = search.token_log_probs[:, 1:]
+            for index, row in zip(indices, values.tolist(), strict=True):
+                results[index] = row[: lengths[index] - 1]
+            bar.update(len(indices))
+    return results
+
+
+def running_text_log_probs(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Sequence[int]], **options
+) -> list[list[float]]:
+    """
+    [`token_log_probs`] of texts that are known by their tokens alone, whose words those that begin with a space begin.
+
+    Args:
+        model (`PreTrainedModel`), tokenizer (`PreTrainedTokenizerBase`): A model and its tokenizer.
+        texts (`Sequence[Sequence[int]]`): Token ids; with a beam they begin with the beginning or end token.
+        options: Those of [`token_log_probs`].
+
+    Raises:
+        ValueError: with a beam, a text that begins with a word.
+    """
+    ends = [token for token in (tokenizer.eos_token_id, tokenizer.bos_token_id) if token is not None]
+    ids = pad_words([[*text, ends[0]] for text in texts], ends[0])
+    words = number_words(ids, tokenizer)
+    if options.get("beam_size") and words[:, 0].any():
+        raise ValueError("graphs are predicted of texts that begin with the beginning token, which this one lacks")
+    # The end token is there so that nothing is pruned at the last token, and is not scored.
+    rows = [
+        {"input_ids": row[: len(text) + 1], "word_ids": numbers[: len(text) + 1]}
+        for text, row, numbers in zip(texts, ids.tolist(), words.tolist(), strict=True)
+    ]
+    return [log_probs[:-1] for log_probs in token_log_probs(model, rows, **options)]
+
+
+def _plain_log_probs(model: PreTrainedModel, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """`(batch_size, seq_len - 1)`: one pass; padding is on the right, where a causal model does not see it."""
+    inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
+    logits, targets = model(**inputs, use_cache=False).logits.float(), batch["input_ids"][:, 1:]
+    return logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
+
+
+def _sentence_score(
+    encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase, eos: bool
+) -> SentenceScore:
+    last = len(log_probs) if eos else len(log_probs) - 1
+    return SentenceScore(
+        **{name: encoded[name] for name in ("text", "words", "word_spans")},
+        tokens=tokenizer.convert_ids_to_tokens(encoded["input_ids"][1 : last + 1]),
+        word_ids=encoded["word_ids"][1 : last + 1],
+        token_surprisals=[-value for value in log_probs[:last]],
+    )
+
+
+def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
+    """
+    Scores of a corpus.
+
+    Args:
+        scores (`Iterable[SentenceScore]`): Those of its sentences.
+
+    Returns:
+        `dict[str, float]`: numbers of `sentences`, `words` and scored `tokens`; `log_prob` of all; `perplexity` of a
+            token and `word_perplexity` of a word, a scored end of a sentence being one of each. With a beam these
+            are upper bounds of the perplexities.
+
+    Raises:
+        ValueError: if there are no sentences.
+    """
+    scores = list(scores)
+    if not scores:
+        raise ValueError("there are no sentences to score")
+    log_prob = math.fsum(each.log_prob for each in scores)
+    counts = {
+        "tokens": sum(len(each.tokens) for each in scores),
+        "words": sum(len(each.words) for each in scores),
+    }
+    ends = sum(each.word_ids.count(0) for each in scores)
+    perplexities = language_model_scores({"lm_loss": -log_prob, "ends": ends, "gold": 0, **counts})
+    return {"sentences": len(scores), **counts, "log_prob": log_prob, **perplexities}
+
+
+def count_falls(scores: Sequence[SentenceScore], larger: Sequence[SentenceScore], tolerance: float = 1e-4) -> int:
+    """
+    How many sentences get a lower log-probability from a larger beam: pruning gives no guarantee that it rises.
+
+    Args:
+        scores (`Sequence[SentenceScore]`): Scores of some sentences.
+        larger (`Sequence[SentenceScore]`): Those of the same sentences with a larger beam.
+        tolerance (`float`): Differences up to this share of the log-probability are rounding errors.
+
+    Raises:
+        ValueError: if these are not the same sentences.
+    """
+    if [each.text for each in scores] != [each.text for each in larger]:
+        raise ValueError("only scores of the same sentences can be compared")
+    pairs = zip(scores, larger, strict=True)
+    return sum(more.log_prob < less.log_prob + tolerance * less.log_prob for less, more in pairs)
+
+
+__all__ = [
+    "SentenceError",
+    "SentenceScore",
+    "corpus_scores",
+    "count_falls",
+    "running_text_log_probs",
+    "score",
+    "token_log_probs",
+]

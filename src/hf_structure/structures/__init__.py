@@ -1,0 +1,15 @@
+"""Value types: what a parser gives back for one sentence, and what can be made of it (CoNLL-U, brackets, JSON, LaTeX,
+pictures).
+
+They are immutable and hold plain Python values (words, ints, floats, tuples), so that they can be compared, hashed,
+pickled and sent as JSON.
+"""
+
+from hf_structure.structures.attention import GraphAttention
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.structures.dependency_graph import DependencyGraph
+from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.distances import SyntacticDistances
+from hf_structure.structures.parse import Parse
+
+__all__ = ["ConstituencyTree", "DependencyGraph", "DependencyTree", "GraphAttention", "Parse", "SyntacticDistances"]

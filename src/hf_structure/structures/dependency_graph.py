@@ -1,0 +1,201 @@
+"""Dependency graphs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hf_structure.algorithms.trees import check_arcs, is_tree
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.sdp import SdpSentence
+from hf_structure.structures.common import (
+    as_dict,
+    as_html,
+    check_length,
+    check_log_probability,
+    check_probabilities,
+    conllu_comments,
+    freeze,
+    tikz_arcs,
+)
+from hf_structure.visualization.dependency import graph_svg, graph_text
+
+UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not known; no graph format can do without
+
+
+@dataclass(frozen=True)
+class DependencyGraph:
+    """
+    Arcs between a sentence's words. A word may have any number of heads, or none, and there may be cycles.
+
+    Args:
+        words (`Sequence[str]` of length `n`):
+            The words that the arcs are about.
+        arcs (`Sequence[tuple[int, int]]`):
+            `(head, dependent)`: words are numbered from 1, and the head of a root word is 0. They are sorted.
+        labels (`Sequence[str]`, *optional*):
+            The relation of each arc, in the order of the arcs given.
+        probabilities (`Sequence[float | None]`, *optional*):
+            The model's probability of each arc, in the order of the arcs given.
+        log_probability (`float`, *optional*):
+            Natural logarithm of the whole graph's probability.
+
+    Raises:
+        ValueError: lists of unequal length, an arc that is given twice, out of range or from a word to itself, a value
+            that is no probability.
+    """
+
+    words: tuple[str, ...]
+    arcs: tuple[tuple[int, int], ...]
+    labels: tuple[str, ...] | None = None
+    probabilities: tuple[float | None, ...] | None = None
+    log_probability: float | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, "words", "arcs", "labels", "probabilities")
+        for name in ("labels", "probabilities"):
+            check_length(self.arcs, name, getattr(self, name), of="arcs")
+        check_arcs(self.arcs, len(self.words))
+        check_probabilities(self.probabilities or (), (f"the arc {head} -> {word}" for head, word in self.arcs))
+        check_log_probability(self.log_probability)
+        arcs = [(int(head), int(word)) for head, word in self.arcs]
+        order = sorted(range(len(arcs)), key=arcs.__getitem__)
+        for name, values in (("arcs", arcs), ("labels", self.labels), ("probabilities", self.probabilities)):
+            if values is not None:
+                object.__setattr__(self, name, tuple(values[i] for i in order))
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The numbers of the words that hang on the root."""
+        return self.dependents_of(0)
+
+    @property
+    def reentrancies(self) -> tuple[int, ...]:
+        """The numbers of the words that have several heads."""
+        return tuple(word for word, heads in enumerate(self._heads(), start=1) if len(heads) > 1)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether each word has exactly one head, there is exactly one root word, and no cycle."""
+        heads = self._heads()
+        return all(len(each) == 1 for each in heads) and is_tree([head for (head,) in heads])
+
+    @property
+    def depth(self) -> int:
+        """Number of arcs from the root to the farthest word that can be reached, 0 if there is none."""
+        level, reached, depth = {0}, {0}, -1
+        while level:
+            level = {word for head, word in self.arcs if head in level} - reached
+            reached |= level
+            depth += 1
+        return depth
+
+    def heads_of(self, word: int) -> tuple[int, ...]:
+        """The heads of a word, numbered from 1, in order; 0 is the root."""
+        return tuple(head for head, dependent in self.arcs if dependent == word)
+
+    def dependents_of(self, word: int) -> tuple[int, ...]:
+        """The dependents of a word, numbered from 1, or of the root, 0, in order."""
+        return tuple(dependent for head, dependent in self.arcs if head == word)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values; `from_dict` takes them back."""
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "DependencyGraph":
+        """Makes a graph from what `to_dict` gave."""
+        return cls(**values)
+
+    def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
+        """
+        The graph as one CoNLL-U sentence, with the empty line that ends it; an empty string for one without words.
+
+        Arcs stand in DEPS, as `2:nsubj|4:conj`; without labels, they are called `dep` (and `root`). HEAD and DEPREL
+        are `_` unless the graph is a tree. Probabilities go to MISC (`ArcProb=2:0.87,4:0.5`), that of the graph to a
+        comment.
+
+        Args:
+            metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
+
+        Raises:
+            ValueError: a word, label or comment that no CoNLL-U line can hold (empty word, tab, line break, `|`).
+        """
+        if not self.words:
+            return ""
+        comments = conllu_comments(metadata, self.log_probability)
+        sentence = ConlluSentence.from_words(self.words, comments=comments)
+        if self.is_tree:
+            labels = {word: label for (_, word), label in zip(self.arcs, self.labels or (), strict=False)}
+            heads = [head for (head,) in self._heads()]
+            sentence = sentence.with_heads(heads, [labels.get(word) or "_" for word in range(1, len(heads) + 1)])
+        return str(sentence.with_column("deps", self.deps()).with_column("misc", self._misc()))
+
+    def deps(self) -> list[str]:
+        """Column DEPS of CoNLL-U. Raises `ValueError` for a label that it cannot hold."""
+        columns = [[] for _ in self.words]
+        for (head, word), label in zip(self.arcs, self._named_labels("\t\n\r|"), strict=True):
+            columns[word - 1].append(f"{head}:{label}")
+        return ["|".join(arcs) or "_" for arcs in columns]
+
+    def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
+        """
+        The graph as one sentence of the SDP 2015 format, with the empty line that ends it.
+
+        Root words are tops; arcs without labels are called `dep`. A file begins with the line `#SDP 2015`.
+
+        Args:
+            id (`str`): What the sentence is called.
+            lemmas, pos (`Sequence[str]` of length `n`, *optional*): Lemmas and parts of speech; `_` by default.
+
+        Raises:
+            ValueError: a word or label that no such line can hold (tab, line break), lists of unequal length.
+        """
+        unknown = ["_"] * len(self.words)
+        columns = {"words": self.words, "lemmas": lemmas or unknown, "pos": pos or unknown}
+        for name, values in columns.items():
+            check_length(self.words, name, values)
+            for number, value in enumerate(values, start=1):
+                if not value or any(character in value for character in "\t\n\r"):
+                    raise ValueError(f"{name} of word {number} cannot stand in an SDP file: {value!r}")
+        labels = self._named_labels("\t\n\r")
+        arcs = [(head, word, label) for (head, word), label in zip(self.arcs, labels, strict=True) if head]
+        return str(SdpSentence(id, **columns, tops=list(self.roots), frames=unknown, arcs=arcs))
+
+    def to_tikz(self) -> str:
+        r"""The graph for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped."""
+        labels = self.labels or (None,) * len(self.arcs)
+        return tikz_arcs(self.words, [(*arc, label) for arc, label in zip(self.arcs, labels, strict=True)])
+
+    def to_svg(self, tags: Sequence[str] | None = None) -> str:
+        """The graph as an SVG picture; `tags` are written under the words."""
+        return graph_svg(self.words, self.arcs, self.labels, self.probabilities, tags)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.to_svg())
+
+    def __str__(self) -> str:
+        return graph_text(self.words, self.arcs, self.labels, self.probabilities)
+
+    def _heads(self) -> list[list[int]]:
+        """The heads of each word."""
+        heads = [[] for _ in self.words]
+        for head, word in self.arcs:
+            heads[word - 1].append(head)
+        return heads
+
+    def _misc(self) -> list[str]:
+        """The probabilities of each word's arcs, as CoNLL-U's last column."""
+        notes = [[] for _ in self.words]
+        for (head, word), value in zip(self.arcs, self.probabilities or (), strict=False):
+            if value is not None:
+                notes[word - 1].append(f"{head}:{value:.4g}")
+        return [f"ArcProb={','.join(each)}" if each else "_" for each in notes]
+
+    def _named_labels(self, forbidden: str) -> list[str]:
+        """A label for each arc, without these characters."""
+        labels = self.labels or [""] * len(self.arcs)
+        for (head, word), label in zip(self.arcs, labels, strict=True):
+            if any(character in label for character in forbidden):
+                raise ValueError(f"the label of the arc {head} -> {word} cannot be written: {label!r}")
+        known = [label if label != "_" else "" for label in labels]
+        return [label or (UNSPECIFIED if head else "root") for (head, _), label in zip(self.arcs, known, strict=True)]

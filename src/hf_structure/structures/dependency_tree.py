@@ -1,0 +1,148 @@
+"""Dependency trees."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from hf_structure.algorithms.trees import check_heads, is_tree
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.structures.common import (
+    as_dict,
+    as_html,
+    check_length,
+    check_log_probability,
+    check_probabilities,
+    conllu_comments,
+    freeze,
+    tikz_arcs,
+)
+from hf_structure.visualization.dependency import dependency_svg, dependency_text
+
+
+@dataclass(frozen=True)
+class DependencyTree:
+    """
+    The heads of a sentence's words.
+
+    It need not be a tree: heads taken by argmax may contain cycles or have several roots (see `is_tree`).
+
+    Args:
+        words (`Sequence[str]` of length `n`):
+            The words the heads are about. Where punctuation was left out of the parse, these are the words kept.
+        heads (`Sequence[int]` of length `n`):
+            `heads[i]` is the head of word `i + 1`: words are numbered from 1, and 0 is the root.
+        labels (`Sequence[str]` of length `n`, *optional*):
+            The relation of each word to its head.
+        probabilities (`Sequence[float | None]` of length `n`, *optional*):
+            The model's probability of each word's head; None for a word that the model did not see.
+        log_probability (`float`, *optional*):
+            Natural logarithm of the whole tree's probability.
+        label_probabilities (`Sequence[float | None]` of length `n`, *optional*):
+            The model's probability of each label, given the arc; None for a word that the model did not see.
+
+    Raises:
+        ValueError: lists of unequal length, a head out of range or equal to its word, a value that is no probability,
+            probabilities of labels without labels.
+    """
+
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    labels: tuple[str, ...] | None = None
+    probabilities: tuple[float | None, ...] | None = None
+    log_probability: float | None = None
+    label_probabilities: tuple[float | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        columns = ("heads", "labels", "probabilities", "label_probabilities")
+        freeze(self, "words", *columns)
+        for name in columns:
+            check_length(self.words, name, getattr(self, name))
+        check_heads(self.heads)
+        object.__setattr__(self, "heads", tuple(map(int, self.heads)))
+        for kind, values in (("head", self.probabilities), ("label", self.label_probabilities)):
+            check_probabilities(values or (), (f"word {number}'s {kind}" for number in count(1)))
+        if self.label_probabilities is not None and self.labels is None:
+            raise ValueError("label_probabilities need labels")
+        check_log_probability(self.log_probability)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether there is exactly one root word and no cycle."""
+        return is_tree(self.heads)
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The numbers of the words whose head is the root; one word in a tree."""
+        return tuple(word for word, head in enumerate(self.heads, start=1) if head == 0)
+
+    def arcs(self) -> list[tuple[int, int, str | None]]:
+        """`(head, dependent, label)` of each word, in the order of the words; the head of a root word is 0."""
+        labels = self.labels or (None,) * len(self.heads)
+        return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values; `from_dict` takes them back."""
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "DependencyTree":
+        """Makes a tree from what `to_dict` gave."""
+        return cls(**values)
+
+    def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
+        """
+        The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
+
+        Probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`), the tree's log-probability to a comment. Columns that
+        are not known are `_`.
+
+        Args:
+            metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
+
+        Raises:
+            ValueError: a word or comment that no CoNLL-U line can hold (empty word, tab, line break).
+        """
+        if not self.words:
+            return ""
+        comments = conllu_comments(metadata, self.log_probability)
+        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, comments=comments)
+        return sentence.with_column("misc", self._misc()).to_string()
+
+    def _misc(self) -> list[str]:
+        """What is known of each word's probabilities, as CoNLL-U's last column."""
+        named = (("HeadProb", self.probabilities), ("LabelProb", self.label_probabilities))
+        notes = [
+            [None if value is None else f"{name}={value:.4g}" for value in values]
+            for name, values in named
+            if values is not None
+        ]
+        return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
+
+    def to_tikz(self) -> str:
+        r"""The tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped."""
+        return tikz_arcs(self.words, self.arcs())
+
+    def to_displacy(self) -> dict[str, Any]:
+        """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""
+        arcs = [
+            {
+                "start": min(head, word) - 1,
+                "end": max(head, word) - 1,
+                "label": label or "",
+                "dir": "left" if word < head else "right",
+            }
+            for head, word, label in self.arcs()
+            if head
+        ]
+        return {"words": [{"text": word, "tag": ""} for word in self.words], "arcs": arcs, "settings": {}}
+
+    def to_svg(self, tags: Sequence[str] | None = None) -> str:
+        """The tree as an SVG picture; `tags` are written under the words."""
+        return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.to_svg())
+
+    def __str__(self) -> str:
+        return dependency_text(self.words, self.heads, self.labels, self.probabilities)

@@ -1,0 +1,55 @@
+"""Syntactic distances and heights."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hf_structure.structures.common import as_dict, check_length, freeze
+from hf_structure.visualization.figures import plot_distances
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class SyntacticDistances:
+    """
+    What StructFormer finds out about a sentence: trees follow from these numbers, and say less.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words that the model saw.
+        distances (`Sequence[float]` of length `n - 1`): Syntactic distance between words `i` and `i + 1`, from 0.
+        heights (`Sequence[float]` of length `n`): Syntactic heights of the words.
+
+    Raises:
+        ValueError: lists of wrong length, a value that is not finite.
+    """
+
+    words: tuple[str, ...]
+    distances: tuple[float, ...]
+    heights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, "words", "distances", "heights")
+        check_length(self.words, "heights", self.heights)
+        if len(self.distances) != max(len(self.words) - 1, 0):
+            raise ValueError(f"{len(self.words)} words but {len(self.distances)} distances, not one less")
+        for name in ("distances", "heights"):
+            values = tuple(map(float, getattr(self, name)))
+            if not all(map(math.isfinite, values)):
+                raise ValueError(f"{name} must be finite, not {values}")
+            object.__setattr__(self, name, values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values; `from_dict` takes them back."""
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "SyntacticDistances":
+        """Makes the value from what `to_dict` gave."""
+        return cls(**values)
+
+    def plot(self) -> "Figure":
+        """The matplotlib figure of [`~hf_structure.visualization.figures.plot_distances`]; needs matplotlib."""
+        return plot_distances(self.words, self.distances, self.heights)

@@ -1,0 +1,160 @@
+"""Parses: all structures of one sentence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from hf_structure.structures.common import as_html, freeze
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.structures.dependency_graph import DependencyGraph
+from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.distances import SyntacticDistances
+from hf_structure.visualization.parse import parse_svg
+
+
+@dataclass(frozen=True)
+class Parse:
+    """
+    All that was found out about one sentence. A structure that the model does not give is None.
+
+    Args:
+        words (`Sequence[str]`):
+            All words of the sentence, as they were given.
+        dependency (`DependencyTree`, *optional*):
+            Its own `words` are fewer than these where punctuation was left out on request.
+        constituency (`ConstituencyTree`, *optional*):
+            Over the same words as `dependency`.
+        graph (`DependencyGraph`, *optional*):
+            Instead of trees.
+        alternatives (`Sequence[DependencyTree]` or `Sequence[DependencyGraph]`):
+            The k best trees or graphs, best first (the first is `dependency` or `graph`); empty if they were not asked
+            for.
+        marginals (nested sequences or array of shape `(n, n + 1)`, *optional*):
+            `marginals[i][h]` is the probability that word `h` (0 = root) is a head of word `i + 1`, for the `n` words
+            of `dependency` or `graph`. Kept as nested tuples; `numpy.array(parse.marginals)` makes an array of them.
+        distances (`SyntacticDistances`, *optional*):
+            Of the words that the model saw, which may be fewer than these.
+
+    Raises:
+        ValueError: marginals of another shape, more words in a structure than in `words`, trees over different words,
+            a graph beside a tree.
+    """
+
+    words: tuple[str, ...]
+    dependency: DependencyTree | None = None
+    constituency: ConstituencyTree | None = None
+    graph: DependencyGraph | None = None
+    alternatives: tuple[DependencyTree, ...] | tuple[DependencyGraph, ...] = ()
+    marginals: tuple[tuple[float, ...], ...] | None = None
+    distances: SyntacticDistances | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, "words", "alternatives")
+        for name in _PARTS:
+            part = getattr(self, name)
+            if part is not None and len(part.words) > len(self.words):
+                raise ValueError(f"{name} has {len(part.words)} words, but the sentence has {len(self.words)}")
+        if self.dependency and self.constituency and self.dependency.words != self.constituency.words:
+            raise ValueError("the dependency tree and the constituency tree are over different words")
+        if self.graph and (self.dependency or self.constituency):
+            raise ValueError("a parse holds trees or a graph, not both")
+        length = len((self.dependency or self.graph or self).words)
+        if self.marginals is not None:
+            rows = self.marginals.tolist() if hasattr(self.marginals, "tolist") else self.marginals
+            object.__setattr__(self, "marginals", tuple(map(tuple, rows)))
+            if [len(row) for row in self.marginals] != [length + 1] * length:
+                raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values; `from_dict` takes them back."""
+        return {
+            "words": list(self.words),
+            "dependency": self.dependency and self.dependency.to_dict(),
+            "constituency": self.constituency and self.constituency.to_dict(),
+            "graph": self.graph and self.graph.to_dict(),
+            "alternatives": [structure.to_dict() for structure in self.alternatives],
+            "marginals": self.marginals and [list(row) for row in self.marginals],
+            "distances": self.distances and self.distances.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Parse":
+        """Makes a parse from what `to_dict` gave."""
+        values = dict(values)
+        for name, kind in _PARTS.items():
+            if values.get(name) is not None:
+                values[name] = kind.from_dict(values[name])
+        kind = DependencyGraph if values.get("graph") is not None else DependencyTree
+        values["alternatives"] = [kind.from_dict(structure) for structure in values.get("alternatives", ())]
+        return cls(**values)
+
+    def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
+        """The dependency tree or graph as `DependencyTree.to_conllu` or `DependencyGraph.to_conllu` writes it."""
+        return (self.graph or self._dependency()).to_conllu(metadata)
+
+    def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
+        """The graph as `DependencyGraph.to_sdp` writes it."""
+        if self.graph is None:
+            raise ValueError("this parse has no dependency graph")
+        return self.graph.to_sdp(id, lemmas, pos)
+
+    def to_brackets(self) -> str:
+        """The constituency tree as `ConstituencyTree.to_brackets` writes it."""
+        if self.constituency is None:
+            raise ValueError("this parse has no constituency tree")
+        return self.constituency.to_brackets()
+
+    def to_tikz(self) -> str:
+        """For LaTeX: `DependencyTree.to_tikz`, then `ConstituencyTree.to_tikz`, or `DependencyGraph.to_tikz`."""
+        return "\n".join(structure.to_tikz() for structure in self._shown())
+
+    def to_displacy(self) -> dict[str, Any]:
+        """The dependency tree as `DependencyTree.to_displacy` gives it."""
+        return self._dependency().to_displacy()
+
+    def to_svg(self, tags: Sequence[str] | None = None) -> str:
+        """
+        The picture of the tree or graph; of both trees, the constituents hang under the words. `tags` are written
+        there too.
+        """
+        first, *others = self._shown()
+        if not others:
+            return first.to_svg(tags)
+        return parse_svg(
+            first.words,
+            first.heads,
+            self.constituency.spans,
+            labels=first.labels,
+            probabilities=first.probabilities,
+            span_labels=self.constituency.labels,
+            tags=self.constituency.tags if tags is None else tags,
+        )
+
+    def _repr_html_(self) -> str:
+        return as_html(self.to_svg()) if self._structures() else f"<p>{escape(str(self))}</p>"
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self._structures())) or " ".join(self.words)
+
+    def _structures(self) -> list[DependencyTree | ConstituencyTree | DependencyGraph]:
+        return [part for part in (self.dependency, self.constituency, self.graph) if part is not None]
+
+    def _shown(self) -> list[DependencyTree | ConstituencyTree | DependencyGraph]:
+        structures = self._structures()
+        if not structures:
+            raise ValueError("this parse has no tree and no graph")
+        return structures
+
+    def _dependency(self) -> DependencyTree:
+        if self.dependency is None:
+            raise ValueError("this parse has no dependency tree")
+        return self.dependency
+
+
+_PARTS = {
+    "dependency": DependencyTree,
+    "constituency": ConstituencyTree,
+    "graph": DependencyGraph,
+    "distances": SyntacticDistances,
+}

@@ -1,0 +1,232 @@
+"""`examples/run_blimp.py`: in process where that is enough, as a command where a process is the point."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import datasets
+import pytest
+import running
+import torch
+from running import load_script, start_and_kill
+from tokenizers import ByteLevelBPETokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+
+from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_subword_tokenizer
+from hf_structure.data.text import tokenize_words
+
+command = partial(running.command, "run_blimp.py")
+PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
+NOUNS = ("dog", "cat", "bird", "senator", "child")
+PARADIGMS = {  # name: phenomenon, field
+    "agreement_1": ("agreement", "morphology"),
+    "agreement_2": ("agreement", "morphology"),
+    "island": ("island_effects", "syntax"),
+    "npi": ("npi_licensing", "syntax/semantics"),
+    "scope": ("npi_licensing", "syntax_semantics"),
+}
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The script as a module."""
+    return load_script("run_blimp")
+
+
+def made_pairs(name: str, count: int = 10) -> list[dict]:
+    """Pairs of a paradigm; the fourth of the first paradigm is no pair."""
+    phenomenon, field = PARADIGMS[name]
+    pairs = []
+    for number in range(count):
+        noun, other = NOUNS[number % 5], NOUNS[(number // 5 + len(name)) % 5]
+        good = f"The {noun} doesn't see {other}s."
+        bad = good if (name, number) == ("agreement_1", 3) else f"The {noun}s doesn't see {other}."
+        labels = {"UID": name, "field": field, "linguistics_term": phenomenon, "pairID": str(number)}
+        pairs.append({"sentence_good": good, "sentence_bad": bad, **labels})
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """A folder of JSON lines."""
+    folder = tmp_path_factory.mktemp("blimp")
+    for name in PARADIGMS:
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in made_pairs(name)))
+    return folder
+
+
+def saved(model, tokenizer, folder: Path) -> Path:
+    """With weights that matter."""
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gilt(tmp_path_factory) -> Path:
+    """Folder of a tiny random GiLT."""
+    words = [["The", noun, "does", "n't", "see", "dogs", "."] for noun in NOUNS]
+    tokenizer = train_subword_tokenizer(words, vocab_size=290, kind="bpe")
+    return saved(
+        GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL)), tokenizer, tmp_path_factory.mktemp("g")
+    )
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> Path:
+    """Folder of a tiny random GPT-2."""
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(["The dog doesn't see cats."], vocab_size=270, special_tokens=["<|endoftext|>"])
+    merges = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+    tokenizer = GPT2Tokenizer(vocab=tokenizer.get_vocab(), merges=merges)
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
+    return saved(GPT2LMHeadModel(GPT2Config(vocab_size=300, **sizes)), tokenizer, tmp_path_factory.mktemp("gpt2"))
+
+
+def results(folder: Path) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+def expected_accuracies(folder: Path, tie: float, every: int = 1, **options) -> dict[str, float]:
+    accuracies = {}
+    for name in PARADIGMS:
+        pairs = made_pairs(name)[::every]
+        good, bad = (
+            [scored.log_prob for scored in score([pair[key] for pair in pairs], folder, **options)]
+            for key in ("sentence_good", "sentence_bad")
+        )
+        same = [pair["sentence_good"] == pair["sentence_bad"] for pair in pairs]
+        values = [tie if is_tie else float(a > b) for a, b, is_tie in zip(good, bad, same, strict=True)]
+        accuracies[name] = sum(values) / len(values)
+    return accuracies
+
+
+def test_accuracies(run, gilt, data, tmp_path, capsys):
+    run("--model", gilt, "--data", data, "--beam_size", 3, "--output_dir", tmp_path)
+    printed = capsys.readouterr()
+    assert "5/5" in printed.err  # the progress bar
+    found = results(tmp_path)
+    expected = expected_accuracies(gilt, tie=0.5, beam_size=3)
+    assert {name: values["accuracy"] for name, values in found["paradigms"].items()} == pytest.approx(expected)
+    assert found["paradigms"]["agreement_1"]["ties"] == 1
+    assert found["paradigms"]["island"]["pairs"] == 10
+    assert found["paradigms"]["npi"]["field"] == "syntax_semantics"
+    mean = sum(expected.values()) / 5
+    assert found["overall"] == {"paradigms": pytest.approx(mean), "pairs": pytest.approx(mean)}
+    assert found["phenomena"]["npi_licensing"] == pytest.approx((expected["npi"] + expected["scope"]) / 2)
+    assert found["fields"] == {
+        "morphology": pytest.approx((expected["agreement_1"] + expected["agreement_2"]) / 2),
+        "syntax": pytest.approx(expected["island"]),
+        "syntax_semantics": pytest.approx((expected["npi"] + expected["scope"]) / 2),
+    }
+    assert 0 < mean < 1
+    table = (tmp_path / "results.md").read_text()
+    assert table in printed.out
+    assert f"| island | {100 * expected['island']:.1f} |" in table
+    assert f"| **overall**, mean of paradigms | {100 * mean:.1f} |" in table
+
+
+def test_sentences_are_split_into_words(script, gilt, data):
+    def scorer(sentences):
+        assert sentences[0] == made_pairs("agreement_1")[0]["sentence_good"]
+        scores = score(sentences, gilt, beam_size=1)
+        assert scores[0].words == tokenize_words(sentences[0])
+        return scores
+
+    script.evaluate(made_pairs("agreement_1"), scorer, raw=False)
+
+
+def test_raw_text_and_ties_as_in_lm_eval(run, gpt2, data, tmp_path):
+    """Against a literal computation: the text after a space, the end token before it."""
+    run("--model", gpt2, "--data", data, "--raw", "--output_dir", tmp_path)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt2).eval(), AutoTokenizer.from_pretrained(gpt2)
+
+    def log_prob(sentence: str) -> float:
+        ids = torch.tensor([[0, *tokenizer(" " + sentence)["input_ids"]]])
+        with torch.no_grad():
+            log_probs = model(ids).logits.log_softmax(-1)[0, :-1]
+        return log_probs.gather(1, ids[0, 1:, None]).sum().item()
+
+    for name, values in results(tmp_path)["paradigms"].items():
+        pairs = made_pairs(name)
+        right = sum(log_prob(pair["sentence_good"]) >= log_prob(pair["sentence_bad"]) for pair in pairs)
+        assert values["accuracy"] == pytest.approx(right / 10)
+
+
+def test_every(run, gpt2, data, tmp_path):
+    run("--model", gpt2, "--data", data, "--every", 3, "--output_dir", tmp_path)
+    found = results(tmp_path)["paradigms"]
+    assert {name: values["accuracy"] for name, values in found.items()} == pytest.approx(
+        expected_accuracies(gpt2, tie=0.5, every=3)
+    )
+    assert [values["pairs"] for values in found.values()] == [4] * 5
+    assert found["agreement_1"]["ties"] == 1
+
+
+def test_a_data_set_with_configurations(run, gpt2, data, tmp_path, monkeypatch):
+    """Laid out like the one of the Hub, where numbers are called otherwise."""
+    folder = tmp_path / "hub"
+    for name in PARADIGMS:
+        table = datasets.Dataset.from_list(made_pairs(name)).rename_column("pairID", "pair_id")
+        table.to_parquet(folder / name / "train-00000-of-00001.parquet")
+    configs = "".join(
+        f"- config_name: {name}\n  data_files:\n  - split: train\n    path: {name}/train-*\n" for name in PARADIGMS
+    )
+    (folder / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    run("--model", gpt2, "--data", folder, "--output_dir", tmp_path / "from_hub")
+    run("--model", gpt2, "--data", data, "--output_dir", tmp_path / "from_files")
+    assert results(tmp_path / "from_hub")["paradigms"] == results(tmp_path / "from_files")["paradigms"]
+
+
+def test_goes_on_after_a_kill(run, gilt, data, tmp_path):
+    options = ["--model", str(gilt), "--data", str(data), "--beam_size", "2", "--output_dir", str(tmp_path / "killed")]
+    start_and_kill(command(*options), tmp_path / "killed", "paradigms/*.json")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed").glob("paradigms/*.json")}
+    assert 0 < len(before) <= 5
+    run(*options)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    run(*options[:-1], tmp_path / "whole")
+    assert results(tmp_path / "killed") == results(tmp_path / "whole")
+
+
+def test_does_not_go_on_with_another_beam(run, gilt, data, tmp_path):
+    run("--model", gilt, "--data", data, "--beam_size", 1, "--output_dir", tmp_path)
+    with pytest.raises(ValueError, match="is of a run with other options"):
+        run("--model", gilt, "--data", data, "--beam_size", 2, "--output_dir", tmp_path)
+
+
+def test_given_data(script, data_dir):
+    paradigms = script.find_paradigms(str(data_dir / "blimp"))
+    assert len(paradigms) == 67
+    items = paradigms["wh_island"]()
+    assert len(items) == 100
+    assert items[1]["pairID"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "bad.jsonl:2: not JSON"),
+        (
+            '{"sentence_good": "A."}',
+            "bad.jsonl:2: no pair of BLiMP: sentence_bad, UID, field, linguistics_term missing",
+        ),
+        (json.dumps(made_pairs("npi")[0] | {"sentence_bad": " "}), "npi, ' ': a sentence without words"),
+    ],
+    ids=["json", "fields", "empty"],
+)
+def test_wrong_items(run, gpt2, tmp_path, line, message):
+    (tmp_path / "bad.jsonl").write_text(json.dumps(made_pairs("npi")[0]) + "\n" + line + "\n")
+    with pytest.raises(ValueError, match=message):
+        run("--model", gpt2, "--data", tmp_path, "--output_dir", tmp_path / "out")
+
+
+def test_no_data(script, tmp_path):
+    with pytest.raises(ValueError, match="is no folder of JSON lines and no data set"):
+        script.find_paradigms(str(tmp_path / "nothing"))

@@ -1,0 +1,363 @@
+"""`hf-structure` with dependency graphs: parse, evaluate, render."""
+
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from hf_structure import DependencyGraph, load_graphs, parse
+from hf_structure.cli import figures
+from hf_structure.cli.main import main
+from hf_structure.data.conllu import read_conllu
+from hf_structure.data.sdp import read_sdp
+from hf_structure.metrics import arc_scores
+from hf_structure.visualization.graph_figures import plot_circuits
+
+TEXT = "She can't sleep.\n\nthe cat saw a dog\n"
+WORDS = [["She", "ca", "n't", "sleep", "."], ["the", "cat", "saw", "a", "dog"]]
+CONLLU = """\
+# sent_id = one
+# text = dogs don't bark
+1	dogs	dog	NOUN	NNS	Number=Plur	4	nsubj	4:nsubj	_
+2-3	don't	_	_	_	_	_	_	_	SpaceAfter=No
+2	do	do	AUX	VBP	_	4	aux	4:aux	_
+3	n't	not	PART	RB	_	4	advmod	4:advmod	_
+4	bark	bark	VERB	VB	_	0	root	0:root|1:x	SpaceAfter=No
+4.1	it	it	PRON	_	_	_	_	4:obj	_
+
+"""
+SDP = """\
+#SDP 2015
+#22000001
+1	dogs	dog	NNS	-	-	_	ARG1
+2	bark	bark	VBP	+	+	v:e-i	_
+
+#22000002
+1	she	she	PRP	-	-	_	ARG1	ARG1
+2	sleeps	sleep	VBZ	+	+	v	_	_
+3	often	often	RB	-	+	_	_	_
+
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs the command in a folder with some files; gives its output, and asserts that it complained of nothing."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in {"notes.txt": TEXT, "gold.conllu": CONLLU, "gold.sdp": SDP}.items():
+        Path(name).write_text(content, encoding="utf-8")
+
+    def run(*arguments, stdin: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
+        main([str(argument) for argument in arguments])
+        output, complaints = capsys.readouterr()
+        assert complaints == ""
+        return output
+
+    return run
+
+
+@pytest.fixture
+def fail(run):
+    """Runs a command that must fail; gives its one line."""
+
+    def fail(*arguments, stdin: str = "") -> str:
+        with pytest.raises(SystemExit) as error:
+            run(*arguments, stdin=stdin)
+        assert isinstance(error.value.code, str)
+        assert error.value.code.startswith("hf-structure: ")
+        assert "\n" not in error.value.code
+        return error.value.code
+
+    return fail
+
+
+@pytest.fixture
+def command(graph_parser):
+    """Greedy parsing, which is quick."""
+    return ("parse", "--model", graph_parser, "--structure", "graph", "--beam_size", "1", "--format")
+
+
+# parse
+
+FORMATS = {
+    "conllu": lambda parsed: parsed.to_conllu({"text": " ".join(parsed.words)}),
+    "json": lambda parsed: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
+    "svg": lambda parsed: f"{parsed.to_svg()}\n",
+    "text": lambda parsed: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "tikz": lambda parsed: f"{parsed.to_tikz()}\n",
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_formats(run, command, graph_parser, format):
+    parses = parse(WORDS, graph_parser, beam_size=1)
+    expected = "".join(map(FORMATS[format], parses))
+    assert run(*command, format, "notes.txt") == expected
+    arguments = [part for part in command if part not in ("--structure", "graph")]
+    assert run(*arguments, format, stdin=TEXT) == expected  # it is all that the model gives
+
+
+def test_sdp_format(run, command, graph_parser):
+    parses = parse(WORDS, graph_parser, beam_size=1)
+    output = run(*command, "sdp", "notes.txt")
+    assert output == "#SDP 2015\n" + "".join(parsed.to_sdp(str(n)) for n, parsed in enumerate(parses, start=1))
+    assert [DependencyGraph(**row).arcs for row in load_graphs(_file("out.sdp", output))] == [
+        parsed.graph.arcs for parsed in parses
+    ]
+    without = [part for part in command if part not in ("--structure", "graph")]
+    assert run(*without, "sdp", "notes.txt") == output
+
+
+def _file(name: str, content: str) -> str:
+    Path(name).write_text(content, encoding="utf-8")
+    return name
+
+
+def test_conllu_keeps_everything_but_the_graph(run, command, graph_parser):
+    (parsed,) = parse([["dogs", "do", "n't", "bark"]], graph_parser, beam_size=1)
+    deps = iter(parsed.graph.deps())
+    lines = []
+    for line in CONLLU.splitlines():
+        columns = line.split("\t")
+        if columns[0] == "4.1":  # of the graph that was there
+            continue
+        if columns[0].isdigit():
+            columns[8] = next(deps)
+        lines.append("\t".join(columns))
+    assert run(*command, "conllu", "gold.conllu").splitlines() == lines
+    assert "4.1" not in "".join(lines)
+
+
+def test_sdp_keeps_everything_but_the_graph(run, command, graph_parser):
+    parses = parse([["dogs", "bark"], ["she", "sleeps", "often"]], graph_parser, beam_size=1)
+    for arguments in (["gold.sdp"], ["--input_format", "sdp", "-"], ["-"]):
+        found = list(read_sdp(io.StringIO(run(*command, "sdp", *arguments, stdin=SDP))))
+        for sentence, gold, parsed in zip(found, read_sdp(io.StringIO(SDP)), parses, strict=True):
+            for column in ("id", "words", "lemmas", "pos"):
+                assert getattr(sentence, column) == getattr(gold, column)
+            assert sentence.tops == list(parsed.graph.roots)
+            assert [(head, word) for head, word, _ in sentence.arcs] == [a for a in parsed.graph.arcs if a[0]]
+
+
+def test_from_one_format_to_the_other(run, command, graph_parser):
+    (sentence,) = read_sdp(io.StringIO(run(*command, "sdp", "gold.conllu")))
+    assert (sentence.id, sentence.lemmas) == ("one", ["dog", "do", "not", "bark"])
+    assert sentence.pos == ["NNS", "VBP", "RB", "VB"]
+    first, second = read_conllu(io.StringIO(run(*command, "conllu", "gold.sdp")))
+    assert (first.metadata["sent_id"], second.metadata["sent_id"]) == ("22000001", "22000002")
+    assert second.forms == ["she", "sleeps", "often"]
+
+
+def test_k_best_and_marginals(run, graph_parser):
+    arguments = ("parse", "--model", graph_parser, "--format", "json", "--beam_size", "4", "-k", "2", "--marginals")
+    expected = parse(WORDS, graph_parser, beam_size=4, k=2, marginals=True)
+    found = [json.loads(line) for line in run(*arguments, "notes.txt").splitlines()]
+    assert [values["alternatives"] for values in found] == [
+        [graph.to_dict() for graph in parsed.alternatives] for parsed in expected
+    ]
+    assert all(values["marginals"] for values in found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--structure", "graph", "--format", "brackets"], "--format brackets holds constituency trees only"),
+        (["--structure", "dependency", "--format", "sdp"], "--format sdp holds dependency graphs only"),
+        (["--structure", "both", "--format", "sdp"], "--format sdp holds dependency graphs only"),
+        (["--structure", "dependency"], "GiLTForCausalLM gives dependency graphs, but no dependency trees"),
+        (["--format", "brackets"], "GiLTForCausalLM gives dependency graphs, but no constituency trees"),
+        (["--decoder", "argmax"], "GiLTForCausalLM finds graphs with a beam alone"),
+        (["--format", "json", "-k", "3", "--beam_size", "2"], "k=3 is not possible with beam_size=2"),
+        (["--input_format", "sdp"], "notes.txt:1: a sentence without its #id line"),
+    ],
+)
+def test_wrong_arguments(fail, graph_parser, arguments, message):
+    assert message in fail("parse", "--model", graph_parser, "notes.txt", *arguments)
+
+
+def test_graphs_of_a_model_of_trees(fail, structformer):
+    message = "StructFormerForMaskedLM gives dependency trees and constituency trees, but no dependency graphs"
+    for arguments in (["--structure", "graph"], ["--format", "sdp"]):
+        assert message in fail("parse", "--model", structformer, *arguments, "notes.txt")
+
+
+# evaluate
+
+
+@pytest.fixture
+def system(run) -> str:
+    """One arc of four is wrong, one is missing, a word has no head."""
+    return _file("system.conllu", CONLLU.replace("0:root|1:x", "0:root").replace("4:nsubj", "2:nsubj"))
+
+
+def test_evaluate(run, system):
+    output = run("evaluate", "gold.conllu", system, "--structure", "graph")
+    values = {name: float(value) for name, value in map(str.split, output.splitlines())}
+    assert (values["matched"], values["predicted"], values["gold"]) == (3, 4, 5)
+    assert (values["precision"], values["recall"]) == (75, 60)
+    assert values["f1"] == pytest.approx(200 * 3 / 9, abs=0.005)
+    assert (values["exact"], values["sentences"], values["words"]) == (0, 1, 4)
+    as_json = json.loads(run("evaluate", "gold.conllu", system, "--structure", "graph", "--json"))
+    expected = arc_scores(load_graphs(system, "enhanced"), load_graphs("gold.conllu", "enhanced"))
+    assert as_json == asdict(expected)
+
+
+def test_evaluate_reads_trees_on_request(run, system):
+    def counts(*arguments):
+        scores = json.loads(run("evaluate", "gold.conllu", system, "--structure", "graph", "--json", *arguments))
+        return scores["matched"], scores["predicted"], scores["gold"]
+
+    assert counts("--annotation", "basic") == (3, 4, 4)
+    assert counts("--system_annotation", "basic") == (4, 4, 5)
+    assert counts("--annotation", "basic", "--system_annotation", "basic") == (4, 4, 4)
+
+
+def test_evaluate_sdp(run):
+    changed = SDP.replace("v:e-i\t_", "v:e-i\tARG1").replace("ARG1\tARG1", "_\tARG1")
+    _file("system.sdp", changed.replace("_\tARG1\n2\tbark", "_\t_\n2\tbark"))
+    scores = json.loads(run("evaluate", "gold.sdp", "gold.sdp", "--json"))
+    assert (scores["f1"], scores["gold"], scores["sentences"]) == (1, 5, 2)
+    row = next(load_graphs("gold.sdp"))
+    _file("first.sdp", SDP.split("\n\n")[0] + "\n\n")
+    _file("first.conllu", DependencyGraph(row["words"], [(0, 2), (1, 2)]).to_conllu())
+    scores = json.loads(run("evaluate", "first.sdp", "first.conllu", "--json"))
+    assert (scores["matched"], scores["predicted"], scores["gold"]) == (1, 2, 2)
+
+
+def test_evaluate_what_parse_wrote(run, command):
+    for format in ("conllu", "sdp"):
+        run(*command, format, "gold.sdp", "--output", f"system.{format}")
+    first, second = (run("evaluate", "gold.sdp", f"system.{format}") for format in ("conllu", "sdp"))
+    assert first == second
+    assert "f1" in first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["gold.conllu", "bare.conllu", "--structure", "graph"],
+            "bare.conllu has no arcs (in CoNLL-U, trees are --sys",
+        ),
+        (["bare.conllu", "gold.conllu", "--structure", "graph"], "bare.conllu: word 1 has no enhanced heads"),
+        (["gold.sdp", "gold.conllu"], "word 2 is 'do' in the prediction, 'bark' in the gold"),
+        (["gold.sdp", "first.sdp"], "1 predicted sentences, but more gold sentences"),
+        (["gold.sdp", "gold.mrg"], "gold.mrg: brackets files hold no dependency graphs"),
+        (["gold.sdp", "gold.xyz"], "gold.xyz: the format is not clear from the suffix"),
+        (["gold.conllu", "gold.sdp", "--structure", "tree"], "SDP files hold graphs, no trees"),
+        (["gold.conllu", "gold.conllu", "--annotation", "basic"], "--annotation is for graphs only"),
+        (["gold.sdp", "gold.sdp", "--ignore", "x"], "--ignore is for trees in CoNLL-U only"),
+        (["gold.sdp", "gold.sdp", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .brackets) only"),
+        (["gold.sdp", "missing.sdp"], "missing.sdp: No such file or directory"),
+    ],
+)
+def test_evaluate_refuses(fail, run, arguments, message):
+    (sentence,) = read_conllu("gold.conllu")
+    _file("bare.conllu", str(sentence.with_deps(["_"] * 4)))
+    _file("first.sdp", SDP.split("\n\n")[0] + "\n\n")
+    _file("gold.mrg", "(S (NN dogs) (VB bark))")
+    _file("gold.xyz", SDP)
+    assert message in fail("evaluate", *arguments)
+
+
+# render
+
+
+def test_render_graphs(run):
+    page = run("render", "--kind", "graph", "gold.conllu")
+    assert page.count("<svg") == 1
+    assert run("render", "--kind", "graph", "gold.sdp").count("<svg") == 2
+    assert run("render", "--kind", "graph", "gold.sdp", "--limit", "1").count("<svg") == 1
+    text = run("render", "--kind", "graph", "gold.conllu", "--format", "text")
+    assert "← root, 1 dogs" in text
+    assert text == f"dogs do n't bark\n{DependencyGraph(**next(load_graphs('gold.conllu', 'enhanced')))}\n\n"
+    basic = run("render", "--kind", "graph", "gold.conllu", "--format", "text", "--annotation", "basic")
+    assert "1 dogs" not in basic
+    assert run("render", "gold.sdp", "--format", "tikz").count(r"\deproot") == 2
+    assert run("render", "--kind", "graph", "-", "--format", "svg", stdin=SDP).count("<svg") == 2
+
+
+def pictures(*names: str) -> list[tuple[int, ...]]:
+    """Shapes of PNG files, none of which is blank."""
+    images = [imread(name) for name in names]
+    assert all(image[..., :3].std() > 0 for image in images)
+    return [image.shape for image in images]
+
+
+def test_tapes(run, graph_parser):
+    assert run("render", "--kind", "tapes", "gold.sdp", "--output", "tapes.png") == ""
+    first, second = pictures("tapes.png", "tapes-2.png")
+    assert first[1] < second[1]  # a longer sentence
+    written = Path("tapes.png").read_bytes()
+    run("render", "--kind", "tapes", "gold.conllu", "--output", "tapes.png")
+    enhanced = Path("tapes.png").read_bytes()
+    run("render", "--kind", "tapes", "gold.conllu", "--annotation", "basic", "--output", "tapes.png")
+    assert len({written, enhanced, Path("tapes.png").read_bytes()}) == 3
+    run("render", "--kind", "tapes", "notes.txt", "--limit", "1", "--model", graph_parser, "--output", "model.png")
+    pictures("model.png")
+    assert not Path("model-2.png").exists()
+
+
+def test_attention(run, graph_parser):
+    arguments = ("render", "--kind", "attention", "--model", graph_parser, "notes.txt", "--limit", "1", "--output")
+    run(*arguments, "first.png")
+    run(*arguments, "same.png", "--layer", "2", "--head", "1")
+    run(*arguments, "other.png", "--layer", "1", "--head", "2")
+    pictures("first.png", "other.png")
+    contents = [Path(name).read_bytes() for name in ("first.png", "same.png", "other.png")]
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_circuits(run, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "plot_circuits", lambda scores: drawn.append(scores) or plot_circuits(scores))
+    several = {"GiLT": {"Agreement": 0.5, "Other": 1}, "TXL": {"Agreement": 0.25}}
+    _file("several.json", json.dumps(several))
+    _file("results.json", json.dumps({"model": "x", "circuits": {"Licensing": 0.75}, "overall": {"with_other": None}}))
+    run("render", "--kind", "circuits", "several.json", "GPT-2=results.json", "results.json", "--output", "bars.png")
+    results = {"Licensing": 0.75}
+    assert drawn == [several | {"GPT-2": results, "results": results}]
+    pictures("bars.png")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["graph", "notes.txt"], "raw files hold no dependency graphs; CoNLL-U and SDP 2015 do"),
+        (["graph"], "a FILE is needed"),
+        (["graph", "gold.sdp", "gold.conllu"], "--kind graph is about one FILE"),
+        (["trees", "gold.conllu", "--annotation", "basic"], "--annotation is for --kind graph and tapes only"),
+        (["tapes", "gold.sdp", "--output", "out.png", "--layer", "1"], "--layer is for --kind attention only"),
+        (["tapes", "gold.sdp"], "--kind tapes needs an --output that ends in .pdf, .png or .svg"),
+        (["tapes", "notes.txt", "--output", "out.png", "--annotation", "basic"], "but notes.txt is read as text"),
+        (["attention", "notes.txt", "--output", "out.png", "--layer", "3"], "there is no layer 3: the model has 2"),
+        (["circuits", "--output", "out.png"], "--kind circuits needs a FILE of scores"),
+        (["circuits", "bad.json", "--output", "out.png"], "bad.json holds neither results of run_sg.py nor"),
+        (["circuits", "list.json", "--output", "out.png"], "list.json holds neither"),
+        (["circuits", "notes.txt", "--output", "out.png"], "notes.txt is no JSON"),
+        (["circuits", "missing.json", "--output", "out.png"], "missing.json: No such file or directory"),
+        (["circuits", "ok.json", "x=ok.json", "--output", "out.png"], "two models are called 'm'"),
+        (["circuits", "ok.json", "ok.json", "--output", "out.png"], "two systems are called 'ok'"),
+        (["circuits", "ok.json", "--output", "ok.json"], "needs an --output that ends in"),
+        (["circuits", "ok.json", "--output", "out.png", "--limit", "1"], "--kind circuits takes no --limit"),
+        (["circuits", "high.json", "--output", "out.png"], "the score of m for Agreement is 50, not between 0 and 1"),
+    ],
+)
+def test_render_refuses(fail, run, graph_parser, arguments, message):
+    _file("bad.json", '{"circuits": [1]}')
+    _file("list.json", "[]")
+    _file("ok.json", '{"m": {"Agreement": 0.5}}')
+    _file("high.json", '{"m": {"Agreement": 50}}')
+    kind, *rest = arguments
+    assert message in fail("render", "--kind", kind, "--model", graph_parser, *rest)
+    assert not list(Path().glob("out*"))
+
+
+def test_pictures_of_models_that_give_no_graphs(fail, structformer):
+    for kind in ("attention", "tapes"):
+        line = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
+        assert "but no dependency graphs" in line

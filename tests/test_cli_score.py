@@ -1,0 +1,205 @@
+"""`hf-structure score`."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
+from hf_structure.cli.main import main
+from hf_structure.scoring import count_falls
+
+TEXT = "The cat can't sleep.\nDogs chase \t cats.\n"
+LINES = ["The cat can't sleep.", "Dogs chase \t cats."]
+CONLLU = """\
+# text = Dogs don't sleep
+1	Dogs	_	_	_	_	3	_	_	_
+2-3	don't	_	_	_	_	_	_	_	_
+2	do	_	_	_	_	3	_	_	_
+3	n't	_	_	_	_	0	_	_	_
+
+"""
+PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
+
+
+def saved(folder: Path, **settings) -> Path:
+    words = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "do"]]
+    tokenizer = train_subword_tokenizer(words, vocab_size=40)
+    torch.manual_seed(1)
+    model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL, **settings))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gilt(tmp_path_factory) -> Path:
+    """Folder of a tiny random GiLT."""
+    return saved(tmp_path_factory.mktemp("gilt"))
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory) -> Path:
+    """The same without graphs."""
+    return saved(tmp_path_factory.mktemp("baseline"), graph_layers=0)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs the command in a folder with some files; gives its output, and asserts that it complained of nothing."""
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text(TEXT)
+    Path("gold.conllu").write_text(CONLLU)
+
+    def run(*arguments, stdin: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
+        main(["score", *map(str, arguments)])
+        output, complaints = capsys.readouterr()
+        assert complaints == ""
+        return output
+
+    return run
+
+
+def table(output: str) -> list[list[str]]:
+    return [line.split("\t") for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
+def test_sentences(run, gilt, stdin):
+    output = (
+        run("--model", gilt, "--beam_size", 3, stdin=TEXT)
+        if stdin
+        else run("--model", gilt, "--beam_size", 3, "notes.txt")
+    )
+    header, *rows = table(output)
+    assert header == ["sentence", "log_prob", "perplexity", "tokens", "text"]
+    for number, (row, scored) in enumerate(zip(rows, score(LINES, gilt, beam_size=3), strict=True), start=1):
+        assert row[0] == str(number)
+        assert float(row[1]) == pytest.approx(scored.log_prob, abs=1e-3)
+        assert float(row[2]) == pytest.approx(scored.perplexity, abs=1e-2)
+        assert row[3:] == [str(len(scored.tokens)), " ".join(scored.text.split())]
+
+
+def test_words(run, baseline):
+    header, *rows = table(run("--model", baseline, "--words", "notes.txt"))
+    assert header == ["sentence", "word", "surprisal", "form"]
+    expected = score(LINES, baseline)
+    assert [row[3] for row in rows] == expected[0].words + expected[1].words
+    assert [row[:2] for row in rows[5:8]] == [["1", "6"], ["2", "1"], ["2", "2"]]
+    surprisals = expected[0].word_surprisals + expected[1].word_surprisals
+    assert [float(row[2]) for row in rows] == pytest.approx(surprisals, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--raw"], {"raw": True}),
+        (["--no-eos"], {"eos": False}),
+        (["--raw", "--eos"], {"raw": True, "eos": True}),
+        (["--word_tokenizer", "spaces", "--max_tokens", "5"], {"word_tokenizer": "spaces"}),
+    ],
+    ids=["default", "raw", "no-eos", "raw-eos", "rule"],
+)
+def test_json_and_options(run, baseline, arguments, options):
+    rows = [
+        json.loads(line) for line in run("--model", baseline, "--format", "json", *arguments, "notes.txt").splitlines()
+    ]
+    for row, scored in zip(rows, score(LINES, baseline, **options), strict=True):
+        assert row["tokens"] == scored.tokens
+        assert row["text"] == scored.text
+        assert row["words"] == scored.words
+        assert row["log_prob"] == pytest.approx(scored.log_prob, abs=1e-3)
+        assert row["token_surprisals"] == pytest.approx(scored.token_surprisals, abs=1e-3)
+
+
+@pytest.mark.parametrize("format", ["auto", "conllu"])
+def test_conllu(run, baseline, format):
+    [row] = run("--model", baseline, "--format", "json", "--input_format", format, "gold.conllu").splitlines()
+    assert json.loads(row)["words"] == ["Dogs", "do", "n't"]
+
+
+def test_output_file(run, baseline):
+    assert run("--model", baseline, "--output", "scores.tsv", "notes.txt") == ""
+    assert Path("scores.tsv").read_text() == run("--model", baseline, "notes.txt")
+
+
+def test_summary_of_several_beams(run, gilt):
+    rows = run("--model", gilt, "--summary", "--beam_size", "1,30", "--format", "json", "notes.txt").splitlines()
+    scores = {size: score(LINES, gilt, beam_size=size) for size in (1, 30)}
+    for row, (size, expected), falls in zip(rows, scores.items(), [None, count_falls(*scores.values())], strict=True):
+        assert json.loads(row) == {
+            "beam_size": size,
+            "falls": falls,
+            **{name: pytest.approx(value, rel=1e-3) for name, value in corpus_scores(expected).items()},
+        }
+
+
+def test_summary_as_a_table(run, baseline):
+    header, row = run("--model", baseline, "--summary", "notes.txt").splitlines()
+    expected = corpus_scores(score(LINES, baseline))
+    names = ["beam_size", "sentences", "tokens", "words", "log_prob", "perplexity", "word_perplexity", "falls"]
+    assert header.split() == names
+    values = dict(zip(names, row.split(), strict=True))
+    assert values["beam_size"] == values["falls"] == "-"
+    assert values["words"] == str(expected["words"]) == "10"
+    assert float(values["perplexity"]) == pytest.approx(expected["perplexity"], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gap.txt"], "gap.txt:2: a sentence without words"),
+        (["--raw", "gap.txt"], "gap.txt:2: a sentence without words"),
+        (["absent.txt"], "absent.txt: No such file or directory"),
+        (["--beam_size", "2", "notes.txt"], "this model reads no graphs, so there is no beam: leave beam_size out"),
+        (["--beam_size", "2,3", "notes.txt"], "several sizes of the beam are for --summary"),
+        (["--words", "--format", "json", "notes.txt"], "--words is for --format tsv"),
+        (["--words", "--summary", "notes.txt"], "--summary is about the whole corpus"),
+        (["--raw", "--word_tokenizer", "spaces", "notes.txt"], "leave word_tokenizer out"),
+        (["--summary", "empty.txt"], "there are no sentences to score"),
+        (["--output", "notes.txt", "notes.txt"], "notes.txt is to be read and written at once"),
+        (["--model", "udgn-en", "notes.txt"], "udgn-en holds no causal language model"),
+        (["--model", "no/such", "notes.txt"], "no model 'no/such'"),
+    ],
+    ids=[
+        "empty",
+        "raw-empty",
+        "file",
+        "beam",
+        "beams",
+        "words",
+        "summary",
+        "raw",
+        "nothing",
+        "output",
+        "kind",
+        "model",
+    ],
+)
+def test_errors(run, baseline, arguments, message):
+    Path("gap.txt").write_text("Dogs sleep.\n\nCats.\n")
+    Path("empty.txt").write_text("")
+    with pytest.raises(SystemExit) as error:
+        run("--model", baseline, *arguments)
+    assert message in error.value.code
+    assert error.value.code.startswith("hf-structure: ")
+    assert Path("notes.txt").read_text() == TEXT
+
+
+@pytest.mark.parametrize("size", ["0", "x", "1,0"])
+def test_no_size_of_a_beam(run, gilt, size, capsys):
+    with pytest.raises(SystemExit):
+        run("--model", gilt, "--beam_size", size, "notes.txt")
+    assert "must be a number of at least 1" in capsys.readouterr().err
+
+
+def test_the_tokenizer_holds_the_rule(baseline):
+    assert AutoTokenizer.from_pretrained(baseline).init_kwargs["word_tokenizer"] == "english"

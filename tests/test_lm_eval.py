@@ -1,0 +1,272 @@
+"""lm_eval and minicons over the models of this library."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+
+from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_subword_tokenizer
+
+pytest.importorskip("lm_eval")
+pytest.importorskip("minicons")
+
+import lm_eval.tasks
+from lm_eval import simple_evaluate
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
+from minicons.scorer import IncrementalLMScorer
+
+from hf_structure.lm_eval import StructureLM, cli_evaluate
+from hf_structure.minicons import StructureLMScorer
+
+NOUNS = ("dog", "cat", "bird", "senator")
+PAIRS = [
+    (f"The {noun} doesn't see {other}s.", f"The {noun}s doesn't see {other}.") for noun in NOUNS for other in NOUNS
+]
+PAIRS.append((PAIRS[0][0], PAIRS[0][0]))  # a tie
+PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
+
+
+def saved(model, tokenizer, folder: Path) -> Path:
+    """With weights that matter."""
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> Path:
+    """Folder of a tiny random GPT-2."""
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator([PAIRS[0][0]], vocab_size=270, special_tokens=["<|endoftext|>"])
+    merges = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+    tokenizer = GPT2Tokenizer(vocab=tokenizer.get_vocab(), merges=merges)
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
+    return saved(GPT2LMHeadModel(GPT2Config(vocab_size=300, **sizes)), tokenizer, tmp_path_factory.mktemp("gpt2"))
+
+
+def new_gilt(folder: Path, **settings) -> Path:
+    tokenizer = train_subword_tokenizer([sentence.split() for pair in PAIRS for sentence in pair], vocab_size=60)
+    return saved(GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL, **settings)), tokenizer, folder)
+
+
+@pytest.fixture(scope="module")
+def gilt(tmp_path_factory) -> Path:
+    """Folder of a tiny random GiLT."""
+    return new_gilt(tmp_path_factory.mktemp("gilt"))
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory) -> Path:
+    """The same without graphs."""
+    return new_gilt(tmp_path_factory.mktemp("baseline"), graph_layers=0)
+
+
+@pytest.fixture(scope="module")
+def graft(gpt2, tmp_path_factory) -> Path:
+    """Graphs on the GPT-2."""
+    model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **PARTS)
+    return saved(model, AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory) -> Path:
+    """Folder with lm_eval's own task of BLiMP, over local pairs."""
+    folder = tmp_path_factory.mktemp("task")
+    rows = ({"sentence_good": good, "sentence_bad": bad} for good, bad in PAIRS)
+    (folder / "pairs.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    template = Path(lm_eval.tasks.__file__).parent / "blimp" / "_template_yaml"
+    config = {"include": str(template), "task": "made_blimp", "dataset_path": "json", "dataset_name": None}
+    config["dataset_kwargs"] = {"data_files": {"train": str(folder / "pairs.json")}}
+    (folder / "made_blimp.yaml").write_text(json.dumps(config))
+    return folder
+
+
+def requests(*arguments: tuple) -> list[Instance]:
+    kind = "loglikelihood" if len(arguments[0]) == 2 else "loglikelihood_rolling"
+    return [Instance(request_type=kind, doc={}, arguments=each, idx=i) for i, each in enumerate(arguments)]
+
+
+def load(model_class, folder: Path, **options):
+    return model_class(str(folder), device="cpu", batch_size=4, **options)
+
+
+def raw_log_probs(folder: Path, texts: list[str], **options) -> list[float]:
+    return [scored.log_prob for scored in score(texts, folder, raw=True, **options)]
+
+
+# lm_eval
+
+
+@pytest.mark.parametrize("model_name", ["gpt2", "baseline"])
+def test_raw_scores_are_those_of_lm_eval(model_name, request):
+    """lm_eval's own model, multiple choice (after a space) and rolling."""
+    folder, texts = request.getfixturevalue(model_name), [" " + good for good, _ in PAIRS]
+    model = load(HFLM, folder)
+    found = [value for value, _ in model.loglikelihood(requests(*(("", text) for text in texts)))]
+    assert raw_log_probs(folder, texts) == pytest.approx(found, abs=1e-4)
+    if model_name == "gpt2":  # with the other, lm_eval scores a beginning token after the one that it adds
+        texts = ["The dog", "cat's"]
+        rolling = model.loglikelihood_rolling(requests(*((text,) for text in texts)))
+        assert raw_log_probs(folder, texts) == pytest.approx(rolling, abs=1e-4)
+
+
+@pytest.mark.parametrize("model_name", ["gpt2", "baseline"])
+def test_models_without_graphs_score_as_in_lm_eval(model_name, request):
+    folder = request.getfixturevalue(model_name)
+    asked = requests(("The dog", " sees"), ("", "cats see."), ("The", " cat doesn't see"))
+    assert load(StructureLM, folder).loglikelihood(asked) == load(HFLM, folder).loglikelihood(asked)
+
+
+@pytest.mark.parametrize("model_name", ["gilt", "graft"])
+def test_marginal_probabilities(model_name, request):
+    folder = request.getfixturevalue(model_name)
+    model, texts = load(StructureLM, folder, beam_size=3), [" " + good for good, _ in PAIRS[:4]]
+    found = model.loglikelihood(requests(*(("", text) for text in texts)))
+    expected = raw_log_probs(folder, texts, beam_size=3)
+    assert [value for value, _ in found] == pytest.approx(expected, abs=1e-4)
+    plain = load(HFLM, folder).loglikelihood(requests(("", texts[0])))[0][0]
+    assert plain != pytest.approx(expected[0], abs=1e-2)  # graphs matter
+
+
+@pytest.mark.parametrize("model_name", ["gilt", "graft"])
+def test_marginal_probabilities_of_continuations(model_name, request):
+    folder = request.getfixturevalue(model_name)
+    model = load(StructureLM, folder, beam_size=3, max_tokens=60)
+    found = model.loglikelihood(requests(("The dog", " sees cats."), ("The cats", " see")))
+    for (value, is_greedy), (context, text) in zip(
+        found, [("The dog", "The dog sees cats."), ("The cats", "The cats see")], strict=True
+    ):
+        before, whole = raw_log_probs(folder, [context, text], beam_size=3)
+        assert value == pytest.approx(whole - before, abs=1e-4)
+        assert is_greedy is False
+
+
+def test_rolling_marginal_probability(graft):
+    found = load(StructureLM, graft, beam_size=3).loglikelihood_rolling(requests(("The dog sees",)))
+    assert found == pytest.approx(raw_log_probs(graft, ["The dog sees"], beam_size=3), abs=1e-4)
+
+
+def test_long_texts_lose_their_left(graft):
+    """As many tokens are read as there are positions."""
+    text = "The dog sees cats. " * 20
+    [(value, _)] = load(StructureLM, graft, beam_size=1).loglikelihood(requests((text, "end")))
+    assert value < 0
+
+
+def test_split_words(gilt):
+    model = load(StructureLM, gilt, beam_size=3, split_words=True)
+    [(value, _)] = model.loglikelihood(requests(("", " The dog doesn't see cats.")))
+    assert value == pytest.approx(raw_log_probs(gilt, [" The dog does n't see cats ."], beam_size=3)[0], abs=1e-4)
+
+
+def blimp_accuracy(folder: Path, **options) -> float:
+    """From raw scores, ties counted as right."""
+    log_probs = raw_log_probs(folder, [" " + sentence for pair in PAIRS for sentence in pair], **options)
+    return sum(good >= bad - 1e-5 for good, bad in zip(log_probs[::2], log_probs[1::2], strict=True)) / len(PAIRS)
+
+
+@pytest.mark.parametrize("model_name", ["gpt2", "gilt"])
+def test_accuracy_is_that_of_raw_scores(model_name, task, request):
+    folder, options = request.getfixturevalue(model_name), {"beam_size": 2} if model_name == "gilt" else {}
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    manager = lm_eval.tasks.TaskManager(include_path=str(task), include_defaults=False)
+    lm = StructureLM(model, tokenizer=tokenizer, **options)
+    found = simple_evaluate(lm, tasks=["made_blimp"], task_manager=manager)["results"]["made_blimp"]["acc,none"]
+    assert found == pytest.approx(blimp_accuracy(folder, **options))
+    assert 0 < found < 1
+
+
+@pytest.mark.slow
+def test_the_command(gilt, task, tmp_path, monkeypatch):
+    """`python -m hf_structure.lm_eval`."""
+    arguments = ["--model", "hf_structure", "--model_args", f"pretrained={gilt},beam_size=2", "--tasks", "made_blimp"]
+    arguments += ["--device", "cpu", "--include_path", str(task), "--output_path", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
+    cli_evaluate()
+    [file] = tmp_path.rglob("results_*.json")
+    found = json.loads(file.read_text())["results"]["made_blimp"]["acc,none"]
+    assert found == pytest.approx(blimp_accuracy(gilt, beam_size=2))
+
+
+@pytest.mark.parametrize("model_name", ["gpt2", "gilt", "graft"])
+def test_generation(model_name, request):
+    """Prompts of different lengths, with graphs what `generate` writes after each alone."""
+    folder = request.getfixturevalue(model_name)
+    prompts, settings = ["The dog", "The cats see the bird"], {"until": ["."], "max_gen_toks": 5}
+    lm = load(StructureLM, folder)
+    asked = [Instance("generate_until", {}, (prompt, dict(settings)), i) for i, prompt in enumerate(prompts)]
+    found = lm.generate_until(asked)
+    graphs = {} if model_name == "gpt2" else {"use_graph": True, "tokenizer": lm.tokenizer}
+    for prompt, text in zip(prompts, found, strict=True):
+        ids = lm.tokenizer(prompt, return_tensors="pt")["input_ids"]
+        if model_name == "graft":
+            ids = torch.nn.functional.pad(ids, (1, 0), value=lm.prefix_token_id)
+        written = lm.model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=5,
+            do_sample=False,
+            pad_token_id=0,
+            **graphs,
+        )
+        expected = lm.tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
+        assert text == expected.split(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"beam_size": 2}, "reads no graphs"), ({"pretrained": "no/such"}, "no model 'no/such'")],
+    ids=["beam", "model"],
+)
+def test_wrong_options(gpt2, options, message):
+    with pytest.raises(ValueError, match=message):
+        StructureLM(**{"pretrained": str(gpt2), "device": "cpu", **options})
+
+
+# minicons
+
+
+@pytest.mark.parametrize("model_name", ["gpt2", "baseline"])
+def test_minicons_without_graphs(model_name, request):
+    folder, texts = request.getfixturevalue(model_name), [good for good, _ in PAIRS[:3]]
+    ours, theirs = StructureLMScorer(folder), IncrementalLMScorer(str(folder))
+    assert ours.token_score(texts, surprisal=True, rank=True) == theirs.token_score(texts, surprisal=True, rank=True)
+    assert ours.conditional_score("The dog", "sees.") == theirs.conditional_score("The dog", "sees.")
+
+
+@pytest.mark.parametrize("model_name", ["gilt", "graft"])
+def test_minicons_with_marginal_probabilities(model_name, request):
+    folder, texts = request.getfixturevalue(model_name), [good for good, _ in PAIRS[:3]]
+    bos = {"bos_token": True} if model_name == "graft" else {}
+    scorer, expected = StructureLMScorer(folder, beam_size=3), score(texts, folder, raw=True, beam_size=3)
+    for found, scored in zip(scorer.token_score(texts, surprisal=True, **bos), expected, strict=True):
+        assert [token for token, _ in found[1:]] == scored.tokens
+        assert [value for _, value in found] == pytest.approx([0.0, *scored.token_surprisals], abs=1e-4)
+    sums = scorer.sequence_score(texts, reduction=lambda scores: scores.sum().item(), **bos)
+    assert sums == pytest.approx([scored.log_prob for scored in expected], abs=1e-4)
+    bits = scorer.sequence_score(texts, reduction=lambda scores: scores.sum().item(), base_two=True, **bos)
+    assert bits == pytest.approx([value / 0.6931472 for value in sums], rel=1e-5)
+
+
+def test_minicons_continuations(gilt):
+    scorer = StructureLMScorer(gilt, beam_size=3)
+    [found] = scorer.conditional_score("The dog", "sees cats.", reduction=lambda scores: scores.sum().item())
+    before, whole = raw_log_probs(gilt, ["The dog", "The dog sees cats."], beam_size=3)
+    assert found == pytest.approx(whole - before, abs=1e-4)
+
+
+def test_what_minicons_cannot_have(gilt, graft):
+    with pytest.raises(ValueError, match="no ranks"):
+        StructureLMScorer(gilt).token_score("The dog", rank=True)
+    with pytest.raises(ValueError, match="begin with the beginning token, which this one lacks"):
+        StructureLMScorer(graft).token_score("The dog")
