@@ -186,6 +186,7 @@ def _no_logged_deprecations():
     """transformers logs many of its deprecations instead of warning."""
     handler = _Deprecations()
     logger = logging.getLogger("transformers")
+    logger.setLevel(logging.WARNING)  # whatever other tests, or the import of minicons, have set
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)

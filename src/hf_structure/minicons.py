@@ -17,14 +17,18 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from hf_structure.pipelines.loading import load_model
 from hf_structure.scoring import choose_beam, running_text_log_probs
 
+_verbosity = logging.get_verbosity()
 try:
     from minicons.scorer import IncrementalLMScorer
 except ImportError as error:
     raise ImportError("this needs minicons: pip install 'hf_structure[eval]'") from error
+finally:
+    logging.set_verbosity(_verbosity)  # minicons silences transformers, for everybody
 
 
 class StructureLMScorer(IncrementalLMScorer):
