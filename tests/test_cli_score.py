@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
+from tiny_models import new_gilt
 from transformers import AutoTokenizer
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
+from hf_structure import corpus_scores, score
 from hf_structure.cli.main import main
 from hf_structure.scoring import count_falls
 
@@ -22,32 +22,20 @@ CONLLU = """\
 3	n't	_	_	_	_	0	_	_	_
 
 """
-PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
-
-
-def saved(folder: Path, **settings) -> Path:
-    words = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "do"]]
-    tokenizer = train_subword_tokenizer(words, vocab_size=40)
-    torch.manual_seed(1)
-    model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL, **settings))
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+WORDS = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "do"]]
 
 
 @pytest.fixture(scope="module")
 def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
-    return saved(tmp_path_factory.mktemp("gilt"))
+    return new_gilt(tmp_path_factory.mktemp("gilt"), WORDS, vocab_size=40, kind="unigram")
 
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory) -> Path:
     """The same without graphs."""
-    return saved(tmp_path_factory.mktemp("baseline"), graph_layers=0)
+    folder = tmp_path_factory.mktemp("baseline")
+    return new_gilt(folder, WORDS, vocab_size=40, kind="unigram", graph_layers=0)
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import ByteLevelBPETokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+from tiny_models import GRAPHS, new_gilt, new_gpt2, save_random
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_subword_tokenizer
+from hf_structure import GiLTForCausalLM, score
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("minicons")
@@ -28,54 +28,35 @@ PAIRS = [
     (f"The {noun} doesn't see {other}s.", f"The {noun}s doesn't see {other}.") for noun in NOUNS for other in NOUNS
 ]
 PAIRS.append((PAIRS[0][0], PAIRS[0][0]))  # a tie
-PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
 
 
-def saved(model, tokenizer, folder: Path) -> Path:
-    """With weights that matter."""
-    torch.manual_seed(1)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+WORDS = [sentence.split() for pair in PAIRS for sentence in pair]
 
 
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory) -> Path:
     """Folder of a tiny random GPT-2."""
-    tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator([PAIRS[0][0]], vocab_size=270, special_tokens=["<|endoftext|>"])
-    merges = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
-    tokenizer = GPT2Tokenizer(vocab=tokenizer.get_vocab(), merges=merges)
-    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
-    return saved(GPT2LMHeadModel(GPT2Config(vocab_size=300, **sizes)), tokenizer, tmp_path_factory.mktemp("gpt2"))
-
-
-def new_gilt(folder: Path, **settings) -> Path:
-    tokenizer = train_subword_tokenizer([sentence.split() for pair in PAIRS for sentence in pair], vocab_size=60)
-    return saved(GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL, **settings)), tokenizer, folder)
+    return new_gpt2(tmp_path_factory.mktemp("gpt2"), [PAIRS[0][0]], vocab_size=270)
 
 
 @pytest.fixture(scope="module")
 def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
-    return new_gilt(tmp_path_factory.mktemp("gilt"))
+    return new_gilt(tmp_path_factory.mktemp("gilt"), WORDS, vocab_size=60, kind="unigram")
 
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory) -> Path:
     """The same without graphs."""
-    return new_gilt(tmp_path_factory.mktemp("baseline"), graph_layers=0)
+    folder = tmp_path_factory.mktemp("baseline")
+    return new_gilt(folder, WORDS, vocab_size=60, kind="unigram", graph_layers=0)
 
 
 @pytest.fixture(scope="module")
 def graft(gpt2, tmp_path_factory) -> Path:
     """Graphs on the GPT-2."""
-    model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **PARTS)
-    return saved(model, AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
+    model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **GRAPHS)
+    return save_random(model, AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,12 @@
-import json
 import random
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 import transformers
 from running import LEXICON, made_sentence
-from tokenizers import ByteLevelBPETokenizer
-from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+from tiny_models import new_gilt, new_gpt2
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, train_subword_tokenizer
 from hf_structure.data.conllu import ConlluSentence, write_conllu
 
 
@@ -41,38 +37,14 @@ def run(script, monkeypatch):
     return run
 
 
-PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
-
-
-def _saved(model, tokenizer, folder: Path) -> Path:
-    """With weights that matter."""
-    torch.manual_seed(1)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
     words = [["The", noun, "does", "n't", "care", ",", "the", "end", "."] for noun in LEXICON["NN"]]
-    tokenizer = train_subword_tokenizer(words, vocab_size=290, kind="bpe")
-    model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL))
-    return _saved(model, tokenizer, tmp_path_factory.mktemp("gilt"))
+    return new_gilt(tmp_path_factory.mktemp("gilt"), words)
 
 
 @pytest.fixture(scope="session")
 def gpt2(tmp_path_factory) -> Path:
     """Folder of a tiny random GPT-2."""
-    tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(
-        [f"The {noun} sees the end." for noun in LEXICON["NN"]], 280, special_tokens=["<|endoftext|>"]
-    )
-    merges = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
-    config = GPT2Config(vocab_size=300, n_embd=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0)
-    tokenizer = GPT2Tokenizer(vocab=tokenizer.get_vocab(), merges=merges)
-    return _saved(GPT2LMHeadModel(config), tokenizer, tmp_path_factory.mktemp("gpt2"))
+    return new_gpt2(tmp_path_factory.mktemp("gpt2"), [f"The {noun} sees the end." for noun in LEXICON["NN"]])

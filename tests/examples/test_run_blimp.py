@@ -9,15 +9,12 @@ import pytest
 import running
 import torch
 from running import load_script, start_and_kill
-from tokenizers import ByteLevelBPETokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_subword_tokenizer
+from hf_structure import score
 from hf_structure.data.text import tokenize_words
 
 command = partial(running.command, "run_blimp.py")
-PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, **PARTS}
 NOUNS = ("dog", "cat", "bird", "senator", "child")
 PARADIGMS = {  # name: phenomenon, field
     "agreement_1": ("agreement", "morphology"),
@@ -54,38 +51,6 @@ def data(tmp_path_factory) -> Path:
     for name in PARADIGMS:
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in made_pairs(name)))
     return folder
-
-
-def saved(model, tokenizer, folder: Path) -> Path:
-    """With weights that matter."""
-    torch.manual_seed(1)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def gilt(tmp_path_factory) -> Path:
-    """Folder of a tiny random GiLT."""
-    words = [["The", noun, "does", "n't", "see", "dogs", "."] for noun in NOUNS]
-    tokenizer = train_subword_tokenizer(words, vocab_size=290, kind="bpe")
-    return saved(
-        GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL)), tokenizer, tmp_path_factory.mktemp("g")
-    )
-
-
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory) -> Path:
-    """Folder of a tiny random GPT-2."""
-    tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(["The dog doesn't see cats."], vocab_size=270, special_tokens=["<|endoftext|>"])
-    merges = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
-    tokenizer = GPT2Tokenizer(vocab=tokenizer.get_vocab(), merges=merges)
-    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
-    return saved(GPT2LMHeadModel(GPT2Config(vocab_size=300, **sizes)), tokenizer, tmp_path_factory.mktemp("gpt2"))
 
 
 def results(folder: Path) -> dict:

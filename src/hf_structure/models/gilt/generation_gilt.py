@@ -239,7 +239,7 @@ def token_kinds(config, tokenizer=None, word_starts: torch.BoolTensor | None = N
 
 
 class GraphGenerationMixin(GenerationMixin):
-    """`generate` and what else builds graphs, for [`GiLTForCausalLM`]."""
+    """`generate` with graphs, for [`GiLTForCausalLM`]."""
 
     def generate(
         self,
@@ -291,28 +291,6 @@ class GraphGenerationMixin(GenerationMixin):
         writer = GraphWriter(kinds, sample_graphs, num_graph_beams)
         result = super().generate(inputs, generation_config, *args, graph_writer=writer, **kwargs)
         return self._with_graphs(result, writer) if isinstance(result, ModelOutput) else result
-
-    @torch.no_grad()
-    def predict_graphs(
-        self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.BoolTensor:
-        """
-        The graphs of given sentences, built greedily: with each word the likeliest number of arcs, the best ones.
-
-        Args:
-            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in [`GiLTModel.forward`].
-
-        Returns:
-            `torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`.
-
-        Raises:
-            ValueError: if a sentence begins with a word: its arcs would be predicted from nothing.
-        """
-        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "word_ids": word_ids}
-        graph = self._read_all(GraphWriter(), inputs)["graph"]
-        words = int((word_ids if attention_mask is None else word_ids * attention_mask).max())
-        return cut(graph, words)
 
     def prepare_inputs_for_generation(
         self,
