@@ -84,7 +84,8 @@ def classical_run(
     decide: Callable[[int, TransitionStates, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
 ) -> TransitionStates:
     """(a): steps through all sentences until the last one is finished, doing what `decide` makes of the scores."""
-    states, memory, step = TransitionStates.initial(lengths), None, 0
+    states, memory, step, plain = TransitionStates.initial(lengths), None, 0, vectors
+    recursive = model.config.composition == "recursive"
     actions = torch.full_like(lengths, NO_ACTION)
     while not states.finished.all():
         history, memory = model.history(actions.unsqueeze(1), memory)
@@ -92,8 +93,9 @@ def classical_run(
         actions, labels = decide(step, states, *classical_scores(model, states, vectors, history[:, 0]))
         before, states = states, states.step(actions, labels)
         if model.composition is not None:
-            plan = compositions(before, states, actions, model.config.composition == "recursive")
-            vectors = vectors.detach().index_put((plan.rows, plan.words), model.compose(vectors, plan).detach())
+            plan = compositions(before, states, actions, recursive)
+            composed = model.compose(vectors if recursive else plain, plan).detach()
+            vectors = vectors.index_put((plan.rows, plan.words), composed)
         step += 1
     return states
 
