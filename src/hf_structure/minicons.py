@@ -5,7 +5,7 @@ minicons over all causal language models of this library: a scorer with GiLT's p
 
     scorer = StructureLMScorer("gilt-en", beam_size=20)
     scorer.token_score(["The cats sleep ."], surprisal=True)
-    scorer.conditional_score("The cats", ["sleep .", "sleeps ."])
+    scorer.conditional_score(["The cats"] * 2, ["sleep .", "sleeps ."])
 
 Conventions are those of minicons: text is tokenized as it is, and the first token has no score. GiLT needs a beginning
 token for that. Tokenizers trained with this library add it; with others, those of grafts, pass `bos_token=True`.
