@@ -14,6 +14,9 @@ from transformers import (
     TokenizersBackend,
 )
 
+import hf_structure
+from hf_structure import G2GTransformerConfig, G2GTransformerForParsing
+
 script = load_script("prune_vocabulary")
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzé"
@@ -102,6 +105,35 @@ def test_words_whose_pieces_are_gone_are_spelt(folder, text, tmp_path):
     assert tokenizer.tokenize("é") == ["[UNK]"], "the text has it inside words only"
     assert tokenizer.tokenize("fé") == ["f", "##é"]
     assert tokenizer.tokenize("日") == ["[UNK]"], "the text does not have it"
+
+
+@pytest.fixture(scope="module")
+def parser_folder(tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parser")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    sizes |= {"classifier_hidden_size": 8, "history_size": 4, "max_position_embeddings": 32}
+    special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
+    config = G2GTransformerConfig(vocab_size=len(tokenizer), id2label={0: "det", 1: "nsubj"}, **sizes, **special)
+    torch.manual_seed(0)
+    G2GTransformerForParsing(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_trained_parser_parses_as_before(parser_folder, text, tmp_path):
+    model, _ = prune(parser_folder, text, tmp_path, "--vocab_size", 63)
+    assert (model.config.vocab_size, model.config.unk_token_id) == (63, 1)
+    words = ["the", "dog", "sss", "the"]
+    old, new = (hf_structure.parse([words], model=str(folder))[0] for folder in (parser_folder, tmp_path / "pruned"))
+    assert new.dependency.heads == old.dependency.heads
+    assert new.dependency.labels == old.dependency.labels
+    assert new.dependency.log_probability == pytest.approx(old.dependency.log_probability, abs=1e-5)
+
+
+def test_a_trained_parser_keeps_its_layers(parser_folder, text, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        prune(parser_folder, text, tmp_path, "--vocab_size", 63, "--num_layers", 1)
+    assert "a trained parser needs all of its layers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
