@@ -47,7 +47,7 @@ from hf_structure import GraphCollator, WordCollator, add_tapes
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.loading import load_model, longest_input
-from hf_structure.scoring import word_splitter
+from hf_structure.scoring import reads_graphs, word_splitter
 from hf_structure.scripts import (
     DataArguments,
     RunArguments,
@@ -247,11 +247,6 @@ def best_graphs(
     arcs = [graph.nonzero().tolist() for graph in found.graphs[:, 0]]
     words = [range(word_ids[-1] + with_label) for word_ids in batch["word_ids"]]
     return {"arcs": arcs, **add_tapes({"words": words, "arcs": arcs}, features)}
-
-
-def reads_graphs(model: PreTrainedModel) -> bool:
-    """Whether it does."""
-    return getattr(model.config, "graph_layers", 0) > 0
 
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
 
@@ -25,6 +25,23 @@ _LATEX = {
     "[": "{[}",  # would open the options of deptext
     "]": "{]}",
 }
+
+
+V = TypeVar("V", bound="Value")
+
+
+class Value:
+    """Base of the value types, which are dataclasses."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values; `from_dict` takes them back."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: _as_lists(value) for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls: type[V], values: Mapping[str, Any]) -> V:
+        """Makes the value from what `to_dict` gave."""
+        return cls(**values)
 
 
 def latex(text: str) -> str:
@@ -92,12 +109,6 @@ def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float |
         if "\n" in comment or "\r" in comment:
             raise ValueError(f"a CoNLL-U comment must be one line: {comment!r}")
     return comments
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    """All fields as JSON-ready values."""
-    values = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {name: _as_lists(value) for name, value in values.items()}
 
 
 def _as_lists(value: Any) -> Any:

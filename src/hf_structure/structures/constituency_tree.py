@@ -1,13 +1,13 @@
 """Constituency trees."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import span_children, span_order
 from hf_structure.data.brackets import BracketTree, escape_word, read_brackets
-from hf_structure.structures.common import as_dict, as_html, check_length, freeze, latex
+from hf_structure.structures.common import Value, as_html, check_length, freeze, latex
 from hf_structure.visualization.constituency import constituency_svg, constituency_text
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ UNLABELLED = "X"  # what brackets, which cannot do without, write for a label or
 
 
 @dataclass(frozen=True)
-class ConstituencyTree:
+class ConstituencyTree(Value):
     """
     The constituents of a sentence. A constituent may have any number of children, and one alone (a unary chain).
 
@@ -71,15 +71,6 @@ class ConstituencyTree:
         """Whether every constituent has exactly two children."""
         long = {(start, end) for start, end in self.spans if end - start > 1}
         return len(long) == len(self.spans) == max(len(self.words) - 1, 0)  # no tree without unary chains has more
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
-        return as_dict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ConstituencyTree":
-        """Makes a tree from what `to_dict` gave."""
-        return cls(**values)
 
     def to_brackets(self) -> str:
         """

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hf_structure.algorithms.trees import check_arcs, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sdp import SdpSentence
 from hf_structure.structures.common import (
-    as_dict,
+    Value,
     as_html,
     check_length,
     check_log_probability,
@@ -23,7 +22,7 @@ UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not k
 
 
 @dataclass(frozen=True)
-class DependencyGraph:
+class DependencyGraph(Value):
     """
     Arcs between a sentence's words. A word may have any number of heads, or none, and there may be cycles.
 
@@ -96,15 +95,6 @@ class DependencyGraph:
     def dependents_of(self, word: int) -> tuple[int, ...]:
         """The dependents of a word, numbered from 1, or of the root, 0, in order."""
         return tuple(dependent for head, dependent in self.arcs if head == word)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
-        return as_dict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "DependencyGraph":
-        """Makes a graph from what `to_dict` gave."""
-        return cls(**values)
 
     def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
         """

@@ -8,7 +8,7 @@ from typing import Any
 from hf_structure.algorithms.trees import check_heads, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
-    as_dict,
+    Value,
     as_html,
     check_length,
     check_log_probability,
@@ -21,7 +21,7 @@ from hf_structure.visualization.dependency import dependency_svg, dependency_tex
 
 
 @dataclass(frozen=True)
-class DependencyTree:
+class DependencyTree(Value):
     """
     The heads of a sentence's words.
 
@@ -80,15 +80,6 @@ class DependencyTree:
         """`(head, dependent, label)` of each word, in the order of the words; the head of a root word is 0."""
         labels = self.labels or (None,) * len(self.heads)
         return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
-        return as_dict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "DependencyTree":
-        """Makes a tree from what `to_dict` gave."""
-        return cls(**values)
 
     def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
         """

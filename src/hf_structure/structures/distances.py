@@ -1,11 +1,10 @@
 """Syntactic distances and heights."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hf_structure.structures.common import as_dict, check_length, freeze
+from hf_structure.structures.common import Value, check_length, freeze
 from hf_structure.visualization.figures import plot_distances
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SyntacticDistances:
+class SyntacticDistances(Value):
     """
     What StructFormer finds out about a sentence: trees follow from these numbers, and say less.
 
@@ -40,15 +39,6 @@ class SyntacticDistances:
             if not all(map(math.isfinite, values)):
                 raise ValueError(f"{name} must be finite, not {values}")
             object.__setattr__(self, name, values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
-        return as_dict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "SyntacticDistances":
-        """Makes the value from what `to_dict` gave."""
-        return cls(**values)
 
     def plot(self) -> "Figure":
         """The matplotlib figure of [`~hf_structure.visualization.figures.plot_distances`]; needs matplotlib."""
