@@ -228,6 +228,27 @@ def test_evaluate_sdp(run):
     assert (scores["matched"], scores["predicted"], scores["gold"]) == (1, 2, 2)
 
 
+def test_count(run, fail):
+    def rows(*arguments) -> list[list[str]]:
+        return [line.split() for line in run("count", *arguments).splitlines()[1:]]
+
+    files = ("gold.conllu", "gold.sdp")
+    for options, annotation in ([], "basic"), (["--annotation", "enhanced"], "enhanced"):
+        graphs = [list(load_graphs(file, annotation)) for file in files]
+        assert rows(*files, *options) == [
+            [
+                file,
+                str(len(sentences)),
+                str(sum(len(sentence["words"]) for sentence in sentences)),
+                f"{sum(len(sentence['arcs']) for sentence in sentences) / len(sentences):.2f}",
+            ]
+            for file, sentences in zip(files, graphs, strict=True)
+        ]
+    assert "notes.txt: text files hold no dependency graphs" in fail("count", "notes.txt")
+    _file("trees.conllu", "1\tgo\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    assert "no enhanced heads" in fail("count", "trees.conllu", "--annotation", "enhanced")
+
+
 def test_evaluate_what_parse_wrote(run, command):
     for format in ("conllu", "sdp"):
         run(*command, format, "gold.sdp", "--output", f"system.{format}")

@@ -17,17 +17,17 @@ def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace
 
 def run_script(script: Path, *options: object, **named: object) -> None:
     """
-    Runs a script in a process of its own: `named` options by name, `options` as they are. A list gives an option
-    several values, a dictionary is given as JSON.
+    Runs a script in a process of its own: `named` options by name, then `options` as they are, which so have the last
+    word. A list gives an option several values, a dictionary is given as JSON.
 
     Raises:
         ValueError: if it fails; it has said why.
     """
-    arguments = [str(option) for option in options]
+    arguments = []
     for name, value in named.items():
         values = value if isinstance(value, list | tuple) else [value]
         arguments += [f"--{name}", *(json.dumps(item) if isinstance(item, dict) else str(item) for item in values)]
-    status = subprocess.run([sys.executable, str(script), *arguments]).returncode
+    status = subprocess.run([sys.executable, str(script), *arguments, *map(str, options)]).returncode
     if status:
         raise ValueError(f"{script.name} ended with status {status}; see above")
 

@@ -5,6 +5,7 @@ import os
 import sys
 
 from hf_structure.cli.analyze import add_analyze
+from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
 from hf_structure.cli.parse import add_parse
 from hf_structure.cli.render import add_render
@@ -24,6 +25,7 @@ examples:
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
   hf-structure evaluate gold.sdp system.sdp
   hf-structure analyze gold.conllu g2g=first.conllu deptr=second.conllu --ignore punct --output_dir figures
+  hf-structure count --annotation enhanced gold.conllu
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
 """
@@ -55,6 +57,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_score, add_evaluate, add_analyze, add_render):
+    for add in (add_parse, add_score, add_evaluate, add_analyze, add_count, add_render):
         add(commands)
     return parser

@@ -1,0 +1,236 @@
+"""
+GiLT's tables 1, 3, 4 and 6 in miniature: train GiLT and its baselines on the same text, score them on the same tests,
+and write one table.
+
+    python examples/compare_gilt.py --config examples/configs/gilt-small.json --train_file train.conllu \\
+        --validation_file dev.conllu --test_file test.conllu --beam_size 1,20 --blimp FOLDER --suites FOLDER \\
+        --output_dir runs/compare -- --bf16
+
+Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
+graphs. Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights
+(`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says. Table 3: `gpt2`, a small model
+of GPT-2's architecture, trained from scratch; the same trained further without graphs (`gpt2-post`), and with graphs
+in the upper half of its layers (`gpt2-gilt`). Table 6 is the column of arcs.
+
+All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
+`run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
+beam; BLiMP and the suites of SyntaxGym are scored with the widest beam (see `run_blimp.py`, `run_sg.py`). What is
+finished is not done again, and what was stopped goes on: give the same command again. The table is printed, and is
+written to `table.md` whenever a run ends.
+"""
+
+import argparse
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+from hf_structure import score, train_subword_tokenizer
+from hf_structure.cli.common import positives
+from hf_structure.comparison import markdown_table, parse_arguments, percent, read_results, run_script
+from hf_structure.data.corpus import load_sentences
+from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
+from hf_structure.scoring import corpus_scores
+from hf_structure.scripts import read_json, run, write_json
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Run:
+    """One model: options of `run_clm.py`, settings that are not the configuration's, and the run it starts from."""
+
+    options: dict = field(default_factory=dict)
+    settings: dict = field(default_factory=dict)
+    base: str | None = None
+
+    @property
+    def has_graphs(self) -> bool:
+        return not self.options.get("model_type") and self.options.get("graph_layers") != 0
+
+
+RUNS = {
+    "transformer-xl": Run({"model_type": "transformer-xl"}),
+    "transformer-xl-large": Run({"model_type": "transformer-xl-large"}),
+    "trees": Run({"annotation": "basic"}),
+    "enhanced": Run({"annotation": "enhanced"}),
+    "no-degree": Run(settings={"graph_features": ["distance", "depth"]}),
+    "no-depth": Run(settings={"graph_features": ["degree", "distance"]}),
+    "no-distance": Run(settings={"graph_features": ["degree", "depth"]}),
+    "no-degree-weights": Run(settings={"degree_weights": [1, 1]}),
+    "no-distance-weights": Run(settings={"distance_weights": [1, 1]}),
+    "gpt2": Run({"graph_layers": 0}),
+    "gpt2-post": Run({"graph_layers": 0}, base="gpt2"),
+    "gpt2-gilt": Run(base="gpt2"),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", required=True, metavar="FILE", help="shape of the models and options of training")
+    parser.add_argument("--train_file", required=True, nargs="+", metavar="FILE", help="CoNLL-U or SDP 2015")
+    for name in ("validation_file", "test_file"):
+        parser.add_argument(f"--{name}", required=True, metavar="FILE", help="CoNLL-U or SDP 2015")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help=", ".join(RUNS))
+    parser.add_argument(
+        "--annotation", choices=ANNOTATIONS, default="basic", help="graphs where the run does not say; default: basic"
+    )
+    parser.add_argument(
+        "--tokenizer_name", metavar="NAME", help="tokenizer (folder or Hub name); by default a new one of the text"
+    )
+    parser.add_argument("--beam_size", type=positives, default=[20], metavar="N", help="also several; default: 20")
+    parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP, for run_blimp.py")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth pair of a paradigm")
+    parser.add_argument("--suites", metavar="FOLDER", help="SyntaxGym's suites, for run_sg.py")
+    parser.add_argument("--post_epochs", type=float, default=3, help="of further training; default: 3")
+    parser.add_argument("--post_learning_rate", type=float, default=1e-4, help="of a trained model; default: 1e-4")
+    parser.add_argument("--seed", type=int, default=1, help="default: 1")
+    return parser
+
+
+def annotation_of(run: Run, args: argparse.Namespace) -> str:
+    return run.options.get("annotation", args.annotation)
+
+
+def tokenizer_folder(args: argparse.Namespace) -> str:
+    """The tokenizer of all models, trained if there is none: perplexities of its tokens can be compared."""
+    folder = Path(args.output_dir, "tokenizer")
+    if args.tokenizer_name:
+        return args.tokenizer_name
+    if not folder.exists():
+        options = read_config(args)["options"]
+        words = [sentence["words"] for file in args.train_file for sentence in load_sentences(file)]
+        tokenizer = train_subword_tokenizer(words, vocab_size=options["vocab_size"], kind=options["tokenizer_type"])
+        tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def read_config(args: argparse.Namespace) -> dict:
+    return read_json(Path(args.config).read_text(encoding="utf-8"), args.config)
+
+
+def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
+    """A GPT-2 of the shape of the configuration."""
+    if not folder.exists():
+        shape, tokenizer = read_config(args)["model"], AutoTokenizer.from_pretrained(tokenizer_folder(args))
+        config = GPT2Config(
+            vocab_size=len(tokenizer),
+            n_positions=512,
+            n_embd=shape["hidden_size"],
+            n_layer=shape["num_hidden_layers"],
+            n_head=shape["num_attention_heads"],
+            n_inner=shape["intermediate_size"],
+            resid_pdrop=shape["hidden_dropout"],
+            embd_pdrop=shape["hidden_dropout"],
+            attn_pdrop=shape["attention_dropout"],
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+        GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+def train(name: str, args: argparse.Namespace) -> None:
+    """Trains a model, if that is not done."""
+    folder = Path(args.output_dir, name)
+    if (folder / "test_results.json").exists():
+        return
+    files = {key: getattr(args, key) for key in ("train_file", "validation_file", "test_file")}
+    named = {"tokenizer_name": tokenizer_folder(args), "seed": args.seed, "output_dir": folder, **files}
+    run_script(HERE / "run_clm.py", *args.options, **named, **training_options(name, args))
+
+
+def training_options(name: str, args: argparse.Namespace) -> dict:
+    """What the configuration and the run say to `run_clm.py`."""
+    run, config = RUNS[name], read_config(args)
+    settings, options = config["model"], {**config["options"], "annotation": args.annotation}
+    model_type = settings.pop("model_type")
+    if not name.startswith("gpt2"):
+        return {"model_type": model_type, **options, **run.options, "config_overrides": settings | run.settings}
+    settings = {key: value for key, value in settings.items() if key.startswith(("graph_", "scorer_"))}
+    options |= {"graph_layers": config["model"]["num_hidden_layers"] // 2, "config_overrides": settings}
+    options |= {"base_model": base_model(run, args), "base_learning_rate": options["learning_rate"]}
+    if run.base:  # as gilt-gpt2.json: new parameters learn five times as fast, and the scorer after the warm-up
+        options |= {"num_train_epochs": args.post_epochs, "lm_only_steps": options["warmup_steps"]}
+        options |= {"learning_rate": 5 * args.post_learning_rate, "base_learning_rate": args.post_learning_rate}
+    return options | run.options
+
+
+def base_model(run: Run, args: argparse.Namespace) -> Path:
+    """What a run is trained from: a GPT-2 that is not trained, or the base model of another run."""
+    if run.base is None:
+        return untrained_gpt2(Path(args.output_dir, "gpt2-untrained"), args)
+    trained = Path(args.output_dir, run.base)
+    folder = trained / "base"
+    if not (trained / "test_results.json").exists():
+        raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
+    if not folder.exists():
+        AutoModelForCausalLM.from_pretrained(trained).to_base_lm().save_pretrained(folder)
+    return folder
+
+
+def evaluate(name: str, args: argparse.Namespace) -> None:
+    """Perplexities and syntactic tests of a trained model, as far as that is not done."""
+    folder = Path(args.output_dir, name)
+    for beam_size in beams(name, args):
+        file = folder / perplexity_file(beam_size)
+        if not file.exists():
+            words = [sentence["words"] for sentence in load_sentences(args.test_file)]
+            write_json(corpus_scores(score(words, folder, beam_size=beam_size, progress=True)), file)
+    widest = beams(name, args)[-1]
+    named = {"model": folder} | ({"beam_size": widest} if widest else {})
+    if args.blimp and not (folder / "blimp" / "results.json").exists():
+        data = {"data": args.blimp, "every": args.every}
+        run_script(HERE / "run_blimp.py", **named, **data, output_dir=folder / "blimp")
+    if args.suites and not (folder / "suites" / "results.json").exists():
+        run_script(HERE / "run_sg.py", **named, suites=args.suites, output_dir=folder / "suites")
+
+
+def beams(name: str, args: argparse.Namespace) -> list[int | None]:
+    """The beams that a model is scored with, the widest last."""
+    return sorted(args.beam_size) if RUNS[name].has_graphs else [None]
+
+
+def perplexity_file(beam_size: int | None) -> str:
+    return f"perplexity-{beam_size}.json" if beam_size else "perplexity.json"
+
+
+def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
+    """The rows of a model, one for each beam, as far as it has results."""
+    folder, found = Path(args.output_dir, name), []
+    arcs = "-"
+    if RUNS[name].has_graphs:
+        graphs = (load_graphs(file, annotation_of(RUNS[name], args)) for file in args.train_file)
+        arcs = f"{average_dependencies(chain.from_iterable(graphs)):.1f}"
+    for beam_size in beams(name, args):
+        if not (perplexities := read_results(folder / perplexity_file(beam_size))):
+            continue
+        numbers = [f"{perplexities[key]:,.1f}" for key in ("perplexity", "word_perplexity")]
+        tests = ["", ""]
+        if beam_size == beams(name, args)[-1]:
+            blimp, suites = (read_results(folder / test / "results.json") for test in ("blimp", "suites"))
+            tests = [percent(blimp.get("overall", {}).get("paradigms"))]
+            tests.append(percent(suites.get("overall", {}).get("without_other")))
+        found.append([name, arcs, str(beam_size or "-"), *numbers, *tests])
+    return found
+
+
+def table(args: argparse.Namespace) -> str:
+    """The table so far, in Markdown."""
+    titles = ("model", "arcs a sentence", "beam", "perplexity", "of a word", "BLiMP", "SG, without Other")
+    return markdown_table(titles, chain.from_iterable(rows(name, args) for name in args.runs))
+
+
+def main() -> None:
+    args, args.options = parse_arguments(build_parser())
+    for name in args.runs:
+        train(name, args)
+        evaluate(name, args)
+        Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+    print(table(args), end="")
+
+
+if __name__ == "__main__":
+    run(main, "compare_gilt.py")

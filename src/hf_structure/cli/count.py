@@ -1,0 +1,35 @@
+"""`hf-structure count`."""
+
+import argparse
+
+from tqdm import tqdm
+
+from hf_structure.cli.common import check_files, print_table
+from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
+
+
+def add_count(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("count", help="count sentences, words and arcs", description=run_count.__doc__)
+    parser.set_defaults(run=run_count)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="CoNLL-U or SDP 2015")
+    parser.add_argument(
+        "--annotation",
+        choices=ANNOTATIONS,
+        default="basic",
+        help="graphs of CoNLL-U: trees (default) or enhanced graphs",
+    )
+
+
+def run_count(options: argparse.Namespace) -> None:
+    """
+    Counts the sentences and words of files with dependency graphs, and how many arcs a sentence has on average, those
+    from the root included.
+    """
+    check_files(options.files, None)
+    rows = [["file", "sentences", "words", "arcs a sentence"]]
+    for file in options.files:
+        sentences = list(tqdm(load_graphs(file, options.annotation), file, unit=" sentences", leave=False, disable=None))
+        words = sum(len(sentence["words"]) for sentence in sentences)
+        rows.append([file, f"{len(sentences):,}", f"{words:,}", f"{average_dependencies(sentences):.2f}"])
+    print_table(rows)
