@@ -15,6 +15,8 @@ Every word's weights are scaled to a maximum of 1 first. A weight below e^-745 o
 results hold while the scores of one word's possible heads lie within about 700 (350 with forbidden arcs).
 """
 
+from typing import NamedTuple
+
 import torch
 
 
@@ -45,16 +47,10 @@ def marginals(arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     A marginal is a_dh w_dh. No term exceeds n times the largest marginal, so that the error is absolutely small.
     """
     weights, _ = _weights(arcs)
-    log_partition, root, last, steps = _eliminate(weights, lengths)
-    slope = torch.zeros_like(weights)
-    slope[..., 0] = last / root[:, None]
-    for pivot, heads, column, row, total in reversed(steps):
-        to_pivot = (slope @ row[..., None]).squeeze(-1)  # (batch, n)
-        of_pivot = (column[:, None] @ slope).squeeze(1)  # (batch, n + 1)
-        rest = 1 - (of_pivot * row).sum(-1, keepdim=True)
-        of_pivot = torch.cat([of_pivot[:, :1], (of_pivot[:, 1:] + rest) * heads], dim=-1) / total[:, None]
-        into = torch.nn.functional.pad(pivot, (1, 0))
-        slope = slope + to_pivot[..., None] * into[:, None] + pivot[..., None] * of_pivot[:, None]
+    log_partition, root, steps = _eliminate(weights, lengths)
+    slope = torch.stack([1 / root, torch.zeros_like(root)], dim=-1)[:, None]
+    for step in reversed(steps):
+        slope = step.undo(slope)
     return (slope * weights).masked_fill((log_partition == -torch.inf)[:, None, None], 0)
 
 
@@ -70,29 +66,64 @@ def _weights(arcs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return weights, best.sum(-1) + root
 
 
-def _eliminate(weights: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, list]:
+class Step(NamedTuple):
+    """
+    The elimination of a word in each sentence, of k that remain; the last of them takes its place.
+
+    Attributes:
+        word (`torch.LongTensor` of shape `(batch,)`): Place of the word, k - 1 in sentences of fewer than k words.
+        busy (`torch.Tensor` of shape `(batch, 1)`): 0 for these sentences, in which nothing happens, else 1.
+        column, row (`torch.Tensor` of shape `(batch, k - 1)` and `(batch, k)`): w_dv and w_vh / t_v of the others.
+        total (`torch.Tensor` of shape `(batch, 1)`): t_v.
+    """
+
+    word: torch.Tensor
+    busy: torch.Tensor
+    column: torch.Tensor
+    row: torch.Tensor
+    total: torch.Tensor
+
+    def undo(self, slope: torch.Tensor) -> torch.Tensor:
+        """`(batch, k, k + 1)`: a from a' `(batch, k - 1, k)`, see [`marginals`]."""
+        to_pivot = slope @ self.row[..., None]
+        of_pivot = (self.column[:, None] @ slope).squeeze(1)
+        rest = self.busy - (of_pivot * self.row).sum(-1, keepdim=True)
+        of_pivot = torch.cat([of_pivot[:, :1], of_pivot[:, 1:] + rest], dim=-1) / self.total
+        slope = torch.cat([slope, to_pivot], dim=2)
+        slope = torch.cat([slope, torch.nn.functional.pad(of_pivot, (0, 1))[:, None]], dim=1)
+        k = slope.shape[1]
+        places = torch.arange(k, device=slope.device).expand(len(slope), k)
+        is_word = places == self.word[:, None]
+        places = torch.where(is_word, k - 1, places)
+        places = torch.cat([places[:, :-1], self.word[:, None]], dim=1)
+        heads = torch.nn.functional.pad(places + 1, (1, 0))
+        slope = slope.gather(1, places[..., None].expand_as(slope))
+        return slope.gather(2, heads[:, None].expand_as(slope))
+
+
+def _eliminate(weights: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, list[Step]]:
     """
     Eliminates the words of each sentence but one, always the one with the largest pivot.
 
-    Returns log Z, the root weight that remains (1 if none does), the word that remains, and for each step the word
-    eliminated, the words that remain, both as 0 and 1 of shape `(batch, n)`, w_dv, w_vh / t_v, and t_v.
+    Returns log Z, the root weight that remains (1 if none does), and the steps.
     """
-    batch, n = weights.shape[:2]
-    index, words = torch.arange(batch, device=weights.device), torch.arange(n, device=weights.device)
-    self_arcs = words[:, None] == torch.arange(-1, n, device=weights.device)
-    left = words < lengths[:, None]
-    log_partition, steps = weights.new_zeros(batch), []
-    for _ in range(n - 1):
-        busy = left.sum(-1) > 1
-        total, word = weights[..., 1:].sum(-1).masked_fill(~left, -1).max(-1)
+    index = torch.arange(len(weights), device=weights.device)
+    log_partition, steps = weights.new_zeros(len(weights)), []
+    for k in range(weights.shape[1], 1, -1):
+        busy = lengths >= k
+        total, word = weights[..., 1:].sum(-1).max(-1)
+        word = torch.where(busy, word, k - 1)
         log_partition = log_partition + torch.where(busy, total, 1).log()
-        total = torch.where(busy & (total > 0), total, 1)
-        pivot = (words == word[:, None]) & busy[:, None]
-        left = left & ~pivot
-        row = weights[index, word] * busy[:, None] / total[:, None]
-        column = weights[index, :, word + 1] * left
-        gone = self_arcs | pivot[..., None] | torch.nn.functional.pad(pivot, (1, 0))[:, None]
-        weights = (weights + column[..., None] * row[:, None]).masked_fill(gone, 0)
-        steps.append((pivot.to(weights.dtype), left.to(weights.dtype), column * busy[:, None], row, total))
-    root = (weights[..., 0] * left).sum(-1)
-    return log_partition + root.log(), torch.where(root > 0, root, 1), left.to(weights.dtype), steps
+        total, busy = torch.where(busy & (total > 0), total, 1)[:, None], busy.to(weights.dtype)[:, None]
+        taken = torch.arange(k - 1, device=weights.device) == word[:, None]  # the place that the last word takes
+        taken_head = torch.nn.functional.pad(taken, (1, 0))
+        row, column = weights[index, word] * busy / total, weights[index, :, word + 1] * busy
+        row = torch.where(taken_head, row[:, k:], row[:, :k])
+        column = torch.where(taken, column[:, k - 1 :], column[:, : k - 1])
+        weights = torch.where(taken[..., None], weights[:, k - 1 :], weights[:, : k - 1])
+        weights = torch.where(taken_head[:, None], weights[..., k:], weights[..., :k])
+        weights = torch.addcmul(weights, column[..., None], row[:, None])
+        weights.diagonal(1, 1, 2).zero_()
+        steps.append(Step(word, busy, column, row, total))
+    root = weights[:, 0, 0]
+    return log_partition + root.log(), torch.where(root > 0, root, 1), steps

@@ -29,7 +29,9 @@ def run_count(options: argparse.Namespace) -> None:
     check_files(options.files, None)
     rows = [["file", "sentences", "words", "arcs a sentence"]]
     for file in options.files:
-        sentences = list(tqdm(load_graphs(file, options.annotation), file, unit=" sentences", leave=False, disable=None))
+        sentences = list(
+            tqdm(load_graphs(file, options.annotation), file, unit=" sentences", leave=False, disable=None)
+        )
         words = sum(len(sentence["words"]) for sentence in sentences)
         rows.append([file, f"{len(sentences):,}", f"{words:,}", f"{average_dependencies(sentences):.2f}"])
     print_table(rows)
