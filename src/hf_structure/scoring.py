@@ -27,6 +27,7 @@ DEFAULT_MODEL = "gilt-en"
 DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
 BEAM_TOKENS = 2**14  # of a batch at most, by default
+_BEGINNING = 4  # tokens that sentences must share to be searched together
 
 Sentence = str | Sequence[str]
 
@@ -258,7 +259,8 @@ def token_log_probs(
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate, results = WordCollator(pad_token_id=0), [[]] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
-        for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1)):
+        order = _alike_together(sentences) if beam_size else None
+        for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1), order):
             batch = collate([sentences[index] for index in indices])
             batch = {name: value.to(model.device) for name, value in batch.items()}
             if beam_size is None:
@@ -270,6 +272,15 @@ def token_log_probs(
                 results[index] = row[: lengths[index] - 1]
             bar.update(len(indices))
     return results
+
+
+def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
+    """An order by length in which those that begin alike, and share a part of the search, are neighbours."""
+    beginnings = [tuple(sentence["input_ids"][:_BEGINNING]) for sentence in sentences]
+    longest = {}
+    for beginning, sentence in zip(beginnings, sentences, strict=True):
+        longest[beginning] = max(longest.get(beginning, 0), len(sentence["input_ids"]))
+    return sorted(range(len(sentences)), key=lambda i: (longest[beginnings[i]], *sentences[i]["input_ids"]))
 
 
 def running_text_log_probs(

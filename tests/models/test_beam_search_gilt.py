@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from hf_structure import GiLTForCausalLM
 from hf_structure.algorithms.graph import new_arcs
+from hf_structure.models.gilt.beam_search_gilt import Hypotheses
 from hf_structure.models.gilt.infusion_gilt import layers_of
 
 EVERYTHING = 10**6
@@ -153,6 +154,31 @@ def test_sentences_together_are_as_alone(backbone, side, max_tokens):
         assert torch.equal(together.graphs[row, :, :size, :size], alone.graphs[0])
         assert not together.graphs[row, :, size:].any()
         assert not together.graphs[row, ..., size:].any()
+
+
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
+def test_sentences_that_begin_alike_are_searched_together(backbone, monkeypatch):
+    """Two that are the same, one that is the beginning of another, and others that differ from some place on."""
+    model = sure_model(backbone, max_new_arcs=2)
+    tokens = [[2, 7, 9, 4, 12, 3], [2, 7, 9, 4, 12, 15, 8, 3], [2, 7, 9, 5, 3], [2, 7, 9, 4, 12, 15], [2, 7, 9]]
+    words = [[0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 4, 5, 0], [0, 1, 2, 3, 0], [0, 1, 2, 3, 4, 5], [0, 1, 2]]
+    examples = [pair for pair in zip(tokens, words, strict=True) for _ in range(2)]
+    ids, numbers = (
+        torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+        for rows in zip(*examples, strict=True)
+    )
+    read, rows = Hypotheses.read, []
+    monkeypatch.setattr(Hypotheses, "read", lambda self, *args: rows.append(len(args[1])) or read(self, *args))
+    together = model.beam_search(ids, numbers, (ids > 0).long(), beam_size=3, k=2)
+    prefixes = {tuple(zip(*pair, strict=True))[: end + 1] for pair in examples for end in range(len(pair[0]) - 1)}
+    assert sum(rows) <= 3 * len(prefixes)
+    for row, (one, its) in enumerate(examples):
+        alone = model.beam_search(torch.tensor([one]), torch.tensor([its]), beam_size=3, k=2)
+        size = max(its) + 1
+        assert_close(together.log_prob[row], alone.log_prob[0])
+        assert_close(together.token_log_probs[row, : len(one)], alone.token_log_probs[0], atol=1e-5, rtol=1e-5)
+        assert_close(together.graph_log_probs[row], alone.graph_log_probs[0])
+        assert torch.equal(together.graphs[row, :, :size, :size], alone.graphs[0])
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

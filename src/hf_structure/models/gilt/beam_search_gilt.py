@@ -7,8 +7,11 @@ the word is then chosen, and the c best arcs are added, so that
     p(x, y) = prod_t p(x_t | x_<t, y) prod_i pi_i(c_i),    p(x) >= sum over the beam of p(x, y)               (7)
 
 A graph tells its numbers of arcs: no two hypotheses have the same graph, and what is not pruned is counted once.
+
+Sentences that begin alike have the same hypotheses until they differ: these are kept once, as those of the first.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -85,10 +88,10 @@ class _Part:
     def __init__(self, output: GraphBeamOutput, group: torch.LongTensor):
         self.output, self.group = output, group
 
-    def end(self, beam: Beam, graphs: torch.BoolTensor, ended: torch.BoolTensor) -> None:
-        """Keeps the best graphs, `(rows, n + 1, n + 1)`, of sentences that have ended."""
+    def end(self, beam: Beam, graphs: torch.BoolTensor, first: torch.LongTensor, ended: torch.BoolTensor) -> None:
+        """Keeps the best graphs, `(rows, n + 1, n + 1)`, of sentences that have ended; theirs are those of `first`."""
         output, size = self.output, graphs.shape[-1]
-        best = beam.best(output.graph_log_probs.shape[1], len(ended))
+        best = beam.best(output.graph_log_probs.shape[1], len(ended))[first]
         sentence, rank = ((best >= 0) & ended.unsqueeze(1)).nonzero(as_tuple=True)
         rows, place = best[sentence, rank], (self.group[sentence], rank)
         output.graph_log_probs[place] = beam.log_probs[rows]
@@ -100,21 +103,27 @@ def _search_group(model, ids, words, lengths, beam_size: int, part: _Part) -> No
     batch, length = ids.shape
     opened = words.cummax(1).values
     new = opened.masked_fill(opened == torch.nn.functional.pad(opened, (1, 0))[:, :-1], 0)  # words that tokens open
+    first = _first_alike(ids, words)
     beam, hypotheses = Beam.start(batch, ids.device), Hypotheses(model, ids, words, batch * beam_size)
     masses = torch.zeros(batch, length, device=ids.device)
     for place in range(length):
+        rows, sentences = _split(beam.sentences, first, place, lengths)
+        if len(rows) != len(beam):
+            beam = beam.select(rows)
+            hypotheses.select(rows)
+        beam = replace(beam, sentences=sentences)
         if place:
             beam = beam.add(hypotheses.log_probs(ids[beam.sentences, place]))
-            masses[:, place] = beam.masses(batch)
+            masses[:, place] = beam.masses(batch)[first[:, place]]
         if new[beam.sentences, place].any():
             beam = _branch(beam, hypotheses, new[:, place], ids[:, place], beam_size)
         ended = lengths == place + 1
         if ended.any():
-            masses[ended, place] = beam.masses(batch)[ended]
-            part.end(beam, hypotheses.graphs.arcs, ended)
+            masses[ended, place] = beam.masses(batch)[first[ended, place]]
+            part.end(beam, hypotheses.graphs.arcs, first[:, place], ended)
             if place + 1 == length:
                 break
-            rows = (~ended[beam.sentences]).nonzero().squeeze(1)
+            rows = torch.isin(beam.sentences, first[lengths > place + 1, place]).nonzero().squeeze(1)
             rows = rows[settle(rows)]
             beam = beam.select(rows)
             hypotheses.select(rows)
@@ -123,6 +132,25 @@ def _search_group(model, ids, words, lengths, beam_size: int, part: _Part) -> No
     log_probs = masses.diff(dim=1, prepend=masses[:, :1]).masked_fill(padding, 0.0)
     part.output.token_log_probs[part.group, :length] = log_probs
     part.output.log_prob[part.group] = masses.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)
+
+
+def _first_alike(ids: torch.LongTensor, words: torch.LongTensor) -> torch.LongTensor:
+    """`(batch_size, seq_len)`: for each place, the first sentence that is the same up to there."""
+    alike = (ids[:, None] == ids) & (words[:, None] == words)
+    return alike.cummin(2).values.byte().argmax(1)
+
+
+def _split(
+    sentences: torch.LongTensor, first: torch.LongTensor, place: int, lengths: torch.LongTensor
+) -> tuple[torch.LongTensor, torch.LongTensor]:
+    """
+    The hypotheses of `sentences`, `(rows,)`, before a place where some that they stand for may begin to differ:
+    rows, some of them several times, and the sentences that those are about from then on.
+    """
+    going = first[lengths > place, place].unique()
+    which, rows = (first[going, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
+    order = settle(rows)
+    return rows[order], going[which[order]]
 
 
 def _branch(beam: Beam, hypotheses: "Hypotheses", new, tokens, beam_size: int) -> Beam:
