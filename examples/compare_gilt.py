@@ -14,9 +14,9 @@ in the upper half of its layers (`gpt2-gilt`). Table 6 is the column of arcs.
 
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
-beam; BLiMP and the suites of SyntaxGym are scored with the widest beam (see `run_blimp.py`, `run_sg.py`). What is
-finished is not done again, and what was stopped goes on: give the same command again. The table is printed, and is
-written to `table.md` whenever a run ends.
+beam; `falls` are sentences to which the beam before gives a higher probability. BLiMP and the suites of SyntaxGym are
+scored with the widest beam (see `run_blimp.py`, `run_sg.py`). What is finished is not done again, and what was
+stopped goes on: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from hf_structure.cli.common import positives
 from hf_structure.comparison import markdown_table, parse_arguments, percent, read_results, run_script
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
-from hf_structure.scoring import corpus_scores
+from hf_structure.scoring import corpus_scores, count_falls
 from hf_structure.scripts import read_json, run, write_json
 
 HERE = Path(__file__).parent
@@ -178,7 +178,8 @@ def evaluate(name: str, args: argparse.Namespace) -> None:
         file = folder / perplexity_file(beam_size)
         if not file.exists():
             words = [sentence["words"] for sentence in load_sentences(args.test_file)]
-            write_json(corpus_scores(score(words, folder, beam_size=beam_size, progress=True)), file)
+            scores = score(words, folder, beam_size=beam_size, progress=True)
+            write_json({**corpus_scores(scores), "log_probs": [scored.log_prob for scored in scores]}, file)
     widest = beams(name, args)[-1]
     named = {"model": folder} | ({"beam_size": widest} if widest else {})
     if args.blimp and not (folder / "blimp" / "results.json").exists():
@@ -204,10 +205,13 @@ def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
     if RUNS[name].has_graphs:
         graphs = (load_graphs(file, annotation_of(RUNS[name], args)) for file in args.train_file)
         arcs = f"{average_dependencies(chain.from_iterable(graphs)):.1f}"
+    before = None
     for beam_size in beams(name, args):
         if not (perplexities := read_results(folder / perplexity_file(beam_size))):
             continue
         numbers = [f"{perplexities[key]:,.1f}" for key in ("perplexity", "word_perplexity")]
+        numbers.append(str(count_falls(before, perplexities["log_probs"])) if before else "-")
+        before = perplexities["log_probs"]
         tests = ["", ""]
         if beam_size == beams(name, args)[-1]:
             blimp, suites = (read_results(folder / test / "results.json") for test in ("blimp", "suites"))
@@ -219,7 +223,7 @@ def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
 
 def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
-    titles = ("model", "arcs a sentence", "beam", "perplexity", "of a word", "BLiMP", "SG, without Other")
+    titles = ("model", "arcs a sentence", "beam", "perplexity", "of a word", "falls", "BLiMP", "SG, without Other")
     return markdown_table(titles, chain.from_iterable(rows(name, args) for name in args.runs))
 
 

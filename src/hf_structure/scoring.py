@@ -357,22 +357,19 @@ def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
     return {"sentences": len(scores), **counts, "log_prob": log_prob, **perplexities}
 
 
-def count_falls(scores: Sequence[SentenceScore], larger: Sequence[SentenceScore], tolerance: float = 1e-4) -> int:
+def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: float = 1e-4) -> int:
     """
     How many sentences get a lower log-probability from a larger beam: pruning gives no guarantee that it rises.
 
     Args:
-        scores (`Sequence[SentenceScore]`): Scores of some sentences.
-        larger (`Sequence[SentenceScore]`): Those of the same sentences with a larger beam.
+        log_probs (`Sequence[float]`): Log-probabilities of some sentences.
+        larger (`Sequence[float]`): Those of the same sentences with a larger beam.
         tolerance (`float`): Differences up to this share of the log-probability are rounding errors.
 
     Raises:
-        ValueError: if these are not the same sentences.
+        ValueError: if they are not of as many sentences.
     """
-    if [each.text for each in scores] != [each.text for each in larger]:
-        raise ValueError("only scores of the same sentences can be compared")
-    pairs = zip(scores, larger, strict=True)
-    return sum(more.log_prob < less.log_prob + tolerance * less.log_prob for less, more in pairs)
+    return sum(more < less + tolerance * less for less, more in zip(log_probs, larger, strict=True))
 
 
 __all__ = [

@@ -153,7 +153,7 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
         ["gpt2-gilt", rows[1][1], "1"],
         ["gpt2-gilt", rows[1][1], "2"],
     ]
-    assert all(row[5] in ("0.0", "50.0", "100.0") for row in rows[2:5])
+    assert all(row[6] in ("0.0", "50.0", "100.0") for row in rows[2:5])
     assert compare_gilt(*options) == []
 
 

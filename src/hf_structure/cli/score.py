@@ -129,9 +129,10 @@ def _print_summary(scorer: Scorer, beam_sizes: Sequence[int | None], as_json: bo
     rows, before = [], None
     for beam_size in beam_sizes:
         scores = scorer(beam_size)
-        falls = None if before is None else count_falls(before, scores)
+        log_probs = [scored.log_prob for scored in scores]
+        falls = None if before is None else count_falls(before, log_probs)
         rows.append({"beam_size": beam_size, **corpus_scores(scores), "falls": falls})
-        before = scores
+        before = log_probs
     if as_json:
         sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
         return
