@@ -13,13 +13,12 @@ Then the share of decoding in parsing, and the peak memory of a training step by
 """
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
-from measuring import in_a_new_process, step_memory, training_step
+from measuring import add_machine_options, fastest, in_a_new_process, machine, step_memory, training_step
 from transformers import BertConfig, BertForMaskedLM
 
 import hf_structure
@@ -29,14 +28,10 @@ from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.corpus import load_sentences
 
 
-def timed(function: Callable[[], object], repeats: int) -> float:
-    """Median seconds of a call, after one to warm up."""
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+def seconds(functions: list[Callable[[], object]], options: argparse.Namespace) -> list[float]:
+    """Least seconds of each, after a call to warm up."""
+    fastest(functions, 1)
+    return fastest(functions, options.repeats, options.clock)
 
 
 def products_step(model: UDGNForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
@@ -107,8 +102,8 @@ def main() -> None:
     parser.add_argument("--max_tokens", type=int, default=4096, help="tokens of a training step")
     parser.add_argument("--num_batches", type=int, default=6, help="training batches, spread over the lengths")
     parser.add_argument("--num_sentences", type=int, default=256, help="sentences to parse")
-    parser.add_argument("--repeats", type=int, default=3, help="runs whose median counts")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repeats", type=int, default=3, help="runs whose fastest counts")
+    add_machine_options(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -125,18 +120,26 @@ def main() -> None:
     )
     model = UDGNForMaskedLM(config).train()
     parameters = model.num_parameters()
-    print(f"torch {torch.__version__}, {options.threads} threads; {parameters / 1e6:.1f} M parameters; {options.text}")
+    print(f"{machine(options)}; {parameters / 1e6:.1f} M parameters; {options.text}")
 
     batches = token_budget_batches(lengths, options.max_tokens)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, options.num_batches).astype(int)]
     collate = MaskedWordCollator.from_tokenizer(tokenizer)
     inputs = [collate([encoded[i] for i in batch]) for batch in chosen]
-    optimizer = torch.optim.Adam(model.parameters())
-    own = sum(timed(lambda b=b: training_step(model, b, optimizer), options.repeats) for b in inputs)
-    bound = sum(timed(lambda b=b: products_step(model, b), options.repeats) for b in inputs)
     bert = bert_of_size(parameters, len(tokenizer), options.num_hidden_layers).train()
-    optimizer = torch.optim.Adam(bert.parameters())
-    other = sum(timed(lambda b=b: training_step(bert, b, optimizer), options.repeats) for b in inputs)
+    optimizers = [torch.optim.Adam(each.parameters()) for each in (model, bert)]
+    times = [
+        seconds(
+            [
+                partial(training_step, model, batch, optimizers[0]),
+                partial(products_step, model, batch),
+                partial(training_step, bert, batch, optimizers[1]),
+            ],
+            options,
+        )
+        for batch in inputs
+    ]
+    own, bound, other = map(sum, zip(*times, strict=True))
     print(f"training step: {own / len(inputs):.2f} s")
     print(f"  share of the bound (a): {100 * bound / own:.0f}%")
     print(f"  against BERT (b), {bert.num_parameters() / 1e6:.1f} M parameters: {own / other:.2f} times its time")
@@ -146,19 +149,25 @@ def main() -> None:
     words = [sentences[i] for i in sample]
     single = [torch.tensor([encoded[i]["input_ids"]]) for i in sample]
     keywords = {"model": model, "tokenizer": tokenizer, "punctuation": "parse"}
+    spans = token_budget_batches([lengths[i] for i in sample], 64 * 20)
+    collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
+    pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in collated]
     with torch.no_grad():
-        batched = timed(lambda: hf_structure.parse(words, **keywords), options.repeats)
-        one = timed(lambda: parse_one_by_one(model, single), options.repeats)
-        classical = timed(lambda: parse_classically(model, single[::4]), 1) * len(single) / len(single[::4])
-        spans = token_budget_batches([lengths[i] for i in sample], 64 * 20)
-        collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
-        pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in collated]
-        scoring = sum(timed(lambda p=p: model.udgn.parser.score(*p), options.repeats) for p in pairs)
-        decoding = sum(timed(lambda p=p: model.decode(*p), options.repeats) for p in pairs) - scoring
+        batched, one, scoring, decoding = seconds(
+            [
+                lambda: hf_structure.parse(words, **keywords),
+                lambda: parse_one_by_one(model, single),
+                lambda: [model.udgn.parser.score(*pair) for pair in pairs],
+                lambda: [model.decode(*pair) for pair in pairs],
+            ],
+            options,
+        )
+        [classical] = seconds([lambda: parse_classically(model, single[::4])], options)
+        classical *= len(single) / len(single[::4])
     print(f"parsing with hf_structure.parse: {len(words) / batched:.0f} sentences/s")
     print(f"  against one at a time (c): {one / batched:.1f} times as fast")
     print(f"  against the classical loop (d): {classical / batched:.1f} times as fast")
-    print(f"  share of decoding: {100 * decoding / batched:.0f}%")
+    print(f"  share of decoding: {100 * (decoding - scoring) / batched:.0f}%")
 
     print(f"peak memory of a training step of {options.max_tokens} tokens:")
     for length in (16, 32, 64, 128, 256):
