@@ -36,13 +36,27 @@ class BiLSTM(nn.Module):
         Returns:
             `torch.FloatTensor` of shape `(batch_size, seq_len, 2 * hidden_size)`, of no meaning at the padding.
         """
-        positions = torch.arange(inputs.shape[1], device=inputs.device)
-        reverse = lengths.unsqueeze(1) - 1 - positions  # the sentence backwards, then the padding
-        reverse = torch.where(reverse < 0, positions, reverse).unsqueeze(-1)  # (B, L, 1)
+        batch, length = inputs.shape[:2]
+        positions = torch.arange(length, device=inputs.device)
+        backwards = lengths.unsqueeze(1) - 1 - positions  # the sentence backwards, then the padding
+        backwards = torch.where(backwards < 0, positions, backwards)
+        places = backwards + length * torch.arange(batch, device=inputs.device).unsqueeze(1)  # (B, L)
         for layer, (ahead, back) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             if layer:
                 inputs = self.dropout(inputs)
-            reversed_inputs = inputs.gather(1, reverse.expand_as(inputs))
-            left, right = ahead(inputs)[0], back(reversed_inputs)[0]
-            inputs = torch.cat([left, right.gather(1, reverse.expand_as(right))], dim=-1)
+            left, right = ahead(inputs)[0], back(_Turn.apply(inputs, places))[0]
+            inputs = torch.cat([left, _Turn.apply(right, places)], dim=-1)
         return inputs
+
+
+class _Turn(torch.autograd.Function):
+    """Vectors `(B, L, d)` at other `places` of the batch, `(B, L)`; to turn twice is to do nothing, gradients too."""
+
+    @staticmethod
+    def forward(ctx, vectors: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        return vectors.flatten(0, 1).index_select(0, places.flatten()).view_as(vectors)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return _Turn.apply(gradient, *ctx.saved_tensors), None
