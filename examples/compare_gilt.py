@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, set_seed
 
 from hf_structure import score, train_subword_tokenizer
-from hf_structure.cli.common import positives
+from hf_structure.cli.common import positive, positives
 from hf_structure.comparison import markdown_table, parse_arguments, percent, read_results, run_script
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
@@ -35,6 +35,18 @@ from hf_structure.scoring import corpus_scores, count_falls
 from hf_structure.scripts import read_json, run, write_json
 
 HERE = Path(__file__).parent
+NEEDED = {  # of a configuration
+    "model": (
+        "model_type",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "hidden_dropout",
+        "attention_dropout",
+    ),
+    "options": ("tokenizer_type", "vocab_size", "learning_rate", "warmup_steps"),
+}
 
 
 @dataclass
@@ -82,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--beam_size", type=positives, default=[20], metavar="N", help="also several; default: 20")
     parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP, for run_blimp.py")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth pair of a paradigm")
+    parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
     parser.add_argument("--suites", metavar="FOLDER", help="SyntaxGym's suites, for run_sg.py")
     parser.add_argument("--post_epochs", type=float, default=3, help="of further training; default: 3")
     parser.add_argument("--post_learning_rate", type=float, default=1e-4, help="of a trained model; default: 1e-4")
@@ -108,7 +120,12 @@ def tokenizer_folder(args: argparse.Namespace) -> str:
 
 
 def read_config(args: argparse.Namespace) -> dict:
-    return read_json(Path(args.config).read_text(encoding="utf-8"), args.config)
+    """The configuration. Raises `ValueError` if it is not that of a model from scratch."""
+    config = read_json(Path(args.config).read_text(encoding="utf-8"), args.config)
+    for part, names in NEEDED.items():
+        if missing := [name for name in names if name not in config.get(part, {})]:
+            raise ValueError(f"{args.config}: {', '.join(missing)} missing in '{part}'; see gilt-small.json")
+    return config
 
 
 def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
@@ -128,6 +145,7 @@ def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
+        set_seed(args.seed)
         GPT2LMHeadModel(config).save_pretrained(folder)
     return folder
 

@@ -160,3 +160,9 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
 def test_a_run_that_starts_from_another_comes_after_it(compare_gilt):
     with pytest.raises(ValueError, match="gpt2 comes before"):
         compare_gilt("--runs", "gpt2-post")
+
+
+def test_a_configuration_that_is_none_of_a_model_from_scratch(compare_gilt, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(SMALL | {"options": {"vocab_size": 100}}))
+    with pytest.raises(ValueError, match="tokenizer_type, learning_rate, warmup_steps missing in 'options'"):
+        compare_gilt("--runs", "trees")
