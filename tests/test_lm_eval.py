@@ -197,7 +197,7 @@ def test_generation(model_name, request):
             attention_mask=torch.ones_like(ids),
             max_new_tokens=5,
             do_sample=False,
-            pad_token_id=0,
+            pad_token_id=lm.tokenizer.pad_token_id,
             **graphs,
         )
         expected = lm.tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
