@@ -107,11 +107,10 @@ def _search_group(model, ids, words, lengths, beam_size: int, part: _Part) -> No
     beam, hypotheses = Beam.start(batch, ids.device), Hypotheses(model, ids, words, batch * beam_size)
     masses = torch.zeros(batch, length, device=ids.device)
     for place in range(length):
-        rows, sentences = _split(beam.sentences, first, place, lengths)
-        if len(rows) != len(beam):
-            beam = beam.select(rows)
+        if not place or not torch.equal(first[:, place], first[:, place - 1]):
+            rows, sentences = _split(beam.sentences, first, place, lengths)
+            beam = replace(beam.select(rows), sentences=sentences)
             hypotheses.select(rows)
-        beam = replace(beam, sentences=sentences)
         if place:
             beam = beam.add(hypotheses.log_probs(ids[beam.sentences, place]))
             masses[:, place] = beam.masses(batch)[first[:, place]]
