@@ -21,6 +21,7 @@ stopped goes on: give the same command again. The table is printed, and is writt
 
 import argparse
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -216,13 +217,17 @@ def perplexity_file(beam_size: int | None) -> str:
     return f"perplexity-{beam_size}.json" if beam_size else "perplexity.json"
 
 
+@cache  # the table is written after every run
+def arcs_a_sentence(annotation: str, *files: str) -> float:
+    """How many arcs the graphs of the training text have on average."""
+    return average_dependencies(chain.from_iterable(load_graphs(file, annotation) for file in files))
+
+
 def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
     """The rows of a model, one for each beam, as far as it has results."""
     folder, found = Path(args.output_dir, name), []
-    arcs = "-"
-    if RUNS[name].has_graphs:
-        graphs = (load_graphs(file, annotation_of(RUNS[name], args)) for file in args.train_file)
-        arcs = f"{average_dependencies(chain.from_iterable(graphs)):.1f}"
+    run = RUNS[name]
+    arcs = f"{arcs_a_sentence(annotation_of(run, args), *args.train_file):.1f}" if run.has_graphs else "-"
     before = None
     for beam_size in beams(name, args):
         if not (perplexities := read_results(folder / perplexity_file(beam_size))):
