@@ -180,13 +180,14 @@ FORMS = {
 }
 
 
-def build(options: argparse.Namespace) -> GiLTForCausalLM:
+def build(options: argparse.Namespace, **settings) -> GiLTForCausalLM:
     torch.manual_seed(0)
     config = GiLTConfig(
         vocab_size=options.vocab_size,
         hidden_size=options.hidden_size,
         num_hidden_layers=options.num_hidden_layers,
         num_attention_heads=options.num_attention_heads,
+        **settings,
     )
     return GiLTForCausalLM(config).train()
 

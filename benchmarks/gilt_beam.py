@@ -28,12 +28,12 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 
+import gilt
 import torch
-from gilt import classical_tapes, random_examples
 from measuring import add_machine_options, added_memory, fastest, in_a_new_process, machine, table
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
 
-from hf_structure import GiLTConfig, GiLTForCausalLM
+from hf_structure import GiLTForCausalLM
 from hf_structure.models.gilt.infusion_gilt import GraphLookup
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
 
@@ -88,7 +88,7 @@ class Straightforward:
         return float(torch.tensor([hypothesis.score for hypothesis in beam]).logsumexp(0))
 
     def read(self, hypothesis: Hypothesis, token: int, words: list[int]) -> None:
-        tape = classical_tapes(hypothesis.graph, words[-1:], self.features)[0]
+        tape = gilt.classical_tapes(hypothesis.graph, words[-1:], self.features)[0]
         tape = torch.tensor(tape) if words[-1] else torch.zeros(len(tape), 1, dtype=torch.long)
         known = torch.tensor(words)
         index = tape[:, known.clamp(max=tape.shape[1] - 1)] * ((known > 0) & (known <= words[-1]))
@@ -109,7 +109,7 @@ class Straightforward:
         vector = torch.cat([hypothesis.states, self.model.get_input_embeddings().weight[token]])
         first = scorer.parent_first(vector), scorer.child_first(vector)
         places = torch.arange(word)
-        tape = classical_tapes(hypothesis.graph, [word - 1], self.features)[0]
+        tape = gilt.classical_tapes(hypothesis.graph, [word - 1], self.features)[0]
         values = torch.tensor(tape).T + scorer.num_values * torch.arange(len(tape))
         vectors, own = [], []
         roles = (
@@ -140,20 +140,12 @@ class Straightforward:
 
 
 def build(options: argparse.Namespace) -> GiLTForCausalLM:
-    torch.manual_seed(0)
-    config = GiLTConfig(
-        vocab_size=options.vocab_size,
-        hidden_size=options.hidden_size,
-        num_hidden_layers=options.num_hidden_layers,
-        num_attention_heads=options.num_attention_heads,
-        graph_layers=options.graph_layers,
-    )
-    return GiLTForCausalLM(config).eval()
+    return gilt.build(options, graph_layers=options.graph_layers).eval()
 
 
 def random_sentences(options: argparse.Namespace) -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(1)
-    examples = random_examples(options.sentences, options.words, options.tokens_per_word, options.vocab_size)
+    examples = gilt.random_examples(options.sentences, options.words, options.tokens_per_word, options.vocab_size)
     return tuple(torch.tensor([example[name] for example in examples]) for name in ("input_ids", "word_ids"))
 
 
