@@ -24,7 +24,7 @@ from transformers import BertConfig, BertForMaskedLM
 import hf_structure
 from hf_structure import MaskedWordCollator, UDGNConfig, UDGNForMaskedLM
 from hf_structure.algorithms.spanning_tree import max_spanning_tree
-from hf_structure.data.batching import token_budget_batches
+from hf_structure.data.batching import similar_length_batches, token_budget_batches
 from hf_structure.data.corpus import load_sentences
 
 
@@ -149,7 +149,7 @@ def main() -> None:
     words = [sentences[i] for i in sample]
     single = [torch.tensor([encoded[i]["input_ids"]]) for i in sample]
     keywords = {"model": model, "tokenizer": tokenizer, "punctuation": "parse"}
-    spans = token_budget_batches([lengths[i] for i in sample], 64 * 20)
+    spans = similar_length_batches([lengths[i] for i in sample], 64)
     collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
     pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in collated]
     with torch.no_grad():

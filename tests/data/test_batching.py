@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
+from hf_structure.data.batching import TokenBudgetBatchSampler, similar_length_batches, token_budget_batches
 
 lengths_strategy = st.lists(st.integers(1, 60), min_size=1, max_size=80)
 
@@ -31,6 +31,30 @@ def test_batches_are_filled_before_the_next_one_begins():
     assert token_budget_batches([5, 9], 4) == [[0], [1]]
     assert token_budget_batches([], 4) == []
     assert token_budget_batches([2, 3, 1, 3, 2], 6, max_sentences=2) == [[2, 0], [4, 1], [3]]
+
+
+@given(lengths_strategy, st.integers(1, 40), st.floats(0, 1))
+def test_batches_of_similar_lengths_end_when_full_or_before_much_padding(lengths, max_sentences, max_padding):
+    batches = similar_length_batches(lengths, max_sentences, max_padding)
+    order = [index for batch in batches for index in batch]
+    assert order == sorted(range(len(lengths)), key=lengths.__getitem__)
+
+    def padding(batch: list[int]) -> float:
+        return 1 - sum(lengths[index] for index in batch) / padded_size(batch, lengths)
+
+    for batch, following in zip(batches, [*batches[1:], None], strict=True):
+        assert len(batch) <= max_sentences
+        assert len(batch) - 1 < max_sentences / 4 or padding(batch) <= max_padding + 1e-9
+        if following is not None and len(batch) < max_sentences:
+            assert len(batch) >= max_sentences / 4
+            assert padding([*batch, following[0]]) > max_padding - 1e-9
+
+
+def test_few_long_sentences_are_no_burden_for_the_short_ones():
+    assert similar_length_batches([9, 10, 50, 9], 8) == [[0, 3, 1], [2]]
+    assert similar_length_batches([9, 10, 50, 9], 2) == [[0, 3], [1], [2]]
+    assert similar_length_batches([5, 5, 5], 2) == [[0, 1], [2]]
+    assert similar_length_batches([], 4) == []
 
 
 def test_sampler_bounds_sentences_and_tokens():

@@ -413,15 +413,23 @@ def test_batch_without_a_masked_word_changes_nothing(count):
 # Decoding
 
 
-@pytest.mark.parametrize("root_score", ["parser", "uniform"])
+def with_roots(log_probs: torch.Tensor, root_score: str) -> torch.Tensor:
+    """Scores of arcs, those of the root as `root_score` says."""
+    scores = log_probs.clone()
+    for word in range(len(scores)):
+        dependents = sum(math.exp(log_probs[other, word + 1]) for other in range(len(scores)))
+        roots = {"parser": log_probs[word, 0], "uniform": 0, "dependents": log_probs[word, 0] + dependents}
+        scores[word, 0] = roots[root_score]
+    return scores
+
+
+@pytest.mark.parametrize("root_score", ["parser", "uniform", "dependents"])
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 def test_decoded_trees_are_the_best_of_all(length, root_score):
     model = tiny_model(root_score=root_score)
     input_ids = sentence(length, seed=2)
     log_probs = textbook_head_log_probs(model.udgn.parser, input_ids).double()
-    scores = log_probs.clone()
-    if root_score == "uniform":
-        scores[:, 0] = 0
+    scores = with_roots(log_probs, root_score)
     ranked = sorted(tree_scores(scores).items(), key=lambda item: -item[1])
     log_partition = math.log(sum(math.exp(score) for _, score in ranked))
     k = min(3, len(ranked)) + 1
@@ -447,7 +455,7 @@ def test_decoded_trees_are_the_best_of_all(length, root_score):
     assert_close(output.marginals[0].double(), brute_force_marginals(scores), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("root_score", ["parser", "uniform"])
+@pytest.mark.parametrize("root_score", ["parser", "uniform", "dependents"])
 @pytest.mark.parametrize("decoder", ["tree", "projective"])
 def test_trees_can_maximise_the_expected_number_of_right_heads(decoder, root_score):
     model = tiny_model(root_score=root_score, tree_objective="expected_heads")
@@ -455,9 +463,7 @@ def test_trees_can_maximise_the_expected_number_of_right_heads(decoder, root_sco
     differences = 0
     for seed in range(20):
         input_ids = sentence(4, seed=seed)
-        scores = textbook_head_log_probs(model.udgn.parser, input_ids).double()
-        if root_score == "uniform":
-            scores[:, 0] = 0
+        scores = with_roots(textbook_head_log_probs(model.udgn.parser, input_ids).double(), root_score)
         trees = {heads: s for heads, s in tree_scores(scores).items() if decoder == "tree" or is_projective(heads)}
         arcs = brute_force_marginals(scores)
         expected = {heads: sum(arcs[word, head].item() for word, head in enumerate(heads)) for heads in trees}
@@ -523,8 +529,9 @@ DECODERS = {"tree": {}, "3_best": {"k": 3}, "projective": {"decoder": "projectiv
 
 @pytest.mark.parametrize("options", DECODERS.values(), ids=DECODERS.keys())
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_decoding_in_a_batch_is_decoding_alone(side, options):
-    model = tiny_model()
+@pytest.mark.parametrize("root_score", ["parser", "dependents"])
+def test_decoding_in_a_batch_is_decoding_alone(root_score, side, options):
+    model = tiny_model(root_score=root_score)
     examples = [{"input_ids": sentence(length)[0].tolist()} for length in (6, 1, 3)]
     together = model.decode(**collate(examples, side), marginals=True, **options)
     for number, example in enumerate(examples):

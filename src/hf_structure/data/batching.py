@@ -1,4 +1,4 @@
-"""Batches of sentences of similar lengths under a budget of tokens."""
+"""Batches of sentences of similar lengths."""
 
 from collections.abc import Iterator, Sequence
 
@@ -35,6 +35,34 @@ def token_budget_batches(
         else:
             batches.append([index])
             longest = length
+    return batches
+
+
+def similar_length_batches(lengths: Sequence[int], max_sentences: int, max_padding: float = 0.15) -> list[list[int]]:
+    """
+    Cuts sentences into batches of similar lengths, the shortest first.
+
+    A batch ends when it is full; or earlier, when it is a quarter full at least and with one more sentence, padding
+    would take more than its share. So a few long sentences among many do not fill the last batch with padding.
+
+    Args:
+        lengths (`Sequence[int]`): Length of each sentence.
+        max_sentences (`int`): How many sentences a batch holds at most.
+        max_padding (`float`): Share of padding in a batch, sentences times longest sentence.
+
+    Returns:
+        `list[list[int]]`: Indices of the sentences of each batch.
+    """
+    batches, tokens = [], 0
+    for index in np.argsort(lengths, kind="stable").tolist():
+        length, size = int(lengths[index]), len(batches[-1]) if batches else 0
+        padded = length * (size + 1)
+        wasteful = 4 * size >= max_sentences and padded - tokens - length > max_padding * padded
+        if not batches or size == max_sentences or wasteful:
+            batches.append([])
+            tokens = 0
+        batches[-1].append(index)
+        tokens += length
     return batches
 
 

@@ -19,6 +19,7 @@ from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
+from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.pipelines.graphs import (
@@ -96,7 +97,7 @@ def parse(
             Longer sentences are refused: memory grows with the square of the length. So are those that are too long
             for the model.
         batch_size (`int`):
-            Sentences that the model reads at once.
+            Sentences that the model reads at once, at most: where lengths differ much, batches are smaller.
         device (`str` or `torch.device`, *optional*):
             Where to compute. By default where a loaded model is, else on a GPU if there is one.
         progress (`bool`):
@@ -389,9 +390,7 @@ def _parse_windows(sentences: Iterator[Sentence], encode, decode, batch_size: in
     with bar:
         for window in _windows(_encode_all(sentences, encode), batch_size * WINDOW):
             parses: list[Parse | None] = [None] * len(window)
-            order = sorted(range(len(window)), key=lambda i: len(window[i]["input_ids"]))
-            for start in range(0, len(order), batch_size):
-                batch = order[start : start + batch_size]
+            for batch in similar_length_batches([len(encoded["input_ids"]) for encoded in window], batch_size):
                 for i, parsed in zip(batch, decode([window[i] for i in batch]), strict=True):
                     parses[i] = parsed
                 bar.update(len(batch))

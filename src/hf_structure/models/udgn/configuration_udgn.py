@@ -54,9 +54,10 @@ class UDGNConfig(PreTrainedConfig):
             Let the graph network read the `heads` it is given instead of the parser's.
         head_loss_weight (`float`, defaults to 0.0):
             Weight of the supervised head loss; above 0, `heads` must be given in training.
-        root_score (`"parser"` or `"uniform"`, defaults to `"parser"`):
-            Score of the root arcs in trees: the log-probability that a word chooses itself, or the same for all words
-            (as the paper's authors evaluate).
+        root_score (`"parser"`, `"uniform"` or `"dependents"`, defaults to `"parser"`):
+            Score of the root arcs in trees: the log-probability that a word chooses itself; the same for all words
+            (as the paper's authors evaluate); or that log-probability plus the number of words to be expected to
+            choose the word as their head (roots have many dependents).
         tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
             What the best tree maximises: its probability, or the number of right heads to be expected of it, which is
             the sum of its arcs' marginals (minimum Bayes risk).
@@ -96,7 +97,7 @@ class UDGNConfig(PreTrainedConfig):
     detach_parser: bool = False
     use_given_heads: bool = False
     head_loss_weight: float | int = 0.0
-    root_score: Literal["parser", "uniform"] = "parser"
+    root_score: Literal["parser", "uniform", "dependents"] = "parser"
     tree_objective: Literal["probability", "expected_heads"] = "probability"
     initializer_range: float = 0.1
     layer_norm_eps: float = 1e-5

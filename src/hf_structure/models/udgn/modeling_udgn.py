@@ -239,8 +239,11 @@ class UDGNPreTrainedModel(PreTrainedModel):
         lengths = attention_mask.long().sum(1)
         scores = self.base_model.parser.score(input_ids.gather(1, order), attention_mask)  # (B, L, L + 1)
         log_probs = self.base_model.parser.normalize(scores)
-        if self.config.root_score == "uniform":
-            scores = torch.cat([torch.zeros_like(log_probs[..., :1]), log_probs[..., 1:]], dim=-1)
+        if self.config.root_score != "parser":
+            root = torch.zeros_like(log_probs[..., 0])
+            if self.config.root_score == "dependents":
+                root = log_probs[..., 0] + log_probs[..., 1:].exp().sum(1)
+            scores = torch.cat([root.unsqueeze(-1), log_probs[..., 1:]], dim=-1)
         output = DependencyDecoderOutput()
         expected_heads = self.config.tree_objective == "expected_heads" and decoder != "argmax"
         if marginals or expected_heads:
