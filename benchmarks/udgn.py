@@ -9,7 +9,7 @@ Training step (4,096 tokens, forward, backward, clipping, Adam; batches spread o
 Parsing, against
   (c) one sentence at a time: parser network and one spanning tree run;
   (d) the classical loop: one sentence at a time, the whole model, and one spanning tree run per candidate root.
-Then the share of decoding in parsing, and the peak memory of a training step by sentence length.
+Then the shares of the LSTM and of decoding in parsing, and the peak memory of a training step by sentence length.
 """
 
 import argparse
@@ -152,11 +152,13 @@ def main() -> None:
     spans = similar_length_batches([lengths[i] for i in sample], 64)
     collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
     pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in collated]
+    vectors = [(torch.randn(*ids.shape, config.parser_hidden_size), mask.sum(1)) for ids, mask in pairs]
     with torch.no_grad():
-        batched, one, scoring, decoding = seconds(
+        batched, one, lstm, scoring, decoding = seconds(
             [
                 lambda: hf_structure.parse(words, **keywords),
                 lambda: parse_one_by_one(model, single[::4]),
+                lambda: [model.udgn.parser.lstm(*each) for each in vectors],
                 lambda: [model.udgn.parser.score(*pair) for pair in pairs],
                 lambda: [model.decode(*pair) for pair in pairs],
             ],
@@ -167,6 +169,7 @@ def main() -> None:
     print(f"parsing with hf_structure.parse: {len(words) / batched:.0f} sentences/s")
     print(f"  against one at a time (c): {one / batched:.1f} times as fast")
     print(f"  against the classical loop (d): {classical / batched:.1f} times as fast")
+    print(f"  share of the LSTM: {100 * lstm / batched:.0f}%")
     print(f"  share of decoding: {100 * (decoding - scoring) / batched:.0f}%")
 
     print(f"peak memory of a training step of {options.max_tokens} tokens:")
