@@ -9,11 +9,13 @@ Training step (4,096 tokens, forward, backward, clipping, Adam; batches spread o
 Parsing, against
   (c) one sentence at a time: parser network and one spanning tree run;
   (d) the classical loop: one sentence at a time, the whole model, and one spanning tree run per candidate root.
+The loops compute in float32, ours in float32 and in bfloat16.
 Then the shares of the LSTM and of decoding in parsing, and the peak memory of a training step by sentence length.
 """
 
 import argparse
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -153,10 +155,12 @@ def main() -> None:
     collated = [collate([encoded[sample[i]] for i in batch]) for batch in spans]
     pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in collated]
     vectors = [(torch.randn(*ids.shape, config.parser_hidden_size), mask.sum(1)) for ids, mask in pairs]
+    rounded = {**keywords, "model": deepcopy(model).bfloat16()}
     with torch.no_grad():
-        batched, one, lstm, scoring, decoding = seconds(
+        batched, fast, one, lstm, scoring, decoding = seconds(
             [
                 lambda: hf_structure.parse(words, **keywords),
+                lambda: hf_structure.parse(words, **rounded),
                 lambda: parse_one_by_one(model, single[::4]),
                 lambda: [model.udgn.parser.lstm(*each) for each in vectors],
                 lambda: [model.udgn.parser.score(*pair) for pair in pairs],
@@ -166,9 +170,11 @@ def main() -> None:
         )
         [classical] = seconds([lambda: parse_classically(model, single[::16])], options)
         one, classical = (time * len(single) / len(single[::step]) for time, step in ((one, 4), (classical, 16)))
-    print(f"parsing with hf_structure.parse: {len(words) / batched:.0f} sentences/s")
-    print(f"  against one at a time (c): {one / batched:.1f} times as fast")
-    print(f"  against the classical loop (d): {classical / batched:.1f} times as fast")
+    for dtype, time in (("float32", batched), ("bfloat16", fast)):
+        print(f"parsing with hf_structure.parse in {dtype}: {len(words) / time:.0f} sentences/s")
+        print(f"  against one at a time (c): {one / time:.1f} times as fast")
+        print(f"  against the classical loop (d): {classical / time:.1f} times as fast")
+    print("parsing in float32:")
     print(f"  share of the LSTM: {100 * lstm / batched:.0f}%")
     print(f"  share of decoding: {100 * (decoding - scoring) / batched:.0f}%")
 

@@ -35,7 +35,7 @@ import transformers
 from accelerate import PartialState
 from tqdm import tqdm
 
-from hf_structure.cli.common import Item, add_input_format, add_model, check_files, positive, read_items
+from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, check_files, positive, read_items
 from hf_structure.cli.parse import WRITERS
 from hf_structure.data.text import new_file
 from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, load_parser, longest_sentence, parse
@@ -65,6 +65,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--output", required=True, metavar="FILE", help="the CoNLL-U file to write")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     add_model(parser)
+    add_dtype(parser)
     add_input_format(parser)
     number = partial(parser.add_argument, type=positive, metavar="N")
     number("--limit", help="read the first N sentences only")
@@ -174,7 +175,7 @@ def main() -> None:
     folder = Path(f"{options.output}.blocks")
     known = identity(options)
     check_same_run(folder / "options.json", known)
-    model, tokenizer = load_parser(options.model, None, options.device or state.device)
+    model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype)
     names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words")
     settings = {name: getattr(options, name) for name in names}
     trees = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)

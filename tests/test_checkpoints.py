@@ -48,6 +48,17 @@ def test_parses_as_on_the_day_of_its_release(name):
             assert parsed.distances.heights == pytest.approx(case["heights"], abs=1e-3)
 
 
+@pytest.mark.parametrize("name", PARSERS)
+def test_parses_in_bfloat16(name):
+    sentences = [case["words"] for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))]
+    exact, rounded = (
+        [head for parsed in hf_structure.parse(sentences, name, dtype=dtype) for head in parsed.dependency.heads]
+        for dtype in (None, "bfloat16")
+    )
+    same = sum(head == other for head, other in zip(exact, rounded, strict=True))
+    assert same >= 0.95 * len(exact)
+
+
 def test_gilt_reads_as_on_the_day_of_its_release():
     for case in json.loads((GOLDEN / "gilt-en.json").read_text(encoding="utf-8")):
         scored = hf_structure.score([case["words"]], "gilt-en", beam_size=8)[0]

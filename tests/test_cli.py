@@ -241,9 +241,22 @@ def test_beam_size(run, fail, folder, g2g_transformer):
 
 
 @pytest.mark.parametrize("decoder", ["tree", "projective", "argmax"])
-def test_decoder_and_device(run, folder, decoder):
-    output = run("parse", "--model", folder, "--format", "json", "--decoder", decoder, "--device", "cpu", "notes.txt")
-    expected = parse(WORDS, folder, decoder=decoder)
+def test_decoder_device_and_dtype(run, folder, decoder):
+    output = run(
+        "parse",
+        "--model",
+        folder,
+        "--format",
+        "json",
+        "--decoder",
+        decoder,
+        "--device",
+        "cpu",
+        "notes.txt",
+        "--dtype",
+        "bfloat16",
+    )
+    expected = parse(WORDS, folder, decoder=decoder, dtype="bfloat16")
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
@@ -959,7 +972,7 @@ def test_figures_of_nothing(fail, structformer):
         (
             ["parse"],
             "FILE --model --structure --format --output --input_format --decoder -k --marginals --punctuation "
-            "--batch_size --max_words --device",
+            "--batch_size --max_words --device --dtype",
         ),
         (
             ["evaluate"],

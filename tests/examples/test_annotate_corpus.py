@@ -160,6 +160,7 @@ def test_complete_blocks_are_not_parsed_again(script, run, corpus, broken, monke
         (["--limit", "19"], "limit"),
         (["--block_size", "5"], "block_size"),
         (["--decoder", "projective"], "decoder"),
+        (["--dtype", "bfloat16"], "dtype"),
         (["--max_words", "30", "--skip_long"], "max_words, skip_long"),
         (["--punctuation", "drop"], "punctuation"),
         (["--model", "g2g_transformer"], "model"),

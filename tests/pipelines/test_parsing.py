@@ -456,6 +456,22 @@ def test_device(folder):
         parse("the cat slept", folder, device="nonsense")
 
 
+def test_dtype(folder):
+    sentences = ["the old cat slept near a dog", "the dog"]
+    exact = UDGNForMaskedLM.from_pretrained(folder)
+    rounded = UDGNForMaskedLM.from_pretrained(folder, dtype=torch.bfloat16)
+    results = parse(sentences, folder, dtype="bfloat16")
+    assert results == parse(sentences, rounded) == parse(sentences, rounded, dtype=torch.bfloat16)
+    assert results != parse(sentences, exact) == parse(sentences, folder)  # probabilities differ
+    for result, wanted in zip(results, parse(sentences, exact), strict=True):
+        assert result.dependency.log_probability == pytest.approx(wanted.dependency.log_probability, abs=0.05)
+    with pytest.raises(ValueError, match=r"computes in torch.float32: convert it with model.to\(torch.bfloat16\)"):
+        parse(sentences, exact, dtype="bfloat16")
+    for wrong in ("nonsense", "int8", torch.int8, "nn"):
+        with pytest.raises(ValueError, match="dtype must be a floating-point type"):
+            parse(sentences, folder, dtype=wrong)
+
+
 def test_model_stays_loaded_while_its_folder_does_not_change(folder, tmp_path, monkeypatch):
     loads = []
     load = parsing.AutoModelForDependencyParsing.from_pretrained

@@ -8,7 +8,15 @@ from itertools import tee
 
 from transformers.utils.logging import disable_progress_bar
 
-from hf_structure.cli.common import add_input_format, add_model, check_files, output_file, positive, read_items
+from hf_structure.cli.common import (
+    add_dtype,
+    add_input_format,
+    add_model,
+    check_files,
+    output_file,
+    positive,
+    read_items,
+)
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
@@ -26,6 +34,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U, SDP or brackets; default: stdin"
     )
     add_model(parser)
+    add_dtype(parser)
     parser.add_argument(
         "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
     )
@@ -86,6 +95,7 @@ def run_parse(options: argparse.Namespace) -> None:
         batch_size=options.batch_size,
         max_words=options.max_words,
         device=options.device,
+        dtype=options.dtype,
         progress=options.output is not None and sys.stderr.isatty(),
     )
     write = WRITERS[options.format]

@@ -21,6 +21,7 @@ def load_model(
     auto_class: type,
     purpose: str,
     optional_weights: str = "-",
+    dtype: str | torch.dtype | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     Model in evaluation mode on its device, and its tokenizer.
@@ -33,17 +34,22 @@ def load_model(
         auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
         purpose (`str`): What the model is to be, for messages: `"causal language model"`.
         optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
+        dtype (`str` or `torch.dtype`, *optional*):
+            Precision in which a model is loaded, by default float32. A loaded model has one already.
 
     Raises:
-        ValueError: if there is no such model or device, a folder holds no such model, or the tokenizer of a loaded
-            model is not known.
+        ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
+            another dtype, or its tokenizer is not known.
     """
+    dtype = _floating_dtype(dtype)
     if isinstance(model, torch.nn.Module):
+        if dtype and model.dtype != dtype:
+            raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
         tokenizer = tokenizer or _load_tokenizer(model)
     else:
         folder = Path(resolve_model(model)).resolve()
         modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-        model, own_tokenizer = _load(folder, modified, auto_class, purpose, optional_weights)
+        model, own_tokenizer = _load(folder, modified, auto_class, purpose, optional_weights, dtype or torch.float32)
         tokenizer = tokenizer or own_tokenizer
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -89,17 +95,24 @@ def _load_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
 
 @functools.lru_cache(maxsize=2)
 def _load(
-    folder: Path, modified: int, auto_class: type, purpose: str, optional_weights: str
+    folder: Path, modified: int, auto_class: type, purpose: str, optional_weights: str, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The last models used stay loaded, as long as their folders do not change."""
     try:
-        model, loaded = auto_class.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+        model, loaded = auto_class.from_pretrained(folder, dtype=dtype, output_loading_info=True)
         missing = sorted(key for key in loaded["missing_keys"] if not key.startswith(optional_weights))
         if missing:  # transformers only warns, and goes on with random weights
             raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
         return model, AutoTokenizer.from_pretrained(folder)
     except (ValueError, OSError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"{folder} holds no {purpose}: {_first_line(error)}") from error
+
+
+def _floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if dtype is not None and not (isinstance(named, torch.dtype) and named.is_floating_point):
+        raise ValueError(f"dtype must be a floating-point type of torch such as 'bfloat16', not {dtype!r}")
+    return named
 
 
 def _first_line(error: Exception) -> str:
