@@ -31,18 +31,27 @@ def perceptron(size: int, out_size: int) -> nn.Sequential:
     return nn.Sequential(nn.LayerNorm(size), nn.Linear(size, size), nn.ReLU(), nn.Linear(size, out_size))
 
 
-class Terms(NamedTuple):
+class RoleTerms(NamedTuple):
     """
-    What the second perceptrons read for a pair of words beside the older one's first vectors.
+    What a second perceptron reads beside first vectors.
 
     Attributes:
-        parents, children (`torch.FloatTensor` of shape `(distances + features * values, 2 * scorer_hidden_size)`):
+        table (`torch.FloatTensor` of shape `(distances + features * values, 2 * scorer_hidden_size)`):
             Sinusoids of distances from 0 and embeddings of the values of features, as terms of the sum.
-        distances (`int`): How many distances there are.
+        itself (`torch.FloatTensor` of shape `(1, 2 * scorer_hidden_size)`): Those of a word and itself, summed.
+        offset (`torch.FloatTensor` of shape `(scorer_hidden_size,)`): W1 b + b1.
     """
 
-    parents: torch.Tensor
-    children: torch.Tensor
+    table: torch.Tensor
+    itself: torch.Tensor
+    offset: torch.Tensor
+
+
+class Terms(NamedTuple):
+    """What both read; they depend on the parameters only, and on how many distances there are."""
+
+    parents: RoleTerms
+    children: RoleTerms
     distances: int
 
 
@@ -93,14 +102,16 @@ class DependencyScorer(nn.Module):
         return self.represent(self.root)
 
     def terms(self, distances: int) -> Terms:
-        """The other terms, for so many distances from 0; they depend on the parameters only."""
-        features = (self.parent_features.weight, self.child_features.weight)
+        """The other terms, for so many distances from 0."""
         encoded = sinusoids(torch.arange(distances, device=self.root.device), self.hidden_size)
-        parents, children = (
-            as_term(second, torch.cat([encoded.to(weight.dtype), weight]))
-            for second, weight in zip((self.parent_second, self.child_second), features, strict=True)
-        )
-        return Terms(parents, children, distances)
+        itself = self._feature_places(distances)
+        roles = []
+        for role, features in enumerate((self.parent_features.weight, self.child_features.weight)):
+            norm, linear = self._second(role)[:2]
+            table = as_term(self._second(role), torch.cat([encoded.to(features.dtype), features]))
+            own = table[:1] + table[itself].sum(0)
+            roles.append(RoleTerms(table, own, linear(norm.bias)))
+        return Terms(*roles, distances)
 
     def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
@@ -171,7 +182,7 @@ class DependencyScorer(nn.Module):
         new = self._newer(*new, terms)
         arcs, sums = [], []
         for role, (query, constant) in enumerate(self._queries(*new)):
-            hidden = self._hidden(role, older[role], terms[role], *pairs)[pair]  # (batch_size, n + 1, hidden)
+            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)[pair]  # (batch_size, n + 1, hidden)
             scores = (hidden @ query.unsqueeze(-1)).squeeze(-1) + constant.unsqueeze(-1)
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
             sums.append((are_older[role].to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1))
@@ -194,28 +205,32 @@ class DependencyScorer(nn.Module):
 
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
         """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
-        first = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
-        return torch.cat([distances.unsqueeze(1), values.long() + first], dim=1)
+        return torch.cat([distances.unsqueeze(1), values.long() + self._feature_places(terms.distances)], dim=1)
+
+    def _feature_places(self, distances: int) -> torch.Tensor:
+        """Place of the value 0 of each feature."""
+        return distances + self.num_values * torch.arange(self.num_features, device=self.root.device)
 
     def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> list[torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        place = torch.arange(len(parents), device=parents.device)
-        keys = self._keys(place.new_zeros(1), place.new_zeros(1, self.num_features), terms).expand(len(place), -1)
         return [
-            self._second(role)[-1](self._hidden(role, words, terms[role], place, keys))
+            self._second(role)[-1](self._hidden(role, words + terms[role].itself.to(words.dtype), terms))
             for role, words in enumerate((parents, children))
         ]
 
     def _second(self, role: int) -> nn.Sequential:
         return self.child_second if role else self.parent_second
 
-    def _hidden(self, role: int, words, terms, place, keys) -> torch.Tensor:
+    def _hidden_of_pairs(self, role: int, words, terms: Terms, place, keys) -> torch.Tensor:
         """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
-        norm, linear = self._second(role)[:2]
-        both = words[place] + nn.functional.embedding_bag(keys, terms, mode="sum").to(words.dtype)
-        centred, mapped = both.chunk(2, dim=-1)
-        scale = (centred.float().square().mean(-1, keepdim=True) + norm.eps).rsqrt()
-        return (mapped * scale.to(mapped.dtype) + linear(norm.bias)).relu()
+        others = nn.functional.embedding_bag(keys, terms[role].table, mode="sum")
+        return self._hidden(role, words[place] + others.to(words.dtype), terms)
+
+    def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
+        """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""
+        centred, mapped = sums.chunk(2, dim=-1)
+        scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
+        return (mapped * scale.to(mapped.dtype) + terms[role].offset).relu()
 
     def _queries(self, parents: torch.Tensor, children: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What hidden units of older parents, then children, are compared with, and what is added (eq. 2)."""
@@ -250,7 +265,7 @@ class DependencyScorer(nn.Module):
         """One chunk of pairs: their arcs, and sums `(2, steps, scorer_hidden_size)`."""
         arcs, sums = [], []
         for role, (query, constant) in enumerate(queries):
-            hidden = self._hidden(role, older[role], terms[role], place, keys)
+            hidden = self._hidden_of_pairs(role, older[role], terms, place, keys)
             arcs.append(((hidden * query[step]).sum(-1) + constant[step]).float())
             hidden = hidden * is_word.unsqueeze(-1) if role else hidden
             sums.append(hidden.new_zeros(query.shape, dtype=torch.float32).index_add(0, step, hidden.float()))
