@@ -242,20 +242,8 @@ def test_beam_size(run, fail, folder, g2g_transformer):
 
 @pytest.mark.parametrize("decoder", ["tree", "projective", "argmax"])
 def test_decoder_device_and_dtype(run, folder, decoder):
-    output = run(
-        "parse",
-        "--model",
-        folder,
-        "--format",
-        "json",
-        "--decoder",
-        decoder,
-        "--device",
-        "cpu",
-        "notes.txt",
-        "--dtype",
-        "bfloat16",
-    )
+    options = ["--decoder", decoder, "--device", "cpu", "--dtype", "bfloat16"]
+    output = run("parse", "--model", folder, "--format", "json", *options, "notes.txt")
     expected = parse(WORDS, folder, decoder=decoder, dtype="bfloat16")
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 

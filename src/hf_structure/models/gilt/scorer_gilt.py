@@ -104,13 +104,13 @@ class DependencyScorer(nn.Module):
     def terms(self, distances: int) -> Terms:
         """The other terms, for so many distances from 0."""
         encoded = sinusoids(torch.arange(distances, device=self.root.device), self.hidden_size)
-        itself = self._feature_places(distances)
+        zeros = self._feature_places(distances)
         roles = []
         for role, features in enumerate((self.parent_features.weight, self.child_features.weight)):
             norm, linear = self._second(role)[:2]
             table = as_term(self._second(role), torch.cat([encoded.to(features.dtype), features]))
-            own = table[:1] + table[itself].sum(0)
-            roles.append(RoleTerms(table, own, linear(norm.bias)))
+            itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
+            roles.append(RoleTerms(table, itself, linear(norm.bias)))
         return Terms(*roles, distances)
 
     def forward(
