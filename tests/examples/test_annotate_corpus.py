@@ -65,6 +65,14 @@ def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
     assert (tmp_path / "silver.conllu").read_bytes() == "".join(map(str, replaced)).encode()
 
 
+def test_precision(corpus, run, tmp_path, structformer):
+    for dtype in ("float32", "bfloat16"):
+        run(corpus / "dev.txt", *options(structformer, tmp_path / dtype, "--dtype", dtype))
+    exact, rounded = ((tmp_path / dtype).read_text() for dtype in ("float32", "bfloat16"))
+    assert "HeadProb" in exact
+    assert exact != rounded
+
+
 def test_several_files_as_one(corpus, run, tmp_path, structformer):
     files = [corpus / "dev.txt", corpus / "dev.mrg"]
     run(*files, *options(structformer, tmp_path / "silver.conllu"))

@@ -467,9 +467,11 @@ def test_dtype(folder):
         assert result.dependency.log_probability == pytest.approx(wanted.dependency.log_probability, abs=0.05)
     with pytest.raises(ValueError, match=r"computes in torch.float32: convert it with model.to\(torch.bfloat16\)"):
         parse(sentences, exact, dtype="bfloat16")
-    for wrong in ("nonsense", "int8", torch.int8, "nn"):
+    for wrong in ("nonsense", "int8", torch.int8, "nn", "float8_e4m3fn", 5):
         with pytest.raises(ValueError, match="dtype must be a floating-point type"):
             parse(sentences, folder, dtype=wrong)
+    with pytest.raises(ValueError, match="this Linear does not parse"):
+        parse(sentences, torch.nn.Linear(2, 2), tokenizer=tiny_tokenizer(), dtype="bfloat16")
 
 
 def test_model_stays_loaded_while_its_folder_does_not_change(folder, tmp_path, monkeypatch):
@@ -834,6 +836,7 @@ def test_constituency_pipeline_gives_what_parse_gives(both_structures, batch_siz
     assert_close(found, expected)
     assert json.loads(json.dumps(found)) == found
     lazy = pipeline("constituency-parsing", model=str(both_structures), **options)(words for words in sentences)
+    assert isinstance(lazy, Iterator)
     assert_close(list(lazy), expected)
 
 

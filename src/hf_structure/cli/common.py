@@ -16,6 +16,7 @@ from hf_structure.data.corpus import SUFFIXES
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub import short_names
+from hf_structure.pipelines.loading import DTYPES
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
 
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
@@ -61,7 +62,7 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     """The option that chooses the precision."""
     parser.add_argument(
         "--dtype",
-        choices=["float32", "bfloat16", "float16"],
+        choices=DTYPES,
         default="float32",
         help="precision to compute in: bfloat16 is faster on processors and GPUs that have instructions for it, and "
         "changes a few heads in a thousand; default: %(default)s",

@@ -11,6 +11,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.hub import resolve_model
 
+DTYPES = ("float32", "bfloat16", "float16", "float64")
 WordTokenizer = str | Callable[[str], list[str]]
 
 
@@ -43,7 +44,7 @@ def load_model(
     """
     dtype = _floating_dtype(dtype)
     if isinstance(model, torch.nn.Module):
-        if dtype and model.dtype != dtype:
+        if dtype and getattr(model, "dtype", dtype) != dtype:
             raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
         tokenizer = tokenizer or _load_tokenizer(model)
     else:
@@ -109,14 +110,16 @@ def _load(
 
 
 def _floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if dtype is not None and not (isinstance(named, torch.dtype) and named.is_floating_point):
-        raise ValueError(f"dtype must be a floating-point type of torch such as 'bfloat16', not {dtype!r}")
-    return named
+    if dtype is None:
+        return None
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise ValueError(f"dtype must be a floating-point type ({', '.join(DTYPES)}), not {dtype!r}")
+    return getattr(torch, name)
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-__all__ = ["WordTokenizer", "choose_word_tokenizer", "load_model", "longest_input"]
+__all__ = ["DTYPES", "WordTokenizer", "choose_word_tokenizer", "load_model", "longest_input"]
