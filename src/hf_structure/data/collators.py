@@ -9,6 +9,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 IGNORE_INDEX = -100
+COLUMNS = {"labels": IGNORE_INDEX, "tag_ids": -1, "initial_heads": -1, "initial_relations": -1}  # and their padding
 
 
 def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.LongTensor:
@@ -50,13 +51,14 @@ class ParsingCollator(WordCollator):
         pad_token_id (`int`): Id of the padding.
 
     Called with the dictionaries of [`WordCollator`], which also hold, all or none, `labels` (ids of relation labels,
-    -100 where they are not known) and `tag_ids`; returns these too, and `heads`, as tensors of shape
-    `(batch_size, num_words)`, padded with -100, -1 and -1. With one id a word, `num_words` is `seq_len`.
+    -100 where they are not known), `tag_ids`, `initial_heads` and `initial_relations` (the same of trees to refine);
+    returns these too, and `heads`, as tensors of shape `(batch_size, num_words)`, padded with -100, else -1. With one
+    id a word, `num_words` is `seq_len`.
     """
 
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         batch = super().__call__(examples)
-        for name, padding in (("labels", IGNORE_INDEX), ("tag_ids", -1)):
+        for name, padding in COLUMNS.items():
             if examples[0].get(name) is not None:
                 batch[name] = pad_words([example[name] for example in examples], padding)
         return batch
