@@ -24,7 +24,7 @@ from hf_structure import (
 )
 from hf_structure.algorithms.spanning_tree import max_spanning_tree
 from hf_structure.algorithms.trees import is_projective, is_tree
-from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph
+from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph, Round
 
 SIZES = {
     "vocab_size": 30,
@@ -386,7 +386,7 @@ def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, l
             root = min(seen[n], changes[n]) % n
             heads[row, :n] = root + 1
             heads[row, root] = 0
-        return Graph(heads, torch.where(heads < 0, -1, 0))
+        return Round(scores, label_vectors, Graph(heads, torch.where(heads < 0, -1, 0)), scores[..., 0])
 
     model._predict = predict
     return model, rounds

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map, tree_map_only
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
@@ -245,6 +246,30 @@ class Sentences(NamedTuple):
         return Arcs(nothing.scatter(1, places, heads)[:, :-1], labels)
 
 
+class Round(NamedTuple):
+    """
+    What a round gives.
+
+    Attributes:
+        scores (`torch.FloatTensor` of shape `(batch_size, n, n + 1)`): Of arcs.
+        label_vectors (pair of `torch.FloatTensor`, *optional*): What labels are scored by.
+        graph ([`Graph`]): The graph.
+        label_probs (`torch.FloatTensor` of shape `(batch_size, n)`, *optional*): Of the labels of its arcs.
+    """
+
+    scores: torch.FloatTensor
+    label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None
+    graph: Graph
+    label_probs: torch.FloatTensor | None
+
+    def select(self, rows: torch.Tensor) -> "Round":
+        return tree_map_only(torch.Tensor, lambda part: part[rows], self)
+
+    def replace(self, rows: torch.LongTensor, newer: "Round") -> "Round":
+        """With other values in some rows."""
+        return tree_map(lambda part, new: part if part is None else part.index_copy(0, rows, new), self, newer)
+
+
 class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     """The parser: it predicts a graph, reads it, and predicts again."""
 
@@ -356,7 +381,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             if with_loss:
                 loss = loss + self._loss(scores, label_vectors, heads, labels, sentences.lengths)
             if number < self.config.num_rounds - 1:
-                graph = self._predict(scores.detach(), label_vectors, sentences.lengths, "argmax")
+                graph = self._predict(scores, label_vectors, sentences.lengths, "argmax").graph
         label_scores = None
         if self.config.labelled:
             best = argmax_heads(scores, sentences.lengths) if heads is None else heads
@@ -407,60 +432,36 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
         graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
-        scores, label_vectors, graph = self._refine(sentences, graph, decoder, num_rounds)
-        return self._output(scores, label_vectors, graph, sentences.lengths, decoder, k, marginals)
+        last = self._refine(sentences, graph, decoder, num_rounds)
+        heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
+        output = DependencyDecoderOutput(heads=heads)
+        is_word = heads >= 0
+        output.head_probs = chosen_scores(last.scores.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
+        if decoder != "argmax":
+            output.log_probs = tree_log_probs(last.scores, heads, sentences.lengths)
+        if marginals:
+            output.marginals = arc_marginals(last.scores, sentences.lengths)
+        if self.config.labelled:
+            labelled = [(last.graph.labels, last.label_probs)]  # known already, where there is but one tree
+            if k > 1:
+                labelled = [self._best_labels(last.label_vectors, tree) for tree in heads.unbind(1)]
+            output.labels, output.label_probs = (torch.stack(parts, 1) for parts in zip(*labelled, strict=True))
+        return output
 
-    def _refine(
-        self, sentences: Sentences, graph: Graph | None, decoder: str, num_rounds: int
-    ) -> tuple[torch.FloatTensor, tuple[torch.FloatTensor, ...] | None, Graph]:
-        """Scores of arcs, vectors for those of labels, and the graph, of the last round of each sentence."""
+    def _refine(self, sentences: Sentences, graph: Graph | None, decoder: str, num_rounds: int) -> "Round":
+        """What the last round of each sentence gives."""
         busy = torch.arange(len(sentences.lengths), device=sentences.lengths.device)
-        results = None
-        for number in range(num_rounds):
-            part = sentences if number == 0 else sentences.select(busy)
-            before = graph if graph is None or number == 0 else graph.select(busy)
-            vectors = self._encode(part, before)
-            scores = self.decoder.score_arcs(vectors, part.lengths)
-            label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else ()
-            now = self._predict(scores, label_vectors or None, part.lengths, decoder)
-            if number == 0:
-                results, graph = [scores, *label_vectors], now
-            else:
-                for result, value in zip(results, (scores, *label_vectors), strict=True):
-                    result[busy] = value
-                graph.heads[busy] = now.heads
-                if graph.labels is not None:
-                    graph.labels[busy] = now.labels
-            if before is not None:
-                busy = busy[now.differs(before)]
+        result = None
+        for _ in range(num_rounds):
+            now = self._round(sentences.select(busy), graph, decoder)
+            result = now if result is None else result.replace(busy, now)
+            if graph is not None:
+                changed = now.graph.differs(graph)
+                busy, now = busy[changed], now.select(changed)
             if not len(busy):
                 break
-        return results[0], tuple(results[1:]) or None, graph
-
-    def _output(
-        self,
-        scores: torch.FloatTensor,
-        label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None,
-        graph: Graph,
-        lengths: torch.LongTensor,
-        decoder: str,
-        k: int,
-        marginals: bool,
-    ) -> DependencyDecoderOutput:
-        output = DependencyDecoderOutput(heads=graph.heads.unsqueeze(1))
-        if k > 1:
-            output.heads = find_heads(scores, lengths, decoder, k)
-        is_word = output.heads >= 0
-        output.head_probs = chosen_scores(scores.log_softmax(-1), output.heads).exp().masked_fill(~is_word, 0.0)
-        if decoder != "argmax":
-            output.log_probs = tree_log_probs(scores, output.heads, lengths)
-        if marginals:
-            output.marginals = arc_marginals(scores, lengths)
-        if label_vectors is not None:
-            by_tree = [self.decoder.score_labels(*label_vectors, heads) for heads in output.heads.unbind(1)]
-            label_probs, labels = torch.stack(by_tree, dim=1).softmax(-1).max(-1)
-            output.labels, output.label_probs = labels.masked_fill(~is_word, -1), label_probs.masked_fill(~is_word, 0)
-        return output
+            graph = now.graph
+        return result
 
     def _initial_graph(
         self, heads: torch.LongTensor | None, labels: torch.LongTensor | None, sentences: Sentences
@@ -539,19 +540,34 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         return take(self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs), sentences.places)
 
     @torch.no_grad()
+    def _round(self, sentences: Sentences, graph: Graph | None, decoder: str) -> "Round":
+        vectors = self._encode(sentences, graph)
+        scores = self.decoder.score_arcs(vectors, sentences.lengths)
+        label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
+        return self._predict(scores, label_vectors, sentences.lengths, decoder)
+
+    @torch.no_grad()
     def _predict(
         self,
         scores: torch.FloatTensor,
         label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None,
         lengths: torch.LongTensor,
         decoder: str,
-    ) -> Graph:
+    ) -> "Round":
         """Decoder(H): the best heads, and the best label of each."""
         heads = find_heads(scores, lengths, decoder)[:, 0]
         if label_vectors is None:
-            return Graph(heads, None)
-        labels = self.decoder.score_labels(*(vectors.detach() for vectors in label_vectors), heads).argmax(-1)
-        return Graph(heads, labels.masked_fill(heads < 0, -1))
+            return Round(scores, None, Graph(heads, None), None)
+        labels, probs = self._best_labels(label_vectors, heads)
+        return Round(scores, label_vectors, Graph(heads, labels), probs)
+
+    @torch.no_grad()
+    def _best_labels(
+        self, label_vectors: tuple[torch.FloatTensor, torch.FloatTensor], heads: torch.LongTensor
+    ) -> tuple[torch.LongTensor, torch.FloatTensor]:
+        """The best label of each arc `(B, n)`, -1 for none, and its probability."""
+        probs, labels = self.decoder.score_labels(*label_vectors, heads).softmax(-1).max(-1)
+        return labels.masked_fill(heads < 0, -1), probs.masked_fill(heads < 0, 0.0)
 
     def _loss(
         self,
