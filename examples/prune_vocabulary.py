@@ -1,6 +1,6 @@
 """
 Makes a small encoder of a pretrained one: its first layers, and of its word pieces only those that a text needs. Makes
-a trained Graph-to-Graph Transformer smaller in the same way, with all its layers.
+a trained Graph-to-Graph Transformer parser smaller in the same way, with all its layers.
 
     python examples/prune_vocabulary.py sentence-transformers/all-MiniLM-L6-v2 --text train.conllu wiki.txt \\
         --vocab_size 10000 --num_layers 3 --output_dir runs/small-minilm
@@ -28,10 +28,11 @@ from transformers import (
     TokenizersBackend,
 )
 
-from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig
+from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, RNGTransformerConfig
 from hf_structure.data.corpus import load_sentences
 
 CONTINUATION = "##"
+PARSERS = (G2GTransformerConfig.model_type, RNGTransformerConfig.model_type)
 
 
 def count_pieces(files: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> Counter:
@@ -105,7 +106,7 @@ def prune(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.encoder} has no WordPiece vocabulary")
     counts = count_pieces(args.text, tokenizer)
     kept = choose_pieces(tokenizer, counts, args.vocab_size)
-    is_parser = AutoConfig.from_pretrained(args.encoder).model_type == G2GTransformerConfig.model_type
+    is_parser = AutoConfig.from_pretrained(args.encoder).model_type in PARSERS
     if is_parser and args.num_layers:
         raise ValueError("--num_layers: a trained parser needs all of its layers")
     model = (AutoModelForDependencyParsing if is_parser else AutoModel).from_pretrained(args.encoder)
