@@ -124,7 +124,12 @@ class ParsingDataArguments(DataArguments):
         default=None, metadata={"help": "The same of the validation sentences."}
     )
     initial_test_file: list[str] | None = field(default=None, metadata={"help": "The same of the test sentences."})
-    max_tokens: int = field(default=512, metadata={"help": "Words of a batch on one device, padding counted."})
+    max_tokens: int = field(
+        default=512,
+        metadata={
+            "help": "Words (or pieces, where the encoder reads these) of a batch on one device, padding counted."
+        },
+    )
     punctuation_by: str = field(
         default="auto",
         metadata={"help": "What is punctuation in evaluation.", "choices": ["auto", "deprel", "tags", "form"]},
@@ -287,7 +292,8 @@ def to_dataset(
     encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
     columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
     columns["heads"] = [sentence["heads"] for sentence in sentences]
-    columns["length"] = [len(heads) for heads in columns["heads"]]
+    reads_pieces = getattr(config, "word_vectors", None) == "first_piece"  # others read one vector a word
+    columns["length"] = [len(row) for row in columns["input_ids" if reads_pieces else "heads"]]
     columns["labels"] = [label_ids(sentence, config) for sentence in sentences]
     if config.num_tags:
         ids = {tag: number for number, tag in enumerate(config.tags)}

@@ -290,6 +290,24 @@ def test_learns_to_refine_given_trees(treebank, run, tmp_path):
     assert results(tmp_path / "without")["eval_las"] < 0.7
 
 
+def test_batches_hold_as_many_pieces_as_are_allowed(treebank, encoder, script, run, tmp_path, monkeypatch):
+    """One long word among short sentences makes a batch of its own, not a wide one."""
+    sizes, collate = [], script.ParsingCollator.__call__
+
+    def recording(self, examples):
+        batch = collate(self, examples)
+        sizes.append(batch["input_ids"].numel())
+        return batch
+
+    monkeypatch.setattr(script.ParsingCollator, "__call__", recording)
+    long = ConlluSentence.from_words(["abcdefghijklmnopqrst"], [0], ["root"])
+    write_conllu([*read_conllu(treebank / "train.conllu"), long], tmp_path / "train.conllu")
+    settings = ["--model_type", "rng_transformer", "--config_overrides", json.dumps(GRAPH_PARTS)]
+    arguments = [*settings, "--encoder", encoder, *files(treebank, tmp_path / "run"), "--max_length", "22"]
+    run(*arguments, "--train_file", tmp_path / "train.conllu")
+    assert max(sizes) <= 64
+
+
 def test_trees_to_refine_are_of_the_same_sentences(treebank, run, tmp_path):
     arguments = training(treebank, tmp_path, family="rng_transformer")
     with pytest.raises(ValueError, match="12 sentences, but 60 to refine"):
