@@ -308,6 +308,15 @@ def test_batches_hold_as_many_pieces_as_are_allowed(treebank, encoder, script, r
     assert max(sizes) <= 64
 
 
+def test_sentences_of_too_many_pieces_are_left_out(treebank, encoder, run, tmp_path, caplog):
+    letters = [len("".join(sentence.forms)) for sentence in read_conllu(treebank / "train.conllu")]
+    long = sum(number > 22 for number in letters)  # every letter is a piece, and the encoder has 24 positions
+    settings = ["--model_type", "rng_transformer", "--config_overrides", json.dumps(GRAPH_PARTS)]
+    run(*settings, "--encoder", encoder, *files(treebank, tmp_path), "--max_steps", "1")
+    assert 0 < long < len(letters)
+    assert f"train: {long} of 60 sentences left out; {long}: more than 22 word pieces" in caplog.text
+
+
 def test_trees_to_refine_are_of_the_same_sentences(treebank, run, tmp_path):
     arguments = training(treebank, tmp_path, family="rng_transformer")
     with pytest.raises(ValueError, match="12 sentences, but 60 to refine"):
