@@ -136,6 +136,23 @@ def subword_g2g_transformer(tmp_path_factory) -> Path:
     return _save_g2g_transformer(tmp_path_factory.mktemp("subword_g2g"), tokenizer, use_swap=True)
 
 
+TAGS = ["DT", "NN", "VB", "IN", "."]
+
+
+@pytest.fixture(scope="session")
+def tagged_g2g_transformer(tmp_path_factory) -> Path:
+    """A Graph-to-Graph Transformer over words that reads tags too."""
+    folder = tmp_path_factory.mktemp("tagged_g2g")
+    return _save_g2g_transformer(folder, build_word_tokenizer(WORDS), num_tags=len(TAGS), tags=TAGS)
+
+
+@pytest.fixture(scope="session")
+def tagged_subword_g2g_transformer(tmp_path_factory) -> Path:
+    """The same over subwords."""
+    folder, tokenizer = tmp_path_factory.mktemp("tagged_subword_g2g"), _bpe_tokenizer(skip_punctuation=True)
+    return _save_g2g_transformer(folder, tokenizer, num_tags=len(TAGS), tags=TAGS)
+
+
 @pytest.fixture(scope="session")
 def structformer(tmp_path_factory) -> Path:
     """Folder of a tiny random StructFormer over words, trained without punctuation, as it says."""
