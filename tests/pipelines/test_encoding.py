@@ -227,7 +227,7 @@ class Echo(G2GTransformerForParsing):
         tag_ids=None,
         num_words=None,
         initial_heads=None,
-        initial_labels=None,
+        initial_relations=None,
         decoder="tree",
         k=1,
         marginals=False,
@@ -236,7 +236,7 @@ class Echo(G2GTransformerForParsing):
         lengths = attention_mask.sum(1) if word_ids is None else word_ids.amax(1) + 1
         chain = torch.arange(int(lengths.max())).expand(len(input_ids), -1)
         heads = chain if initial_heads is None else torch.where(initial_heads < 0, chain, initial_heads)
-        labels = torch.zeros_like(heads) if initial_labels is None else initial_labels.clamp(min=0)
+        labels = torch.zeros_like(heads) if initial_relations is None else initial_relations.clamp(min=0)
         assert heads.shape == labels.shape == chain.shape
         heads = heads.masked_fill(chain >= lengths.unsqueeze(1), -1).unsqueeze(1)
         probabilities = torch.full(heads.shape, 1 / (num_rounds or 1))

@@ -26,7 +26,7 @@ class WordCollator:
 
     Called with dictionaries that hold `input_ids` and, all or none, `heads` and `word_ids`; returns `input_ids`,
     `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`. What only some
-    sentences have of `tag_ids`, `initial_heads` and `initial_labels`, one number a word, is -1 for the others:
+    sentences have of `tag_ids`, `initial_heads` and `initial_relations`, one number a word, is -1 for the others:
     `(batch_size, num_words)`.
     """
 
@@ -40,7 +40,7 @@ class WordCollator:
         for name in ("heads", "word_ids"):
             if examples[0].get(name) is not None:
                 batch[name] = pad_words([example[name] for example in examples], -1)
-        for name in ("tag_ids", "initial_heads", "initial_labels"):
+        for name in ("tag_ids", "initial_heads", "initial_relations"):
             if any(example.get(name) is not None for example in examples):
                 batch[name] = pad_words([_or_unknown(example, name) for example in examples], -1)
         return batch

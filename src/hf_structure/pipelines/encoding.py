@@ -118,7 +118,7 @@ def encode_sentence(
     """
     Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those. For a
     model that reads tags (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree
-    `initial_heads` and `initial_labels` (by the numbers in `label_ids`), of the words that it sees.
+    `initial_heads` and `initial_relations` (by the numbers in `label_ids`), of the words that it sees.
 
     `model_words` are as many as the model can see. `tags` and `initial` come before those of the sentence itself.
 
@@ -204,7 +204,7 @@ def _encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None
             raise ValueError(f"the sentence has {len(keep)} words, but its initial tree {len(values)} {name}")
     labels = [None] * len(keep) if labels is None else labels
     numbers = [ids.get(label, UNKNOWN) for label, kept in zip(labels, keep, strict=True) if kept]
-    return {"initial_heads": remove_words(heads, keep), "initial_labels": numbers}
+    return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
 
 
 def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
@@ -220,7 +220,8 @@ def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
         return tree.heads, tree.labels
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
-    return tuple(tree) if len(tree) == 2 and not isinstance(tree[0], Integral) else (tree, None)
+    is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
+    return tuple(tree) if is_pair else (tree, None)
 
 
 __all__ = [
