@@ -97,7 +97,9 @@ def test_conllu_comes_back_with_its_tags(run, tagged_g2g_transformer):
 def test_a_file_without_tags(run, tagged_g2g_transformer, name):
     output, complaints = run("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
     assert len(output.splitlines()) == 2
-    assert complaints.startswith("hf-structure: this model reads part-of-speech tags (DT, NN, VB, ...), and a sentence")
+    assert complaints.startswith(
+        "hf-structure: this model reads part-of-speech tags (DT, NN, VB, ...), and a sentence"
+    )
     assert complaints.count("\n") == 1
 
 
@@ -130,3 +132,44 @@ class Figure:
 )
 def test_models_that_refine_nothing(fail, g2g_transformer, arguments, message):
     assert message in fail("parse", "--model", g2g_transformer, *arguments)
+
+
+# Refinement
+
+
+def test_refined_trees(run, rng_transformer):
+    Path("system.conllu").write_text(CONLLU)
+    output, complaints = run("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
+    assert complaints == ""
+    given = list(read_conllu("system.conllu"))
+    trees = [parsed.dependency for parsed in parse(WORDS, rng_transformer, initial=given)]
+    assert output == "".join(str(s.with_heads(t.heads, t.labels)) for s, t in zip(given, trees, strict=True))
+    output, _ = run("parse", "--model", rng_transformer, "--refine", "--rounds", "1", "--format", "json", stdin=CONLLU)
+    expected = [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, initial=given, rounds=1)]
+    assert [json.loads(line) for line in output.splitlines()] == expected
+    assert expected != [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, rounds=1)]
+
+
+def test_trees_of_a_file_are_not_read_without_being_asked_for(run, rng_transformer):
+    output, _ = run("parse", "--model", rng_transformer, "--format", "json", "gold.conllu")
+    assert [json.loads(line) for line in output.splitlines()] == [p.to_dict() for p in parse(WORDS, rng_transformer)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("notes.txt", "--refine needs CoNLL-U, which has trees, but notes.txt:1 is none"),
+        ("gold.sdp", "--refine needs CoNLL-U, which has trees, but gold.sdp: sentence 1 is none"),
+        ("headless.conllu", "sentence 1: the initial tree has words without a head"),
+        ("unlabelled.conllu", "sentence 1: the initial tree has no labels, and this model reads labelled arcs only"),
+    ],
+)
+def test_what_has_no_trees_cannot_be_refined(fail, rng_transformer, name, message):
+    columns = [line.split("\t") for line in CONLLU.splitlines()]
+    if name == "headless.conllu":
+        text = "\n".join("\t".join([*row[:6], "_", "_", *row[8:]] if row[1:] else row) for row in columns)
+        Path(name).write_text(text + "\n")
+    elif name == "unlabelled.conllu":
+        text = "\n".join("\t".join([*row[:7], "_", *row[8:]] if row[1:] else row) for row in columns)
+        Path(name).write_text(text + "\n")
+    assert message in fail("parse", "--model", rng_transformer, "--refine", name)

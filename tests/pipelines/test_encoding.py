@@ -33,7 +33,7 @@ WORDS, TAGS = zip(*random_sentences(12), strict=True)
 NO_TAGS = "this model reads part-of-speech tags .* comes without any that it knows"
 
 
-@pytest.fixture(params=["tagged_g2g_transformer", "tagged_subword_g2g_transformer"])
+@pytest.fixture(params=["tagged_g2g_transformer", "tagged_subword_g2g_transformer", "subword_rng_transformer"])
 def tagged(request) -> Path:
     return request.getfixturevalue(request.param)
 
@@ -299,12 +299,24 @@ def test_forms_of_initial_trees(echo, tmp_path):
         assert parse(" ".join(WORDS[0]), model, initial=initial, **options) == expected[0]
 
 
-def test_heads_alone_have_no_labels(echo):
+def test_labels(echo):
     model, options = echo
-    for heads in ([2, 0], (2, 0), torch.tensor([2, 0]), ([2, 0], None), ([2, 0], ["iobj", "xcomp"])):
-        tree = parse([["the", "cat"]], model, initial=[heads], **options)[0].dependency
-        assert tree.heads == (2, 0)
-        assert tree.labels == ("nsubj", "nsubj")  # what Echo makes of -1
+    for labels in (["obj", "xcomp"], ("obj", "_")):  # Echo makes nsubj of -1
+        tree = parse([["the", "cat"]], model, initial=[([2, 0], labels)], **options)[0].dependency
+        assert (tree.heads, tree.labels) == ((2, 0), ("obj", "nsubj"))
+    with pytest.warns(UserWarning, match=r"labels \(nsubj, obj, det, ...\), and an initial tree has none of these"):
+        parse([["the", "cat"]], model, initial=[([2, 0], ["dep", "root"])], **options)
+    model.config.labelled = False
+    for graph in ([2, 0], (2, 0), torch.tensor([2, 0]), ([2, 0], None), ([2, 0], ["det", "obj"])):
+        tree = parse([["the", "cat"]], model, initial=[graph], **options)[0].dependency
+        assert (tree.heads, tree.labels) == ((2, 0), ("nsubj", "nsubj"))
+
+
+@pytest.mark.parametrize("initial", [[2, 0], ([2, 0], None), ([2, 0], ["_", "_"]), DependencyTree(["a", "b"], [2, 0])])
+def test_labels_are_needed_where_arcs_have_them(echo, initial):
+    model, options = echo
+    with pytest.raises(ValueError, match="sentence 1: the initial tree has no labels, and this model reads labelled"):
+        parse([["the", "cat"]], model, initial=[initial], **options)
 
 
 def test_only_some_sentences_have_an_initial_tree(echo):
@@ -330,10 +342,10 @@ def test_gold_trees_of_a_file_are_no_initial_ones(echo, conllu):
         ([0, 1, 1], "the sentence has 2 words, but its initial tree 3 heads"),
         (([0, 1], ["det"]), "the sentence has 2 words, but its initial tree 1 labels"),
         (DependencyTree(["cat"], [0]), "the sentence has 2 words, but its initial tree 1 heads"),
-        ([0, 3], "the head of word 2 is 3, but the sentence has 2 words"),
-        ([-1, 1], "the head of word 1 is -1, but the sentence has 2 words"),
-        ([0, 2], "word 2 is its own head"),
-        ([0, 1.0], "the head of word 2 is not an integer: 1.0"),
+        (([0, 3], ["det", "det"]), "the head of word 2 is 3, but the sentence has 2 words"),
+        (([-1, 1], ["det", "det"]), "the head of word 1 is -1, but the sentence has 2 words"),
+        (([0, 2], ["det", "det"]), "word 2 is its own head"),
+        (([0, 1.0], ["det", "det"]), "the head of word 2 is not an integer: 1.0"),
         (Parse(["the", "cat"]), "the initial parse has no dependency tree"),
         (ConlluSentence.from_words(["the", "cat"]), "the initial tree has words without a head"),
         (1, "an initial tree is a DependencyTree, heads, or heads and labels, not 1"),
@@ -343,7 +355,7 @@ def test_gold_trees_of_a_file_are_no_initial_ones(echo, conllu):
 def test_initial_trees_that_do_not_fit(echo, initial, message):
     model, options = echo
     with pytest.raises(ValueError, match=f"^sentence 2: {message}"):
-        parse([["cat"], ["the", "cat"]], model, initial=[[0], initial], **options)
+        parse([["cat"], ["the", "cat"]], model, initial=[None, initial], **options)
 
 
 def test_number_of_initial_trees(echo):
@@ -363,7 +375,7 @@ def test_models_that_cannot_start_from_a_tree(request, echo):
     with pytest.raises(ValueError, match="this Echo cannot start from a tree"):
         parse(iter(WORDS), model, initial=GRAPHS, **options)
     with pytest.raises(ValueError, match="sentence 1: this model cannot start from a tree"):
-        parse([{"words": ["cat"], "initial": [0]}], model, **options)
+        parse([{"words": ["cat"], "initial": ([0], ["det"])}], model, **options)
 
 
 def test_rounds(echo, structformer):
@@ -376,6 +388,53 @@ def test_rounds(echo, structformer):
         parse([["cat"]], structformer, rounds=2)
     with pytest.raises(ValueError, match=message):
         pipeline("dependency-parsing", model=str(structformer), rounds=2)
+
+
+@pytest.fixture(params=["rng_transformer", "subword_rng_transformer"])
+def refiner(request) -> Path:
+    """Its labels are 0 nsubj, 1 obj, 2 det."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.filterwarnings("ignore:this model reads part-of-speech tags")
+def test_initial_trees_are_those_that_the_model_decodes_with(refiner, rounds):
+    model, tokenizer = (auto.from_pretrained(refiner) for auto in (AutoModelForDependencyParsing, AutoTokenizer))
+    initial = [graph if i % 3 else None for i, graph in enumerate(GRAPHS)]
+    options = {"punctuation": "parse", "rounds": rounds, "batch_size": 5}
+    tags = None if refiner.name.startswith("rng") else TAGS
+    parses = parse(WORDS, refiner, initial=initial, tags=tags, **options)
+    for words, row, graph, parsed in zip(WORDS, TAGS, initial, parses, strict=True):
+        inputs = {name: torch.tensor([ids]) for name, ids in encode(words, tokenizer).items()}
+        if tags is not None:
+            inputs["tag_ids"] = torch.tensor([[IDS[tag] for tag in row]])
+        if graph is not None:
+            inputs["initial_heads"] = torch.tensor([graph[0]])
+            inputs["initial_relations"] = torch.tensor([[["nsubj", "obj", "det"].index(label) for label in graph[1]]])
+        decoded = model.decode(**inputs, num_rounds=rounds)
+        assert list(parsed.dependency.probabilities) == pytest.approx(decoded.head_probs[0, 0].tolist(), abs=1e-4)
+        assert list(parsed.dependency.heads) == decoded.heads[0, 0].tolist()
+    assert probabilities(parses) != pytest.approx(probabilities(parse(WORDS, refiner, tags=tags, **options)), abs=1e-2)
+
+
+def test_a_parse_can_be_refined(rng_transformer):
+    """Three rounds are one round, three times."""
+    parses = parse(WORDS, rng_transformer, rounds=1)
+    for _ in range(2):
+        parses = parse(WORDS, rng_transformer, rounds=1, initial=parses)
+    expected = parse(WORDS, rng_transformer, rounds=3)
+    assert [parsed.dependency.heads for parsed in parses] == [parsed.dependency.heads for parsed in expected]
+    assert [parsed.dependency.labels for parsed in parses] == [parsed.dependency.labels for parsed in expected]
+
+
+@pytest.mark.filterwarnings("ignore:this model reads part-of-speech tags")
+def test_sentences_of_too_many_pieces(subword_rng_transformer):
+    tokenizer = AutoTokenizer.from_pretrained(subword_rng_transformer)
+    number = len(tokenizer.tokenize(" antidisestablishment"))
+    with pytest.raises(
+        ValueError, match=f"^sentence 2: the sentence has {40 * number} tokens, more than the 510 that"
+    ):
+        parse([["cat"], ["antidisestablishment"] * 40], subword_rng_transformer)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])

@@ -62,10 +62,17 @@ def model(folder) -> UDGNForMaskedLM:
 
 
 @pytest.fixture(
-    params=["folder", "structformer", "subword_structformer", "g2g_transformer", "subword_g2g_transformer"]
+    params=[
+        "folder",
+        "structformer",
+        "subword_structformer",
+        "g2g_transformer",
+        "subword_g2g_transformer",
+        "rng_transformer",
+    ]
 )
 def any_folder(request) -> Path:
-    """The model above, two StructFormers and two Graph-to-Graph Transformers."""
+    """The model above, two StructFormers and three Graph-to-Graph Transformers."""
     return request.getfixturevalue(request.param)
 
 

@@ -1,70 +1,40 @@
-"""From sentences, in whatever form they come, to what a model reads: ids of words, of tags, of initial trees."""
+"""From sentences, in whatever form they come, to what a model reads."""
 
-import functools
-import inspect
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from numbers import Integral
 from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.pipelines.graphs import encode_tokens, gives_graphs
+from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
+from hf_structure.pipelines.graphs import gives_graphs
 from hf_structure.pipelines.loading import longest_input
-from hf_structure.structures.dependency_tree import DependencyTree
-from hf_structure.structures.parse import Parse
-from hf_structure.tokenization import encode
+from hf_structure.tokenization import encode, encode_subwords
 
 MAX_WORDS = 1000
-UNKNOWN = -1  # id of a tag or label that the model does not know
-CANNOT_START = "cannot start from a tree: an RNGTransformerForParsing with graph input (use_graph_input) can"
 
 Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
-Tree = DependencyTree | Parse | ConlluSentence | Sequence[int] | tuple[Sequence[int], Sequence[str] | None]
-
-
-def decodes_with(model: PreTrainedModel, argument: str) -> bool:
-    """Whether the model's `decode` has this argument."""
-    return hasattr(model, "decode") and argument in inspect.signature(model.decode).parameters
 
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
     """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
     if gives_graphs(model):
-        return {"encode_words": functools.partial(encode_tokens, longest=longest_input(model))}
-    return {"model_words": longest_sentence(model), "tag_ids": _ids_of_tags(model), "label_ids": _ids_of_labels(model)}
+        return {"encode_words": encode_subwords, "model_tokens": longest_input(model)}
+    longest = longest_sentence(model)
+    return {
+        "model_words": longest,
+        "model_tokens": longest if getattr(model.config, "word_vectors", None) == "first_piece" else None,
+        "tag_ids": ids_of_tags(model),
+        "label_ids": ids_of_labels(model),
+    }
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:
     """Number of words that the model has positions for, if there is a limit."""
     return getattr(model.config, "max_words", None)
-
-
-def check_columns(model: PreTrainedModel, tags: object, initial: object) -> None:
-    """Raises `ValueError` if tags or initial trees (None: there are none) are given to a model that reads none."""
-    if tags is not None and _ids_of_tags(model) is None:
-        raise ValueError(f"this {type(model).__name__} reads no part-of-speech tags: leave tags out")
-    if initial is not None and _ids_of_labels(model) is None:
-        raise ValueError(f"this {type(model).__name__} {CANNOT_START}")
-
-
-def _ids_of_tags(model: PreTrainedModel) -> dict[str, int] | None:
-    """None if the model reads no tags, nothing if it does not say what they are called."""
-    if not getattr(model.config, "num_tags", 0):
-        return None
-    return {tag: number for number, tag in enumerate(model.config.tags or ())}
-
-
-def _ids_of_labels(model: PreTrainedModel) -> dict[str, int] | None:
-    """None if the model cannot start from a tree."""
-    if not decodes_with(model, "initial_heads") or not getattr(model.config, "use_graph_input", True):
-        return None
-    return {label: number for number, label in model.config.id2label.items()}
 
 
 def is_one_sentence(sentences: Sentence | Iterable[Sentence]) -> bool:
@@ -111,6 +81,7 @@ def encode_sentence(
     word_tokenizer: Callable[[str], list[str]],
     max_words: int = MAX_WORDS,
     model_words: int | None = None,
+    model_tokens: int | None = None,
     encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode,
     tag_ids: Mapping[str, int] | None = None,
     label_ids: Mapping[str, int] | None = None,
@@ -120,7 +91,8 @@ def encode_sentence(
     model that reads tags (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree
     `initial_heads` and `initial_relations` (by the numbers in `label_ids`), of the words that it sees.
 
-    `model_words` are as many as the model can see. `tags` and `initial` come before those of the sentence itself.
+    `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
+    sentence itself.
 
     Raises:
         ValueError: if the sentence is empty or too long, or of no form that is known; if there are not as many tags or
@@ -130,15 +102,13 @@ def encode_sentence(
     words = _words_of(given, word_tokenizer, max_words)
     keep = _seen_mask(words, tokenizer, punctuation)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
-    if model_words is not None and len(seen) > model_words:
-        raise ValueError(
-            f"the sentence has {len(seen)} words, more than the {model_words} that this model has positions for"
-        )
+    _check_positions(len(seen), "words", model_words)
     encoded = {"words": words, "keep": keep, **encode_words(seen, tokenizer)}
+    _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
     if tag_ids is not None:
-        encoded["tag_ids"] = _encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
+        encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
     initial = given.get("initial") if initial is None else initial
-    return encoded if initial is None else {**encoded, **_encode_tree(initial, keep, label_ids)}
+    return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
 
 
 def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
@@ -176,60 +146,15 @@ def _seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctua
     return marked if any(marked) else keep
 
 
-def _encode_tags(tags: Sequence[str] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
-    """Ids of the tags of the kept words. Warns if none is known; Python shows equal warnings of one place once."""
-    tags = [None] * len(keep) if tags is None else tags
-    if isinstance(tags, str) or not isinstance(tags, Sequence):
-        raise ValueError(f"the tags of a sentence are a list of names, one a word, not {tags!r}")
-    if len(tags) != len(keep):
-        raise ValueError(f"the sentence has {len(keep)} words but {len(tags)} tags")
-    numbers = [ids.get(tag, UNKNOWN) for tag, kept in zip(tags, keep, strict=True) if kept]
-    if max(numbers) == UNKNOWN:
-        known = ", ".join([*list(ids)[:3], "..."]) if ids else "its config.tags does not name them"
-        warnings.warn(
-            f"this model reads part-of-speech tags ({known}), and a sentence comes without any that it knows: it is "
-            "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)",
-            stacklevel=2,
-        )
-    return numbers
-
-
-def _encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None) -> dict[str, list[int]]:
-    """Heads and ids of the labels of the kept words: dependents of the others go to the nearest kept ancestor."""
-    if ids is None:
-        raise ValueError(f"this model {CANNOT_START}")
-    heads, labels = _heads_and_labels(tree)
-    for name, values in (("heads", heads), ("labels", labels)):
-        if values is not None and len(values) != len(keep):
-            raise ValueError(f"the sentence has {len(keep)} words, but its initial tree {len(values)} {name}")
-    labels = [None] * len(keep) if labels is None else labels
-    numbers = [ids.get(label, UNKNOWN) for label, kept in zip(labels, keep, strict=True) if kept]
-    return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
-
-
-def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
-    if isinstance(tree, ConlluSentence):
-        if tree.heads is None:
-            raise ValueError("the initial tree has words without a head")
-        return tree.heads, tree.deprels
-    if isinstance(tree, Parse):
-        if tree.dependency is None:
-            raise ValueError("the initial parse has no dependency tree")
-        tree = tree.dependency
-    if isinstance(tree, DependencyTree):
-        return tree.heads, tree.labels
-    if isinstance(tree, str) or not hasattr(tree, "__len__"):
-        raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
-    is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
-    return tuple(tree) if is_pair else (tree, None)
+def _check_positions(number: int, kind: str, longest: int | None) -> None:
+    if longest is not None and number > longest:
+        message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
+        raise ValueError(message)
 
 
 __all__ = [
     "MAX_WORDS",
     "Sentence",
-    "Tree",
-    "check_columns",
-    "decodes_with",
     "encode_all",
     "encode_sentence",
     "encoding_options",

@@ -19,12 +19,10 @@ from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
+from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
 from hf_structure.pipelines.encoding import (
     MAX_WORDS,
     Sentence,
-    Tree,
-    check_columns,
-    decodes_with,
     encode_all,
     encode_sentence,
     encoding_options,
@@ -87,8 +85,8 @@ def parse(
         initial (`list` or an iterator of trees, *optional*):
             For a model that refines given trees (`RNGTransformerForParsing`): the tree of every sentence, or None, or
             the one tree of the one sentence, as a `DependencyTree`, a `Parse`, a sentence of `read_conllu`, heads, or
-            a pair of heads and labels. Labels that the model does not know are read as unknown. The heads may contain
-            cycles and several roots.
+            a pair of heads and labels. A model with labels needs labels, and leaves out the arcs of those that it does
+            not know. The heads may contain cycles and several roots.
         structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
             The kind of structure; by default all that the model gives. GiLT gives dependency graphs, no trees.
         decoder (`"tree"`, `"projective"` or `"argmax"`):
@@ -133,14 +131,14 @@ def parse(
             first.
 
     Warns:
-        UserWarning: a model that reads tags is given a sentence without any that it knows.
+        UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees.
     """
     _check_punctuation(punctuation)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype)
     _check_input(model, tokenizer)
-    check_columns(model, tags, initial)
+    check_given(model, tags, initial)
     structures = choose_structures(model, structure)
     search = search_options(model, beam_size, rounds)
     encode = functools.partial(
