@@ -150,6 +150,17 @@ def test_refined_trees(run, rng_transformer):
     assert expected != [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, rounds=1)]
 
 
+def test_probabilities_of_the_trees_before_are_left_out(run, rng_transformer):
+    """They would be said of other trees."""
+    noted = CONLLU.replace("1\tshe\t", "# sent_id = 2\n# log_probability = -0.5\n1\tshe\t")
+    noted = noted.replace("nsubj\t_\t_", "nsubj\t_\tHeadProb=0.9|SpaceAfter=No|LabelProb=0.8")
+    Path("system.conllu").write_text(noted.replace("root\t_\t_", "root\t_\tHeadProb=0.9"))
+    output, _ = run("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
+    misc = [line.split("\t")[9] for line in output.splitlines() if "\t" in line]
+    assert misc == ["_", "SpaceAfter=No", "_", "_", "SpaceAfter=No", "_"]
+    assert [line for line in output.splitlines() if line.startswith("#")] == ["# sent_id = 2"]
+
+
 def test_trees_of_a_file_are_not_read_without_being_asked_for(run, rng_transformer):
     output, _ = run("parse", "--model", rng_transformer, "--format", "json", "gold.conllu")
     assert [json.loads(line) for line in output.splitlines()] == [p.to_dict() for p in parse(WORDS, rng_transformer)]

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import tee
 
 from transformers.utils.logging import disable_progress_bar
@@ -142,12 +143,20 @@ def _write_conllu(parsed: Parse, source: Source, number: int = 1) -> str:
     if not isinstance(source, ConlluSentence):
         names = {"sent_id": source.id} if source else {}
         return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
+    source = _without_probabilities(source)
     if parsed.graph is not None:
         return str(source.with_deps(parsed.graph.deps()))
     tree = parsed.dependency
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
     return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
+
+
+def _without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
+    """What was noted beside the trees of an earlier parse is not true of others."""
+    comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
+    notes = ([note for note in word.misc.split("|") if not note.startswith(NOTES)] for word in sentence.words)
+    return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
 def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
@@ -159,6 +168,7 @@ def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
     return parsed.to_sdp(source.metadata.get("sent_id", str(number)), lemmas, tags)
 
 
+NOTES = ("HeadProb=", "LabelProb=")  # of `DependencyTree.to_conllu`, in MISC
 HELD = {"brackets": ("constituency",), "conllu": ("dependency", "graph"), "sdp": ("graph",)}  # structures of formats
 DEFAULTS = {"brackets": "constituency", "sdp": "graph"}
 HEADERS = {"sdp": f"{HEADER}\n"}
