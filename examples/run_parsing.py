@@ -124,7 +124,12 @@ class ParsingDataArguments(DataArguments):
         default=None, metadata={"help": "The same of the validation sentences."}
     )
     initial_test_file: list[str] | None = field(default=None, metadata={"help": "The same of the test sentences."})
-    max_tokens: int = field(default=512, metadata={"help": "Words of a batch on one device, padding counted."})
+    max_tokens: int = field(
+        default=512,
+        metadata={
+            "help": "Words (or pieces, where the encoder reads these) of a batch on one device, padding counted."
+        },
+    )
     punctuation_by: str = field(
         default="auto",
         metadata={"help": "What is punctuation in evaluation.", "choices": ["auto", "deprel", "tags", "form"]},
@@ -237,13 +242,18 @@ def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[
     return [name for name in every if not name.startswith(prefix) or "_relations." in name]
 
 
-def why_left_out(sentence: dict, config: PreTrainedConfig, max_length: int | None) -> str | None:
+def why_left_out(
+    sentence: dict, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, max_length: int | None
+) -> str | None:
     """Why a sentence is left out, or None. A tree that the parser cannot make matters in training only."""
     longest = min(max_length or config.max_words, config.max_words)
     if sentence["heads"] is None:
         return "words without a head"
     if len(sentence["words"]) > longest:
         return f"more than {longest} words"
+    longest = getattr(config, "max_pieces", None)
+    if longest and len(encode(sentence["words"], tokenizer)["input_ids"]) > longest:
+        return f"more than {longest} word pieces"
     if max_length is None:
         return None
     if isinstance(config, G2GTransformerConfig):
@@ -265,10 +275,14 @@ def with_initial_trees(sentences: list[dict], files: list[str] | None) -> list[d
 
 
 def without_unusable(
-    sentences: list[dict], purpose: str, config: PreTrainedConfig, max_length: int | None = None
+    sentences: list[dict],
+    purpose: str,
+    tokenizer: PreTrainedTokenizerBase,
+    config: PreTrainedConfig,
+    max_length: int | None = None,
 ) -> list[dict]:
     """The other sentences; those left out are counted. `max_length` is given in training. `ValueError` if all are."""
-    reasons = [why_left_out(sentence, config, max_length) for sentence in sentences]
+    reasons = [why_left_out(sentence, tokenizer, config, max_length) for sentence in sentences]
     kept = [sentence for sentence, reason in zip(sentences, reasons, strict=True) if reason is None]
     counts = Counter(filter(None, reasons)).most_common()
     counted = f"{len(sentences) - len(kept)} of {len(sentences)} sentences left out"
@@ -287,7 +301,8 @@ def to_dataset(
     encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
     columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
     columns["heads"] = [sentence["heads"] for sentence in sentences]
-    columns["length"] = [len(heads) for heads in columns["heads"]]
+    read = "input_ids" if getattr(config, "max_pieces", None) else "heads"  # some read one vector a word
+    columns["length"] = [len(row) for row in columns[read]]
     columns["labels"] = [label_ids(sentence, config) for sentence in sentences]
     if config.num_tags:
         ids = {tag: number for number, tag in enumerate(config.tags)}
@@ -325,7 +340,7 @@ def main() -> None:
     for purpose, sentences in trees.items():
         sentences = with_initial_trees(sentences, getattr(data_args, f"initial_{purpose}_file"))
         max_length = data_args.max_length if purpose == "train" else None
-        kept = without_unusable(sentences, purpose, model.config, max_length)
+        kept = without_unusable(sentences, purpose, tokenizer, model.config, max_length)
         datasets[purpose] = to_dataset(kept, tokenizer, model.config, data_args.punctuation_by)
     trainer = ParsingTrainer(
         model=model,

@@ -107,6 +107,8 @@ class RunArguments(TrainingArguments):
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or else each of several processes would train by itself
+        if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
+            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()
 
 

@@ -23,10 +23,9 @@ def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
     """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
     if gives_graphs(model):
         return {"encode_words": encode_subwords, "model_tokens": longest_input(model)}
-    longest = longest_sentence(model)
     return {
-        "model_words": longest,
-        "model_tokens": longest if getattr(model.config, "word_vectors", None) == "first_piece" else None,
+        "model_words": longest_sentence(model),
+        "model_tokens": getattr(model.config, "max_pieces", None),
         "tag_ids": ids_of_tags(model),
         "label_ids": ids_of_labels(model),
     }

@@ -126,6 +126,11 @@ class RNGTransformerConfig(PreTrainedConfig):
         return 0 if self.num_graph_layers is None else self.num_hidden_layers - self.num_graph_layers
 
     @property
+    def max_pieces(self) -> int | None:
+        """Pieces of the longest sentence that the positions suffice for; None if the encoder reads words."""
+        return self.max_position_embeddings - 2 if self.word_vectors == "first_piece" else None
+
+    @property
     def max_words(self) -> int:
         """Words of the longest sentence that the positions suffice for, if every word is a single piece."""
         return self.max_position_embeddings - 2
