@@ -38,7 +38,8 @@ from tqdm import tqdm
 from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, check_files, positive, read_items
 from hf_structure.cli.parse import WRITERS
 from hf_structure.data.text import new_file
-from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, load_parser, longest_sentence, parse
+from hf_structure.pipelines.encoding import MAX_WORDS, longest_sentence
+from hf_structure.pipelines.parsing import PUNCTUATION, load_parser, parse
 from hf_structure.scripts import check_same_run, file_states, model_states, run
 
 FREE = ("batch_size", "device", "output", "overwrite")  # options that a run may go on with others of
@@ -151,7 +152,7 @@ def annotate(
             if number % state.num_processes == state.process_index and not path.exists():
                 kept = [item for item in block if len(item.words) <= longest]
                 try:
-                    parses = trees([item.words for item in kept])
+                    parses = trees([{"words": item.words, "tags": item.tags} for item in kept])
                 except ValueError as error:
                     raise ValueError(f"after sentence {number * options.block_size}: {error}") from error
                 write_block(map(WRITERS["conllu"], parses, (item.source for item in kept)), path)
@@ -179,7 +180,8 @@ def main() -> None:
     names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words")
     settings = {name: getattr(options, name) for name in names}
     trees = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
-    trees([["one"]])  # tells whether the model can do what it is asked to
+    tags = (getattr(model.config, "tags", None) or [None])[:1]
+    trees([{"words": ["one"], "tags": tags}])  # tells whether the model can do what it is asked to
     longest = min(options.max_words, longest_sentence(model) or options.max_words)
     seen = survey(options, longest)
     if state.is_main_process:

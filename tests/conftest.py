@@ -28,6 +28,8 @@ from hf_structure import (
     G2GTransformerForParsing,
     GiLTConfig,
     GiLTForCausalLM,
+    RNGTransformerConfig,
+    RNGTransformerForParsing,
     StructFormerConfig,
     StructFormerForMaskedLM,
     build_word_tokenizer,
@@ -107,14 +109,28 @@ def _bpe_tokenizer(**options) -> PreTrainedTokenizerBase:
     return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", **options)
 
 
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
 def _save_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
     """A random Graph-to-Graph Transformer with three labels that has made up its mind."""
+    sizes = SIZES | {"classifier_hidden_size": 16, "history_size": 8, "max_position_embeddings": 64}
+    return _save_parser(folder, tokenizer, G2GTransformerConfig, G2GTransformerForParsing, **sizes, **settings)
+
+
+def _save_rng_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
+    """The same of its recursive non-autoregressive kind."""
+    sizes = SIZES | {"arc_size": 8, "label_size": 8}
+    return _save_parser(folder, tokenizer, RNGTransformerConfig, RNGTransformerForParsing, **sizes, **settings)
+
+
+def _save_parser(
+    folder: Path, tokenizer: PreTrainedTokenizerBase, config_class: type, model_class: type, **settings
+) -> Path:
     torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    sizes |= {"classifier_hidden_size": 16, "history_size": 8, "max_position_embeddings": 64}
     labels = {"id2label": {0: "nsubj", 1: "obj", 2: "det"}, "vocab_size": len(tokenizer)}
     special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
-    model = G2GTransformerForParsing(G2GTransformerConfig(**sizes, **labels, **special, **settings))
+    model = model_class(config_class(**labels, **special, **settings))
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.5)
@@ -134,6 +150,37 @@ def subword_g2g_transformer(tmp_path_factory) -> Path:
     """The same over subwords, and with SWAP."""
     tokenizer = _bpe_tokenizer(skip_punctuation=True)
     return _save_g2g_transformer(tmp_path_factory.mktemp("subword_g2g"), tokenizer, use_swap=True)
+
+
+TAGS = ["DT", "NN", "VB", "IN", "."]
+
+
+@pytest.fixture(scope="session")
+def tagged_g2g_transformer(tmp_path_factory) -> Path:
+    """A Graph-to-Graph Transformer over words that reads tags too."""
+    folder = tmp_path_factory.mktemp("tagged_g2g")
+    return _save_g2g_transformer(folder, build_word_tokenizer(WORDS), num_tags=len(TAGS), tags=TAGS)
+
+
+@pytest.fixture(scope="session")
+def tagged_subword_g2g_transformer(tmp_path_factory) -> Path:
+    """The same over subwords."""
+    folder, tokenizer = tmp_path_factory.mktemp("tagged_subword_g2g"), _bpe_tokenizer(skip_punctuation=True)
+    return _save_g2g_transformer(folder, tokenizer, num_tags=len(TAGS), tags=TAGS)
+
+
+@pytest.fixture(scope="session")
+def rng_transformer(tmp_path_factory) -> Path:
+    """Folder of a tiny random RNG Transformer over words, trained without punctuation, as it says."""
+    folder = tmp_path_factory.mktemp("rng")
+    return _save_rng_transformer(folder, build_word_tokenizer(WORDS), max_position_embeddings=62)
+
+
+@pytest.fixture(scope="session")
+def subword_rng_transformer(tmp_path_factory) -> Path:
+    """The same over subwords, a word being its first one, and with tags."""
+    folder, tokenizer = tmp_path_factory.mktemp("subword_rng"), _bpe_tokenizer(skip_punctuation=True)
+    return _save_rng_transformer(folder, tokenizer, num_tags=len(TAGS), tags=TAGS)
 
 
 @pytest.fixture(scope="session")

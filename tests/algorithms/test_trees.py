@@ -171,6 +171,8 @@ def test_remove_words_with_cycles_and_several_roots():
     assert remove_words([2, 1, 2, 0], [False, False, True, True]) == [0, 0]
     assert remove_words([2, 3, 2, 0], [True, False, False, True]) == [0, 0]
     assert remove_words([2, 1, 1], [True, True, False]) == [2, 1]
+    assert remove_words([2, 1, 0], [True, False, True]) == [0, 0]  # the first word would be its own head
+    assert remove_words([3, 1, 2], [False, True, False]) == [0]
 
 
 @pytest.mark.parametrize("function", [remove_words, restore_words])

@@ -54,6 +54,18 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     assert "20/20" in printed.err  # the progress bar
 
 
+def test_tags_of_the_corpus(corpus, run, tmp_path, tagged_g2g_transformer, recwarn):
+    run(corpus / "dev.conllu", *options(tagged_g2g_transformer, tmp_path / "silver.conllu"))
+    assert not [str(warning.message) for warning in recwarn if "part-of-speech" in str(warning.message)]
+    gold, written = (list(read_conllu(file)) for file in (corpus / "dev.conllu", tmp_path / "silver.conllu"))
+    words, tags = [sentence.forms for sentence in gold], [[word.xpos for word in sentence.words] for sentence in gold]
+    trees = [parsed.dependency for parsed in parse(words, tagged_g2g_transformer, tags=tags)]
+    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
+    assert written == expected
+    others = parse(words, tagged_g2g_transformer, tags=[["NN"] * len(row) for row in tags])
+    assert trees != [parsed.dependency for parsed in others]
+
+
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
     source = tmp_path / "gold.conllu"
     text = "".join(f"# sent_id = {i}\n{sentence}" for i, sentence in enumerate(read_conllu(corpus / "dev.conllu")))

@@ -186,7 +186,7 @@ def test_options_that_graphs_do_not_have(graph_parser, options, message):
         ("", "sentence 2: the sentence is empty"),
         (["a", ""], "sentence 2: word 2 is ''"),
         (["a"] * 9, "sentence 2: the sentence has 9 words, more than the 8 of max_words"),
-        (7, "sentence 2: a sentence is a string or a list of words, not 7"),
+        (7, "sentence 2: a sentence is a string, a list of words or a dictionary that has words, not 7"),
     ],
 )
 def test_wrong_sentences(graph_parser, sentence, message):

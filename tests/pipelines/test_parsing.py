@@ -62,10 +62,17 @@ def model(folder) -> UDGNForMaskedLM:
 
 
 @pytest.fixture(
-    params=["folder", "structformer", "subword_structformer", "g2g_transformer", "subword_g2g_transformer"]
+    params=[
+        "folder",
+        "structformer",
+        "subword_structformer",
+        "g2g_transformer",
+        "subword_g2g_transformer",
+        "rng_transformer",
+    ]
 )
 def any_folder(request) -> Path:
-    """The model above, two StructFormers and two Graph-to-Graph Transformers."""
+    """The model above, two StructFormers and three Graph-to-Graph Transformers."""
     return request.getfixturevalue(request.param)
 
 
@@ -188,13 +195,6 @@ def test_sentences_longer_than_the_model_allows(labelled):
     parser = pipeline("dependency-parsing", model=str(labelled))
     with pytest.raises(ValueError, match="61 words, more than the 60 that this model has positions for"):
         parser([["cat"] * 61])
-
-
-def test_models_that_read_tags_go_without(g2g_transformer):
-    config = hf_structure.G2GTransformerConfig.from_pretrained(g2g_transformer, num_tags=3)
-    model, tokenizer = hf_structure.G2GTransformerForParsing(config), AutoTokenizer.from_pretrained(g2g_transformer)
-    with pytest.warns(UserWarning, match="trained with part-of-speech tags, and parses without them"):
-        assert parse("the cat saw", model, tokenizer=tokenizer).dependency.is_tree
 
 
 def test_pipeline_gives_labels_and_has_beams(labelled):
@@ -683,7 +683,7 @@ def test_distances_of_words_are_those_between_their_pieces(subword_structformer)
         (["the", 3], "word 2 is 3"),
         (["the", None], "word 2 is None"),
         ([["the"]], r"word 1 is \['the'\]"),
-        (3.5, "a sentence is a string or a list of words, not 3.5"),
+        (3.5, "a sentence is a string, a list of words or a dictionary that has words, not 3.5"),
         ("the " * 21, "21 words, more than the 20 of max_words"),
     ],
 )

@@ -112,7 +112,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     Heads of the kept words, renumbered `1..m`: a dependent of a dropped word goes to its nearest kept ancestor.
 
     Words without a kept ancestor get head 0, so the result may have several roots (a dropped root with several
-    dependents). Dropped words that form a cycle count as having no kept ancestor.
+    dependents). Dropped words that form a cycle count as having no kept ancestor, and so does a word that would become
+    its own head.
 
     Args:
         heads (sequence of `int`): Heads of all `n` words.
@@ -132,7 +133,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
         for dropped in chain:
             ancestor[dropped] = ancestor[word]
     number = _numbers(keep)
-    return [number[ancestor[head]] for head, kept in zip(heads, keep, strict=True) if kept]
+    above = [0 if ancestor[head] == word else ancestor[head] for word, head in enumerate(heads, start=1)]
+    return [number[head] for head, kept in zip(above, keep, strict=True) if kept]
 
 
 def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:

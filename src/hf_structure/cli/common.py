@@ -12,7 +12,7 @@ from typing import IO
 
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.corpus import SUFFIXES
+from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub import short_names
@@ -33,6 +33,12 @@ class Item:
     source: ConlluSentence | SdpSentence | None = None
     text: str | None = None
     place: str = ""
+    tags: list[str] | None = None
+
+    @property
+    def sentence(self) -> str | dict[str, list[str] | None]:
+        """What [`~hf_structure.parse`] is given."""
+        return {"words": self.words, "tags": self.tags} if self.text is None else self.text
 
 
 def positive(text: str) -> int:
@@ -101,16 +107,18 @@ def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True)
             form = guess_input(name, file) if input_format == "auto" else input_format
             if form == "conllu":
                 for number, sentence in enumerate(read_conllu(file), start=1):
-                    yield Item(sentence.forms, sentence, place=f"{source_name(file)}: sentence {number}")
+                    place, tags = f"{source_name(file)}: sentence {number}", conllu_sentence(sentence)["tags"]
+                    yield Item(sentence.forms, sentence, place=place, tags=tags)
             elif form == "sdp":
                 for sentence in read_sdp(file):
-                    yield Item(sentence.words, sentence, place=f"{source_name(file)}: sentence {sentence.id}")
+                    place = f"{source_name(file)}: sentence {sentence.id}"
+                    yield Item(sentence.words, sentence, place=place, tags=sentence.pos)
             elif form == "brackets":
                 trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
                 for number, tree in enumerate(trees, start=1):
                     if tree:
-                        words = [word for word, _ in tree.leaves()]
-                        yield Item(words, place=f"{source_name(file)}: tree {number}")
+                        row = bracket_sentence(tree)
+                        yield Item(row["words"], place=f"{source_name(file)}: tree {number}", tags=row["tags"])
             else:
                 for number, line in numbered_lines(file):
                     words = line.split() if form == "words" else tokenize_words(line)
