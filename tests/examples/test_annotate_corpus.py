@@ -1,16 +1,26 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
+import gzip
+import lzma
 import os
+import random
+import signal
+import socket
 import subprocess
+import time
 from functools import partial
 from pathlib import Path
 
+import datasets
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
 
 from hf_structure import parse
+from hf_structure.cli import blocks as blocks_module
+from hf_structure.cli.blocks import BlockFolder
 from hf_structure.data.conllu import read_conllu
+from hf_structure.data.text import split_sentences, tokenize_words
 
 command = partial(running.command, "annotate_corpus.py")
 
@@ -48,10 +58,12 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     labels = [list(tree.labels or ["_"] * len(tree.words)) for tree in trees]
     assert [sentence.deprels for sentence in written] == labels
     assert os.listdir(output.parent) == [output.name]
-    printed = capsys.readouterr()
-    assert f"20 sentences, {sum(len(line.split()) for line in lines)} words" in printed.out
+    printed, words = capsys.readouterr(), sum(len(line.split()) for line in lines)
+    assert f"20 sentences, {words} words\n{words} words parsed in " in printed.out
+    assert " words a second\n" in printed.out
     assert "left out" not in printed.out
-    assert "20/20" in printed.err  # the progress bar
+    assert f"100%|██████████| {words}/{words} [" in printed.err  # the progress bar
+    assert "words/s]" in printed.err
 
 
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
@@ -82,14 +94,15 @@ def test_several_files_as_one(corpus, run, tmp_path, structformer):
 
 def test_long_sentences(run, tmp_path, capsys, structformer):
     text, output = tmp_path / "text.txt", tmp_path / "silver.conllu"
-    text.write_text("the dog saw a cat\n" + "the dog slept\n\n" * 4 + "a man saw the old dog\n")
-    command_line = [text, *options(structformer, output, "--max_words", "4")]
-    assert "sentence 1 has 5 words, more than 4; --skip_long" in message_of(run, *command_line)
-    assert not blocks(output).exists()  # so that it is no obstacle to another try
-    run(*command_line, "--skip_long", "--block_size", "1")
+    text.write_text("the dog slept\n\n" * 4 + "the dog saw a cat\n" + "a man saw the old dog\n")
+    command_line = [text, *options(structformer, output, "--max_words", "4", "--block_size", "2")]
+    message = "text.txt:9: a sentence of 5 words, more than 4; --skip_long leaves such sentences out"
+    assert message in message_of(run, *command_line)
+    run(*command_line, "--skip_long")  # goes on: no sentence was left out so far
     assert [sentence.forms for sentence in read_conllu(output)] == [["the", "dog", "slept"]] * 4
     printed = capsys.readouterr().out
-    assert "4 sentences, 12 words\n2 sentences of more than 4 words left out" in printed
+    assert "4 sentences, 12 words\n0 words parsed in " in printed
+    assert "2 sentences of more than 4 words left out" in printed
 
 
 def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
@@ -99,33 +112,54 @@ def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
     assert "1 sentences of more than" in capsys.readouterr().out
 
 
-def test_streams_its_input(script, monkeypatch, run, tmp_path, structformer):
-    """No more than a block is read ahead of what is written."""
+def test_reads_no_more_than_a_block_ahead_and_makes_no_words_for_others(
+    script, monkeypatch, run, tmp_path, structformer
+):
     (tmp_path / "text.txt").write_text("the dog slept\n" * 40)
-    read, written, most = 0, 0, 0
+    read, written, most, made = 0, 0, 0, 0
 
-    def counted(items):
-        nonlocal read, most
-        for item in items:
-            read += 1
-            most = max(most, read - written)
-            yield item
+    def counted(options, open_corpus=script.open_corpus):
+        def records():
+            nonlocal read, most
+            for record in corpus:
+                read += 1
+                most = max(most, read - written)
+                yield partial(make, record)
 
-    def write(texts, path, write_block=script.write_block):
+        corpus = open_corpus(options)
+        corpus_of_records = CountedCorpus(records())
+        corpus_of_records.files, corpus_of_records.fraction = corpus.files, corpus.fraction
+        return corpus_of_records
+
+    def make(record):
+        nonlocal made
+        made += 1
+        return record()
+
+    def write(folder, number, *arguments, write=BlockFolder.write):
         nonlocal written
         written += 4
-        write_block(texts, path)
+        if number == 5:
+            raise OSError("killed")
+        write(folder, number, *arguments)
 
-    annotate, plain = script.annotate, script.read
+    arguments = [tmp_path / "text.txt", *options(structformer, tmp_path / "silver.conllu")]
+    monkeypatch.setattr(script, "open_corpus", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockFolder, "write", write)
+        assert message_of(run, *arguments) == "killed"
+    assert (read, made, most) == (24, 24, 4)
+    read = written = made = 0
+    run(*arguments)
+    assert (read, made) == (40, 20)
 
-    def watched(*arguments):
-        monkeypatch.setattr(script, "read", lambda options: counted(plain(options)))
-        annotate(*arguments)
 
-    monkeypatch.setattr(script, "annotate", watched)
-    monkeypatch.setattr(script, "write_block", write)
-    run(tmp_path / "text.txt", *options(structformer, tmp_path / "silver.conllu"))
-    assert (read, written, most) == (40, 40, 4)
+class CountedCorpus:
+    def __init__(self, records):
+        self.records = records
+
+    def __iter__(self):
+        return self.records
 
 
 # Going on
@@ -136,26 +170,37 @@ def broken(script, corpus, run, tmp_path, structformer, monkeypatch):
     """Output and command line of a run that broke off in the middle of its third block."""
     arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu")]
 
-    def write(texts, path, write_block=script.write_block):
-        if path.name.startswith(f"{8:012d}"):
-            path.with_name(f"{path.name}.1.partial").write_text("1\tthe")
+    def write(folder, number, text, *counts, write=BlockFolder.write):
+        if number == 2:
+            (folder.path / "2.0.partial").write_text("1\tthe")
             raise OSError("killed")
-        write_block(texts, path)
+        write(folder, number, text, *counts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(script, "write_block", write)
+        patch.setattr(BlockFolder, "write", write)
         assert message_of(run, *arguments) == "killed"
     return tmp_path / "silver.conllu", arguments
 
 
-def test_complete_blocks_are_not_parsed_again(script, run, corpus, broken, monkeypatch, structformer, tmp_path):
+def test_complete_blocks_are_not_parsed_again(
+    script, run, corpus, broken, monkeypatch, structformer, tmp_path, capsys
+):
     output, arguments = broken
+    before = sum(len(sentence.forms) for path in blocks(output).glob("*.conllu") for sentence in read_conllu(path))
     assert len(list(blocks(output).glob("*.conllu"))) == 2
     parsed = []
-    monkeypatch.setattr(script, "parse", lambda words, **settings: parsed.extend(words) or parse(words, **settings))
+
+    def counted(words, **settings):
+        words = list(words)
+        parsed.extend(words)
+        return parse(words, **settings)
+
+    monkeypatch.setattr(script, "parse", counted)
     run(*arguments, "--batch_size", "3", "--device", "cpu")
     assert len(parsed) == 1 + 20 - 8  # the first tells whether the model can parse
     monkeypatch.undo()
+    words = sum(len(line.split()) for line in (corpus / "dev.txt").read_text().splitlines())
+    assert f"20 sentences, {words} words\n{words - before} words parsed" in capsys.readouterr().out
     run(corpus / "dev.txt", *options(structformer, tmp_path / "whole.conllu"))
     heads = [[sentence.heads for sentence in read_conllu(file)] for file in (output, tmp_path / "whole.conllu")]
     assert heads[0] == heads[1]
@@ -169,7 +214,7 @@ def test_complete_blocks_are_not_parsed_again(script, run, corpus, broken, monke
         (["--block_size", "5"], "block_size"),
         (["--decoder", "projective"], "decoder"),
         (["--dtype", "bfloat16"], "dtype"),
-        (["--max_words", "30", "--skip_long"], "max_words, skip_long"),
+        (["--max_words", "30", "--skip_long"], "max_words"),
         (["--punctuation", "drop"], "punctuation"),
         (["--model", "g2g_transformer"], "model"),
         (["input"], "files"),
@@ -249,13 +294,13 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
         ("empty.txt", "\n \n", [], "no sentences"),
         ("bad.conllu", "1\tdog\n\n", [], "bad.conllu:1: 2 tab-separated columns instead of 10"),
         ("bytes.txt", b"the dog\n\xff\n", [], "bytes.txt:2: not UTF-8 text"),
-        ("nbsp.conllu", "1\t\u00a0" + "\t_" * 8 + "\n\n", [], "after sentence 0: sentence 1: word 1 is"),
+        ("nbsp.conllu", "1\t\u00a0" + "\t_" * 8 + "\n\n", [], "from nbsp.conllu: sentence 1 on: sentence 1: word 1 is"),
         ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
         ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),
         ("text.txt", "the dog\n", ["--device", "nowhere"], "cannot compute on the device 'nowhere'"),
         ("text.txt", "the dog\n", ["--output", "text.txt"], "to be read and written at once"),
         ("text.txt", "the dog\n", ["--output", "."], "is a folder"),
-        ("-", None, [], "standard input cannot be read twice"),
+        ("-", None, [], "standard input cannot be read again"),
     ],
     ids=["none", "empty", "conllu", "bytes", "word", "model", "beam", "device", "same", "folder", "stdin"],
 )
