@@ -19,6 +19,7 @@ from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
 from hf_structure import parse
 from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli.blocks import BlockFolder
+from hf_structure.cli.records import open_files
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.text import split_sentences, tokenize_words
 
@@ -154,6 +155,96 @@ def test_reads_no_more_than_a_block_ahead_and_makes_no_words_for_others(
     assert (read, made) == (40, 20)
 
 
+# Input
+
+
+TEXTS = ["The dog slept. It's a cat!\n\nNo end", "", None, "A bird."]  # 4, 5, 2, 0, 0, 3 words
+SENTENCES = [tokenize_words(sentence) for text in TEXTS for sentence in split_sentences(text or "")]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows of text and of words, as Parquet, JSON and a folder of `save_to_disk`."""
+    folder = tmp_path_factory.mktemp("rows")
+    words = [*SENTENCES, []]
+    columns = {"text": [*TEXTS, ""], "words": words, "number": list(range(len(words)))}
+    dataset = datasets.Dataset.from_dict(columns)
+    dataset.to_parquet(str(folder / "rows.parquet"))
+    dataset.to_json(str(folder / "rows.jsonl"))
+    datasets.DatasetDict({"train": dataset, "two": dataset.select([0])}).save_to_disk(folder / "saved")
+    return folder
+
+
+@pytest.mark.parametrize("column", ["text", "words"])
+@pytest.mark.parametrize("source", [["rows.parquet"], ["rows.jsonl"], ["--dataset", "saved"]], ids="-".join)
+def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
+    monkeypatch.chdir(rows)
+    run(*source, *options(structformer, tmp_path / "silver.conllu", "--text_column", column, "--block_size", "1"))
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
+
+
+def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):
+    arguments = ["--dataset", rows / "saved", "--split", "two", "--input_format", "words"]
+    run(*arguments, *options(structformer, tmp_path / "silver.conllu"))
+    lines = [line.split() for line in TEXTS[0].split("\n") if line]
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == lines
+
+
+@pytest.mark.parametrize("source", ["rows.parquet", "rows.jsonl"])
+def test_long_sentences_of_rows(rows, run, tmp_path, capsys, structformer, source):
+    arguments = [rows / source, *options(structformer, tmp_path / "silver.conllu", "--max_words", "4")]
+    assert f"{source}: row 1: a sentence of 5 words, more than 4" in message_of(run, *arguments)
+    run(*arguments, "--skip_long")
+    short = [words for words in SENTENCES if len(words) <= 4]
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == short
+    assert "1 sentences of more than 4 words left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["rows.parquet", "--text_column", "body"],
+            "rows.parquet has no column 'body': the columns are text (st",
+        ),
+        (["rows.parquet", "--text_column", "number"], "'number' of rows.parquet holds neither strings nor lists"),
+        (["rows.parquet", "--input_format", "conllu"], "--input_format conllu is for files of text"),
+        (["--dataset", "saved", "--split", "dev"], "saved has no split 'dev': there are train, two"),
+        (["--dataset", "saved", "rows.parquet"], "give either files or --dataset"),
+        ([], "give either files or --dataset"),
+        (["rows.parquet", "--split", "two"], "--config_name and --split are those of a --dataset"),
+    ],
+    ids=["column", "type", "format", "split", "both", "neither", "option"],
+)
+def test_wrong_rows(rows, run, tmp_path, monkeypatch, structformer, arguments, message):
+    monkeypatch.chdir(rows)
+    assert message in message_of(run, *arguments, *options(structformer, tmp_path / "silver.conllu"))
+    assert not (tmp_path / "silver.conllu.blocks").exists()
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".xz", lzma)])
+def test_compressed_input_and_output(corpus, run, tmp_path, structformer, suffix, module):
+    packed = tmp_path / f"dev.conllu{suffix}"
+    packed.write_bytes(module.compress((corpus / "dev.conllu").read_bytes()))
+    run(packed, *options(structformer, tmp_path / f"silver.conllu{suffix}"))
+    run(corpus / "dev.conllu", *options(structformer, tmp_path / "silver.conllu"))
+    written = module.decompress((tmp_path / f"silver.conllu{suffix}").read_bytes())
+    assert written == (tmp_path / "silver.conllu").read_bytes()
+
+
+def test_how_much_of_the_input_is_read(tmp_path, rows):
+    """Of several files, half of the input is half of their bytes."""
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("the dog slept\n" * 20_000)
+    corpus = open_files([str(tmp_path / name) for name in ("one.txt", "two.txt")], "auto", "text")
+    read = [corpus.fraction() for number, _ in enumerate(corpus) if number % 10_000 == 0]
+    assert read == pytest.approx([0, 0.25, 0.5, 0.75], abs=0.05)
+    corpus = open_files([str(rows / "rows.parquet")], "auto", "text")
+    assert [corpus.fraction() for _ in corpus] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    corpus = open_files([str(rows / "rows.jsonl")], "auto", "text")
+    assert [corpus.fraction() for _ in corpus] == [None] * 5
+
+
 class CountedCorpus:
     def __init__(self, records):
         self.records = records
@@ -237,6 +328,100 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
     assert not output.exists()
 
 
+def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
+    output, rng = tmp_path / "silver.conllu", random.Random(0)
+    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "10")]
+    for number in range(0, 12, 2):
+        child = os.fork()
+        if child == 0:
+            run_slowly(partial(run, *arguments), monkeypatch)
+        wait_for_blocks(output, number)
+        time.sleep(rng.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert not output.exists()
+    run(*arguments)
+    whole = tmp_path / "whole.conllu"
+    run(arguments[0], *options(structformer, whole, "--block_size", "10"))
+    # A last digit may differ where a process rounds differently.
+    trees = [[(sentence.comments, sentence.heads) for sentence in read_conllu(path)] for path in (output, whole)]
+    assert trees[0] == trees[1]
+    assert len(trees[0]) == 120
+    assert sorted(os.listdir(tmp_path)) == ["silver.conllu", "whole.conllu"]
+
+
+def run_slowly(run, monkeypatch):
+    """Runs in a process that is to be killed: every block takes a while, and the last one is never written."""
+
+    def write(folder, number, *arguments, write=BlockFolder.write):
+        time.sleep(60 if number == 11 else 0.02)
+        write(folder, number, *arguments)
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+    try:
+        run()
+    finally:
+        os._exit(1)
+
+
+def wait_for_blocks(output, count):
+    deadline = time.monotonic() + 60
+    while not blocks(output).exists() or len(BlockFolder(str(output)).find()) < min(count, 11):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_killed_while_it_joins(run, corpus, tmp_path, structformer, monkeypatch):
+    output = tmp_path / "silver.conllu"
+    arguments = [corpus / "dev.txt", *options(structformer, output)]
+
+    def kill(*arguments):
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks_module.shutil, "copyfileobj", kill)
+        assert message_of(run, *arguments) == "killed"
+    assert not output.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks_module.shutil, "rmtree", kill)
+        assert message_of(run, *arguments) == "killed"
+    written = output.read_bytes()
+    assert len(BlockFolder(str(output)).find()) == 5  # blocks of a run that has ended
+    (tmp_path / "other.txt").write_text("the dog slept\n")
+    run(tmp_path / "other.txt", *options(structformer, output, "--overwrite"))
+    assert len(list(read_conllu(output))) == 1
+    run(*arguments, "--overwrite")
+    assert output.read_bytes() == written
+
+
+def test_the_second_run_at_once_is_told(run, corpus, tmp_path, structformer, monkeypatch):
+    output, messages = tmp_path / "silver.conllu", []
+    arguments = [corpus / "dev.txt", *options(structformer, output)]
+
+    def write(folder, number, *rest, write=BlockFolder.write):
+        if number == 1:
+            messages.append(message_of(run, *arguments, "--overwrite"))
+        write(folder, number, *rest)
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+    run(*arguments)
+    who = f"process {os.getpid()} on {socket.gethostname()}"
+    assert messages == [f"another run writes to {output} now ({who}): wait until it has ended"]
+    assert len(list(read_conllu(output))) == 20
+
+
+def test_a_folder_that_machines_do_not_share(run, corpus, tmp_path, structformer, monkeypatch):
+    def write(folder, number, *rest, write=BlockFolder.write):
+        if number != 3:
+            write(folder, number, *rest)
+
+    monkeypatch.setattr(blocks_module, "PATIENCE", 0)
+    monkeypatch.setattr(BlockFolder, "write", write)
+    message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu"))
+    assert message.endswith("silver.conllu.blocks is not there: is the folder one that all machines share?")
+    assert len(BlockFolder(str(tmp_path / "silver.conllu")).find()) == 4
+
+
 @pytest.fixture(scope="module")
 def start():
     """Runs the script as a command, and MKL so that what it rounds does not depend on where in memory it lies."""
@@ -294,7 +479,12 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
         ("empty.txt", "\n \n", [], "no sentences"),
         ("bad.conllu", "1\tdog\n\n", [], "bad.conllu:1: 2 tab-separated columns instead of 10"),
         ("bytes.txt", b"the dog\n\xff\n", [], "bytes.txt:2: not UTF-8 text"),
-        ("nbsp.conllu", "1\t\u00a0" + "\t_" * 8 + "\n\n", [], "from nbsp.conllu: sentence 1 on: sentence 1: word 1 is"),
+        (
+            "nbsp.conllu",
+            "1\t\u00a0" + "\t_" * 8 + "\n\n",
+            [],
+            "from nbsp.conllu: sentence 1 on: sentence 1: word 1",
+        ),
         ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
         ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),
         ("text.txt", "the dog\n", ["--device", "nowhere"], "cannot compute on the device 'nowhere'"),

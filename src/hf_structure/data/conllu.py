@@ -8,7 +8,8 @@ from operator import attrgetter
 from typing import IO
 
 from hf_structure.algorithms.trees import remove_words
-from hf_structure.data.text import DataError, PathOrFile, numbered_lines, source_name, write_blocks
+from hf_structure.data.files import DataError
+from hf_structure.data.text import PathOrFile, numbered_lines, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _fields = attrgetter(*COLUMNS)

@@ -38,9 +38,51 @@ def _rebuild(cls, args, state):
     return error
 
 
-class Compression(NamedTuple):
-    """How files of one suffix are opened, and how bytes are compressed. Compressed pieces in a row are one file."""
+_BUFFER = 1 << 17  # bytes that are decompressed at a time
 
+
+class _Pieces:
+    """
+    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take what follows the first piece, and is no piece, for the
+    end: they would lose the rest of a damaged file without a word.
+    """
+
+    def __init__(self, file: io.FileIO, new_decompressor: Callable):
+        self._file, self._new = file, new_decompressor
+        self._piece = new_decompressor()
+
+    def readinto(self, buffer: memoryview) -> int:
+        content = b""
+        while not content:
+            data = b""
+            if self._piece.eof:
+                data = self._next_piece()
+                if not data:
+                    return 0
+                self._piece = self._new()
+            elif self._piece.needs_input:
+                data = self._file.read(_BUFFER)
+                if not data:
+                    raise EOFError("it ends too early")
+            content = self._piece.decompress(data, len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def _next_piece(self) -> bytes:
+        """Its first bytes, the zeros before it, which may pad the last one, taken off."""
+        data = self._piece.unused_data
+        while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_BUFFER)):
+            pass
+        return begin
+
+    def close(self) -> None:
+        """The file is closed by who opened it."""
+
+
+class Compression(NamedTuple):
+    """How files of one suffix are read, opened and made. Compressed pieces in a row are one file."""
+
+    reader: Callable[[io.FileIO], IO | _Pieces]
     open: Callable[..., IO]
     compress: Callable[[bytes], bytes]
 
@@ -48,11 +90,12 @@ class Compression(NamedTuple):
 COMPRESSIONS = {
     # Fast levels: the usual ones take several times as long for files a fifth smaller at best. A gzip file without its
     # time has equal bytes for equal content.
-    ".gz": Compression(gzip.open, partial(gzip.compress, compresslevel=6, mtime=0)),
-    ".xz": Compression(lzma.open, partial(lzma.compress, preset=3)),
-    ".bz2": Compression(bz2.open, bz2.compress),
+    ".gz": Compression(gzip.open, gzip.open, partial(gzip.compress, compresslevel=6, mtime=0)),
+    ".xz": Compression(
+        partial(_Pieces, new_decompressor=lzma.LZMADecompressor), lzma.open, partial(lzma.compress, preset=3)
+    ),
+    ".bz2": Compression(partial(_Pieces, new_decompressor=bz2.BZ2Decompressor), bz2.open, bz2.compress),
 }
-_BUFFER = 1 << 17  # bytes that are decompressed at a time
 
 
 def compression_of(path: str | os.PathLike) -> Compression | None:
@@ -70,7 +113,7 @@ class _Decompressed(io.RawIOBase):
 
     def __init__(self, path: str | os.PathLike, compression: Compression):
         self.file, self.name = io.FileIO(path), path
-        self._content = compression.open(self.file)
+        self._content = compression.reader(self.file)
 
     def readable(self) -> bool:
         return True

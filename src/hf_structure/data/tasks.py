@@ -11,9 +11,9 @@ import torch
 from torch.nn.functional import pad
 
 from hf_structure.data.collators import IGNORE_INDEX
-from hf_structure.data.files import plain_path
+from hf_structure.data.files import DataError, plain_path
 from hf_structure.data.graphs import GraphCollator
-from hf_structure.data.text import DataError, numbered_lines
+from hf_structure.data.text import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
 _HIGHEST_SCORE = 5.0
