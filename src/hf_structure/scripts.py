@@ -31,7 +31,7 @@ from transformers import (
     set_seed,
 )
 
-from hf_structure.data.text import new_file
+from hf_structure.data.files import new_file
 from hf_structure.hub import resolve_model
 from hf_structure.training import last_complete_checkpoint
 

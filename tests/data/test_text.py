@@ -1,12 +1,15 @@
 import io
 import pickle
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hf_structure.data import text as text_module
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.text import DataError, new_file, read_text, split_sentences, tokenize_words
+from hf_structure.data.files import DataError, new_file
+from hf_structure.data.text import read_text, split_sentences, tokenize_words
 
 
 def test_read_text(tmp_path):
@@ -80,6 +83,24 @@ def test_words_are_the_text_without_white_space(text):
     words = tokenize_words(text)
     assert "".join(words) == "".join(text.split())
     assert all(words)
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(["don", "cannot", "U", "etc", "www", "http", "co", "x", "kg", "é", "ſ", "3", "a\u0301"]),
+            st.sampled_from(" .,;!?'’-/@:_$()\n"),
+            st.characters(exclude_categories=["Cs"]),
+        ),
+        max_size=20,
+    ).map("".join)
+)
+def test_the_rule_for_plain_words_changes_nothing(text):
+    slow = text_module._TOKEN.pattern
+    slow = slow[slow.index("(?P<url>") :]
+    tokens = (match[0] for match in re.finditer(slow, text, re.VERBOSE | re.IGNORECASE))
+    assert [match[0] for match in text_module._TOKEN.finditer(text)] == list(tokens)
 
 
 def boundaries(words):

@@ -14,7 +14,7 @@ def check_heads(heads: Sequence[int]) -> None:
     """Raises `ValueError`, naming word and head, if a head is no integer, is not in `0..n`, or is the word itself."""
     heads = _as_list(heads)
     for word, head in enumerate(heads, start=1):
-        if not isinstance(head, Integral) or isinstance(head, bool):
+        if type(head) is not int and (not isinstance(head, Integral) or isinstance(head, bool)):
             raise ValueError(f"the head of word {word} is not an integer: {head!r}")
         if not 0 <= head <= len(heads):
             raise ValueError(f"the head of word {word} is {head}, but the sentence has {len(heads)} words")
