@@ -336,6 +336,25 @@ class ModelBattery:
         assert max((whole[name] - before[name]).abs().max() for name in before) > 0.01
         assert_close(train(1), whole, atol=1e-5, rtol=1e-4)
 
+    def test_plain_trainer_evaluates(self, tmp_path):
+        """The labels are found, and come to the metrics with what the model says."""
+        model, evaluated = self.model(), []
+        arguments = TrainingArguments(output_dir=str(tmp_path), report_to="none", disable_tqdm=True, use_cpu=True)
+        trainer = Trainer(
+            model=model,
+            args=arguments,
+            eval_dataset=self.examples(model.config),
+            data_collator=collate,
+            compute_metrics=lambda prediction: evaluated.append(prediction) or {"seen": len(prediction.label_ids)},
+        )
+        metrics, batch = trainer.evaluate(), collate(self.examples(model.config))
+        with torch.no_grad():
+            expected = model(**batch)
+        assert metrics["eval_loss"] == pytest.approx(expected.loss.item(), rel=1e-4)
+        assert metrics["eval_seen"] == len(batch["labels"])
+        assert_close(torch.from_numpy(evaluated[0].label_ids), batch["labels"])
+        assert_close(torch.from_numpy(evaluated[0].predictions), expected.logits)
+
     @old_names
     @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
     def test_gradient_checkpointing(self, dropout):

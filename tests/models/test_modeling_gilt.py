@@ -363,6 +363,13 @@ def test_loss_is_equation_6_weighted_by_tokens():
     assert_close(halved.loss, outputs.loss / 2)
 
 
+def test_labels_that_are_shifted_already():
+    model, batch = tiny_model(), batch_of(sentences())
+    expected = model(**batch).loss
+    shifted = torch.nn.functional.pad(batch.pop("labels"), (0, 1), value=-100)[:, 1:]
+    assert_close(model(**batch, shift_labels=shifted).loss, expected, rtol=0, atol=0)
+
+
 def test_gradients_of_parts_add_up_to_that_of_the_batch():
     model = tiny_model()
     examples = sentences()

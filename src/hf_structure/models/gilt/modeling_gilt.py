@@ -241,7 +241,6 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         graph: torch.BoolTensor | None = None,
         tapes: torch.ByteTensor | None = None,
         labels: torch.LongTensor | None = None,
-        shift_labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         past_key_values: Cache | None = None,
         logits_to_keep: int | torch.Tensor = 0,
@@ -254,7 +253,8 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 The tokens themselves, -100 where they do not count; each is predicted from the one before.
             shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict.
+                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers: its
+                `Trainer` takes such names for columns that every batch has.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
             logits_to_keep (`int` or `torch.LongTensor`):
@@ -265,6 +265,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         that can come with a word, the root's included; counts above `config.max_new_arcs` count as that many). Without
         a graph it is the language model's alone.
         """
+        shift_labels = kwargs.pop("shift_labels", None)
         wants_loss = labels is not None or shift_labels is not None
         if graph is not None and tapes is None and wants_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
