@@ -151,6 +151,34 @@ class TestGiLT(ModelBattery):
         return batch
 
 
+class TestGraftedGiLT(TestGiLT):
+    """Grafts under the same battery, but for what backbones of transformers start with, name and save."""
+
+    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+
+    @pytest.fixture(autouse=True, params=["gpt2", "llama", "qwen2", "qwen3"])
+    def _backbone(self, request):
+        self.backbone = request.param
+        self.lora_targets = ["c_attn"] if request.param == "gpt2" else ["q_proj", "k_proj", "v_proj"]
+
+    def config(self, **settings):
+        base = copy.deepcopy(SOURCES[self.backbone]().config)
+        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, **settings})
+        return GiLTConfig(base_config=base, **PARTS)
+
+    def model(self, kind="head_class", **settings):
+        """Graphs matter; with the eager implementation, which gives the weights of attention."""
+        model = super().model(kind, **settings)
+        model.set_attn_implementation("eager")
+        for keys in model.base_model.graph_keys:
+            torch.nn.init.normal_(keys.fusion, std=0.3)
+        return model
+
+    test_compiled_model_gives_the_same = None  # once is enough
+    test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
+    test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+
+
 # Against the paper
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from hf_structure.models.gilt.affine_gilt import is_plain, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import RelativeAttention, TransformerXLModel, add_bias
 
@@ -147,9 +148,7 @@ def graph_keys(attention: nn.Module, fused: torch.Tensor, config: GiLTConfig) ->
         return (attention.position_key if config.graph_key == "relative" else attention.key)(fused)
     if hasattr(attention, "c_attn"):
         return _third(attention.c_attn, fused, 1) - _third(attention.c_attn, torch.zeros_like(fused[:1, :1]), 1)
-    if attention.k_proj.bias is None:
-        return attention.k_proj(fused)
-    return attention.k_proj(fused) - attention.k_proj(torch.zeros_like(fused[:1, :1]))
+    return without_bias(attention.k_proj, fused)
 
 
 def attention_scaling(attention: nn.Module, config: GiLTConfig) -> float:
@@ -163,10 +162,10 @@ def attention_scaling(attention: nn.Module, config: GiLTConfig) -> float:
 
 def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
     """One third of GPT-2's joint projection to queries, keys and values."""
-    if type(projection) is Conv1D:
+    if is_plain(projection, Conv1D):
         weight, bias = projection.weight.chunk(3, dim=1)[part], projection.bias.chunk(3)[part]
         return states @ weight + bias
-    return projection(states).chunk(3, dim=-1)[part]  # adapted by PEFT, for example
+    return projection(states).chunk(3, dim=-1)[part]
 
 
 __all__ = ["GraphKeys", "GraphLookup", "attention_modules", "embed", "last_norm", "layer_inputs", "layers_of"]

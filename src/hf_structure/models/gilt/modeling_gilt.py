@@ -88,6 +88,11 @@ class GiLTModel(GiLTPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.backbone.set_input_embeddings(value)
 
+    def feature_embeddings(self, device: torch.device) -> torch.Tensor:
+        """`(features, values, graph_embedding_size)`: Emb_f."""
+        values = torch.arange(self.graph_embeddings.num_embeddings, device=device)
+        return self.graph_embeddings(values).unflatten(0, (len(self.config.graph_features), -1))
+
     @can_return_tuple
     def forward(
         self,
@@ -153,7 +158,7 @@ class GiLTModel(GiLTPreTrainedModel):
                 f"and the features {', '.join(features.names)}"
             )
         word_ids = without_padding(word_ids, attention_mask)
-        embeddings = self.graph_embeddings.weight.unflatten(0, (len(features.names), -1))
+        embeddings = self.feature_embeddings(word_ids.device)
         if not use_cache:
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
             return GraphLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), past_key_values
@@ -332,9 +337,9 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
     def _scorer_terms(self, cache: GraphCache, distances: int) -> Terms:
         """From the cache, unless there are too few or a gradient is to go through them."""
         if torch.is_grad_enabled():
-            return self.scorer.terms(distances)
+            return self.scorer.terms(distances, cache.words.device)
         if cache.terms is None or cache.terms.distances < distances:
-            cache.terms = self.scorer.terms(max(2 * distances, 128))
+            cache.terms = self.scorer.terms(max(2 * distances, 128), cache.words.device)
         return cache.terms
 
     def beam_search(

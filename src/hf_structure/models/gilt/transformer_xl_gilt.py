@@ -114,7 +114,7 @@ class RelativeAttention(nn.Module):
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """`(batch_size, heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj; of no meaning for tokens still to come."""
         distances = torch.arange(keys - 1, -1, -1, device=query.device)
-        encoded = sinusoids(distances, self.position_key.in_features).to(self.position_key.weight.dtype)
+        encoded = sinusoids(distances, self.config.hidden_size).to(query.dtype)
         position_keys = self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim))
         scores = torch.einsum("bhqd,khd->bhqk", query, position_keys)  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
