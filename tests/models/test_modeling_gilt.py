@@ -6,6 +6,7 @@ import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import LENGTHS, ModelBattery, gradients, old_names
+from peft import PrefixTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
@@ -109,7 +110,7 @@ class TestGiLT(ModelBattery):
     lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
 
     def config(self, **settings):
-        return tiny_config(**settings)
+        return tiny_config(use_cache=False, **settings)
 
     def initial_moments(self, config, name, shape):
         module = name.split(".")[-2] if "." in name else ""
@@ -163,7 +164,7 @@ class TestGraftedGiLT(TestGiLT):
 
     def config(self, **settings):
         base = copy.deepcopy(SOURCES[self.backbone]().config)
-        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, **settings})
+        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
         return GiLTConfig(base_config=base, **PARTS)
 
     def model(self, kind="head_class", **settings):
@@ -576,6 +577,37 @@ def prefilled(model: GiLTForCausalLM, batch: dict, end: int) -> GraphCache:
     ).past_key_values
 
 
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("with_graph", [False, True], ids=["plain", "graph"])
+@torch.no_grad()
+def test_a_loop_over_tokens_goes_on_from_the_cache(backbone, with_graph):
+    model, cache, logits = tiny_model(backbone), None, []
+    batch = batch_of(sentences((11, 11)))
+    graph = {"graph": batch["graph"]} if with_graph else {}
+    for place in range(11):
+        token = slice(place, place + 1)
+        words = {"word_ids": batch["word_ids"][:, token], **graph} if with_graph else {}
+        outputs = model(batch["input_ids"][:, token], past_key_values=cache, **words)
+        cache = outputs.past_key_values
+        logits.append(outputs.logits)
+    words = {"word_ids": batch["word_ids"], **graph} if with_graph else {}
+    whole = model(batch["input_ids"], use_cache=False, **words)
+    assert whole.past_key_values is None
+    assert_close(torch.cat(logits, dim=1), whole.logits, atol=1e-5, rtol=1e-4)
+
+
+def test_there_is_a_cache_where_something_may_go_on_from_it(tmp_path):
+    model, ids = tiny_model("llama"), torch.tensor([[2, 7, 8]])
+    assert model(ids).past_key_values.get_seq_length() == 3
+    assert model.model(ids).past_key_values.get_seq_length() == 3
+    assert model(ids, labels=ids).past_key_values is None
+    assert model(ids, labels=ids, use_cache=True).past_key_values is not None
+    assert model.train()(ids).past_key_values is None
+    model.config.use_cache = False
+    assert model.eval()(ids).past_key_values is None
+    assert model.to_base_lm()(ids).past_key_values is None
+
+
 @pytest.mark.parametrize("change", ["reorder", "select", "repeat", "crop", "copy"])
 @torch.no_grad()
 def test_cache_keeps_graphs_and_tokens_together(change):
@@ -741,11 +773,11 @@ def test_a_graft_without_graph_is_its_source(backbone, implementation, tmp_path)
     assert len(model.model.graph_keys) == 1
     model.set_attn_implementation(implementation)
     batch = batch_of(sentences())
-    expected = original(batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).logits
+    expected = original(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
     real = batch["attention_mask"].bool()
     plain = {name: batch[name] for name in ("input_ids", "attention_mask")}
     assert torch.equal(model(**plain).logits[real], expected[real])
-    assert torch.equal(model(batch["input_ids"]).logits, original(batch["input_ids"], use_cache=False).logits)
+    assert torch.equal(model(batch["input_ids"]).logits, original(batch["input_ids"]).logits)
     assert_close(model(**batch).logits[real], expected[real], atol=1e-5, rtol=0)  # graph keys start at zero
     original.save_pretrained(tmp_path)
     loaded = GiLTForCausalLM.from_pretrained_lm(str(tmp_path), graph_layers=1, **PARTS)
@@ -800,6 +832,38 @@ def test_a_graft_is_saved_loaded_copied_and_resized(backbone, tmp_path):
     resized = GiLTForCausalLM.from_pretrained(tmp_path / "more")
     assert_close(resized(**batch).logits[..., :30], expected.logits, atol=1e-5, rtol=1e-4)
     assert resized.to_base_lm().config.vocab_size == 35
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+def test_a_graft_is_configured_as_its_source(backbone, tmp_path):
+    original, model = source(backbone).config, tiny_model(backbone)
+    model.save_pretrained(tmp_path)
+    for config in (model.config, GiLTConfig.from_pretrained(tmp_path)):
+        assert config.max_position_embeddings == original.max_position_embeddings
+        assert config.num_key_value_heads == getattr(original, "num_key_value_heads", original.num_attention_heads)
+        assert config.head_dim == attention_modules(model.model.backbone)[0].head_dim
+    loaded = GiLTForCausalLM.from_pretrained(tmp_path, vocab_size=35, ignore_mismatched_sizes=True)
+    assert loaded.config.vocab_size == loaded.config.base_config.vocab_size == 35
+    assert loaded.get_input_embeddings().num_embeddings == loaded.lm_head.out_features == 35
+    assert loaded(torch.tensor([[2, 34]])).logits.shape[-1] == 35
+    base = original.to_dict()
+    assert {**GiLTConfig(base_config=original).base_config.to_dict(), "transformers_version": None} == {
+        **base,
+        "transformers_version": None,
+    }
+
+
+@pytest.mark.parametrize("backbone", ["gpt2", "llama", "qwen3"])
+@old_names
+@torch.no_grad()
+def test_prefixes_are_tuned_as_on_the_source(backbone):
+    ids, logits = torch.tensor([[2, 7, 8, 9]]), []
+    for model in (source(backbone), tiny_model(backbone)):
+        torch.manual_seed(1)
+        tuned = get_peft_model(model, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)).eval()
+        logits.append(tuned(ids, attention_mask=torch.ones_like(ids)).logits)
+        assert not torch.allclose(logits[-1], source(backbone)(ids).logits)
+    assert_close(*logits)
 
 
 @pytest.mark.parametrize("backbone", SOURCES)

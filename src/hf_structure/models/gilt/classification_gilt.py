@@ -47,6 +47,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
         """
+        kwargs.setdefault("use_cache", kwargs.get("past_key_values") is not None)  # nothing comes after the text
         outputs = self.model(
             input_ids, attention_mask=attention_mask, word_ids=word_ids, graph=graph, tapes=tapes, **kwargs
         )

@@ -55,13 +55,6 @@ class GiLTPreTrainedModel(PreTrainedModel):
         elif isinstance(module, DependencyScorer):
             module.init_weights()
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """As in transformers; the configuration of the backbone follows."""
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        if self.config.base_config is not None:
-            self.config.base_config.vocab_size = self.config.vocab_size
-        return embeddings
-
 
 class GiLTModel(GiLTPreTrainedModel):
     """The backbone with graph-infused layers, without a head on top."""
@@ -119,7 +112,8 @@ class GiLTModel(GiLTPreTrainedModel):
             tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
                 What [`prefix_tapes`] makes of the graph, where it is known already.
             past_key_values (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
-            use_cache (`bool`, *optional*): Whether to return a cache; by default if one is given.
+            use_cache (`bool`, *optional*):
+                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
             position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 For grafted backbones; by default counted without the padding.
 
@@ -127,7 +121,8 @@ class GiLTModel(GiLTPreTrainedModel):
             ValueError: a graph without `word_ids`, in a model without graph layers, or after tokens without one; tapes
                 of other features or another size.
         """
-        use_cache = past_key_values is not None if use_cache is None else use_cache
+        if use_cache is None:
+            use_cache = past_key_values is not None or (self.config.use_cache and not self.training)
         if graph is not None:
             kwargs["graph_lookup"], past_key_values = self._lookup(
                 word_ids, graph, tapes, attention_mask, past_key_values, use_cache
@@ -248,6 +243,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs,
     ) -> GiLTCausalLMOutput:
@@ -255,6 +251,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         Args:
             input_ids, attention_mask, word_ids, graph, tapes, past_key_values:
                 As in [`GiLTModel.forward`].
+            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 The tokens themselves, -100 where they do not count; each is predicted from the one before.
             shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -274,6 +271,8 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         wants_loss = labels is not None or shift_labels is not None
         if graph is not None and tapes is None and wants_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
+        if use_cache is None and wants_loss:
+            use_cache = past_key_values is not None
         wants_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         outputs = self.model(
             input_ids,
@@ -282,6 +281,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
             graph=graph,
             tapes=tapes,
             past_key_values=past_key_values,
+            use_cache=use_cache,
             output_hidden_states=wants_states or graph is not None,
             **kwargs,
         )
