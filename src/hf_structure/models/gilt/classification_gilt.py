@@ -29,7 +29,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         graph: torch.BoolTensor | None = None,

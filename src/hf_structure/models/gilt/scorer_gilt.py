@@ -14,7 +14,7 @@ looked up. It needs no second map either:
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -22,7 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
-from hf_structure.models.gilt.affine_gilt import scaled, weight_and_bias, without_bias
+from hf_structure.models.gilt.affine_gilt import by_call, scaled, weight_and_bias, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
 
@@ -102,6 +102,11 @@ class DependencyScorer(nn.Module):
             self.child_second, self.child_first(words)
         )
 
+    def forward(self, method: Callable, *args, **kwargs):
+        """Runs a method that reads the module's own parameters, see [`by_call`]."""
+        return method(self, *args, **kwargs)
+
+    @by_call
     def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors of the root, `(1, 2 * scorer_hidden_size)`; it is never a child."""
         return self.represent(self.root.unsqueeze(0))
@@ -120,7 +125,8 @@ class DependencyScorer(nn.Module):
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
         return Terms(*roles, distances)
 
-    def forward(
+    @by_call
+    def score(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -157,6 +163,7 @@ class DependencyScorer(nn.Module):
         logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
         return logits, self._count(new, sums, number, terms).unflatten(0, (batch, size - 1))
 
+    @by_call
     def step(
         self,
         new: tuple[torch.Tensor, torch.Tensor],
