@@ -1,5 +1,5 @@
 """
-What the affine maps and layer norms of a GiLT are, for the places that do algebra with them.
+What the affine maps, layer norms and embeddings of a GiLT are, for the places that do algebra with them.
 
 Weights are read only where a module is what it seems to be. What stands for it (adapters, quantized layers) or watches
 it (hooks, which may also bring weights from elsewhere) is called instead.
@@ -48,6 +48,13 @@ def without_bias(linear: nn.Module, states: torch.Tensor) -> torch.Tensor:
     return linear(states) - linear(states.new_zeros(1, states.shape[-1])).squeeze(0)
 
 
+def all_rows(embedding: nn.Module, device: torch.device) -> torch.Tensor:
+    """The embeddings of all values, `(values, size)`."""
+    if is_plain(embedding, nn.Embedding):
+        return embedding.weight
+    return embedding(torch.arange(embedding.num_embeddings, device=device))
+
+
 def scaled(norm: nn.Module, centred: torch.Tensor) -> torch.Tensor:
     """States `(..., size)` without their mean, times the weight of a layer norm."""
     if is_plain(norm, nn.LayerNorm):
@@ -56,4 +63,4 @@ def scaled(norm: nn.Module, centred: torch.Tensor) -> torch.Tensor:
     return (norm(centred) - norm(torch.zeros_like(centred))) * deviation.to(centred.dtype)
 
 
-__all__ = ["by_call", "is_plain", "scaled", "weight_and_bias", "without_bias"]
+__all__ = ["all_rows", "by_call", "is_plain", "scaled", "weight_and_bias", "without_bias"]

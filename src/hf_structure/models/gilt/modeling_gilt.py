@@ -19,6 +19,7 @@ from transformers.utils import can_return_tuple
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
+from hf_structure.models.gilt.affine_gilt import all_rows
 from hf_structure.models.gilt.beam_search_gilt import beam_search
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
@@ -83,8 +84,7 @@ class GiLTModel(GiLTPreTrainedModel):
 
     def feature_embeddings(self, device: torch.device) -> torch.Tensor:
         """`(features, values, graph_embedding_size)`: Emb_f."""
-        values = torch.arange(self.graph_embeddings.num_embeddings, device=device)
-        return self.graph_embeddings(values).unflatten(0, (len(self.config.graph_features), -1))
+        return all_rows(self.graph_embeddings, device).unflatten(0, (len(self.config.graph_features), -1))
 
     @can_return_tuple
     def forward(

@@ -22,7 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
-from hf_structure.models.gilt.affine_gilt import by_call, scaled, weight_and_bias, without_bias
+from hf_structure.models.gilt.affine_gilt import all_rows, by_call, scaled, weight_and_bias, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
 
@@ -114,10 +114,10 @@ class DependencyScorer(nn.Module):
     def terms(self, distances: int, device: torch.device) -> Terms:
         """The other terms, for so many distances from 0."""
         encoded = sinusoids(torch.arange(distances, device=device), self.hidden_size)
-        values = torch.arange(self.num_features * self.num_values, device=device)
-        zeros = distances + values[:: self.num_values]
+        zeros = distances + self.num_values * torch.arange(self.num_features, device=device)
         roles = []
-        for role, features in enumerate((self.parent_features(values), self.child_features(values))):
+        for role, embedding in enumerate((self.parent_features, self.child_features)):
+            features = all_rows(embedding, device)
             norm, linear, _, last = self._second(role)
             table = as_term(self._second(role), torch.cat([encoded.to(features.dtype), features]))
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
