@@ -632,6 +632,8 @@ def test_distances_of_grown_graphs():
     [
         ({"word_starts": None}, "pass `tokenizer`, or `word_starts`"),
         ({"use_cache": False}, "use_cache=False"),
+        ({"cache_implementation": "static"}, "cache_implementation='static' needs use_graph=False"),
+        ({"cache_implementation": "offloaded"}, "cache_implementation='offloaded' needs use_graph=False"),
         ({"prompt_lookup_num_tokens": 2}, "not in assisted_generation"),
         ({"num_graph_beams": 0}, "at least 1, not 0"),
         ({"num_graph_beams": 2, "num_beams": 2}, "num_graph_beams does not go together"),
@@ -646,6 +648,12 @@ def test_distances_of_grown_graphs():
 def test_what_cannot_be_generated(options, message):
     with pytest.raises(ValueError, match=message):
         generate(writer(), [BOS, 8], 5, **options)
+
+
+def test_the_usual_cache_may_be_asked_for():
+    options = [generate(writer(), [BOS, 8], 5, **each) for each in ({}, {"cache_implementation": "dynamic"})]
+    assert torch.equal(options[0].sequences, options[1].sequences)
+    assert torch.equal(options[0].graphs, options[1].graphs)
 
 
 def test_prompts_that_begin_with_a_word():
