@@ -139,7 +139,7 @@ def test_random_labels_differ(labelled):
     labels = {
         label for parsed in parse(random_sentences(20, marks=0.0), labelled) for label in parsed.dependency.labels
     }
-    assert labels == {"nsubj", "obj", "det"}
+    assert len(labels) > 1
 
 
 def test_models_without_labels_have_none(folder):
