@@ -16,6 +16,7 @@ os.environ |= {
 }
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # what is tested here holds on a CPU
 
+import gc
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -37,6 +38,11 @@ for name, derandomize in (("same", True), ("new", False)):  # the inputs of each
     slow = [hypothesis.HealthCheck.too_slow]  # a busy machine is
     hypothesis.settings.register_profile(name, deadline=None, derandomize=derandomize, suppress_health_check=slow)
 hypothesis.settings.load_profile("same")
+
+
+def pytest_collection_finish():
+    """All modules are there, and stay: what collects garbage, such as each training, need not go through them."""
+    gc.freeze()
 
 
 def pytest_unconfigure():
