@@ -26,11 +26,11 @@ import hypothesis
 import matplotlib.font_manager  # noqa: F401 - makes its cache of fonts now, not in a test of what is printed
 import pytest
 import torch
-from tiny_models import new_g2g_transformer, new_gilt, new_structformer
+from tiny_models import SIZES, new_g2g_transformer, new_structformer, randomise, save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hf_structure import GiLTForCausalLM, build_word_tokenizer, train_subword_tokenizer
+from hf_structure import GiLTConfig, GiLTForCausalLM, build_word_tokenizer, train_subword_tokenizer
 
 torch.set_num_threads(1)
 pytest.register_assert_rewrite("modeling_common", "running")
@@ -131,13 +131,10 @@ def graph_parser(tmp_path_factory) -> Path:
     that graphs of sentences of different lengths differ, and none of these numbers is much likelier than another.
     """
     tokenizer = train_subword_tokenizer([WORDS, WORDS[::-1]], vocab_size=280, kind="bpe")
-    folder = new_gilt(tmp_path_factory.mktemp("gilt"), tokenizer, max_new_arcs=3)
-    model = GiLTForCausalLM.from_pretrained(folder)
-    counts = model.scorer.counts
-    torch.nn.init.normal_(counts.weight, std=0.01)
-    counts.bias.data = torch.tensor([-20.0, 0.4, 0.2, 0.0])
-    model.save_pretrained(folder)
-    return folder
+    model = randomise(GiLTForCausalLM(GiLTConfig(**{"vocab_size": len(tokenizer), **SIZES, "max_new_arcs": 3})))
+    torch.nn.init.normal_(model.scorer.counts.weight, std=0.01)
+    model.scorer.counts.bias.data = torch.tensor([-20.0, 0.4, 0.2, 0.0])
+    return save(model, tokenizer, tmp_path_factory.mktemp("gilt"))
 
 
 @pytest.hookimpl(wrapper=True)

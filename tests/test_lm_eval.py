@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import GRAPHS, new_gilt, new_gpt2, save_random, unigram_tokenizer
+from tiny_models import GRAPHS, new_gilt, new_gpt2, randomise, save, unigram_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import GiLTForCausalLM, score
@@ -56,7 +56,7 @@ def baseline(tmp_path_factory) -> Path:
 def graft(gpt2, tmp_path_factory) -> Path:
     """Graphs on the GPT-2."""
     model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **GRAPHS)
-    return save_random(model, AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
+    return save(randomise(model), AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
 
 
 @pytest.fixture(scope="module")

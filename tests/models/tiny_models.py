@@ -33,8 +33,8 @@ def randomise(model: PreTrainedModel, std: float = 0.5) -> PreTrainedModel:
     return model.eval()
 
 
-def save_random(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, std: float = 0.5) -> Path:
-    randomise(model, std).save_pretrained(folder)
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -56,21 +56,23 @@ def unigram_tokenizer(sentences: Sequence[Sequence[str]], **options) -> PreTrain
 
 def new_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
     model = StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY))
-    return save_random(model, tokenizer, folder)
+    return save(randomise(model), tokenizer, folder)
 
 
 def new_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
-    """A Graph-to-Graph Transformer with three labels."""
+    """A Graph-to-Graph Transformer with three labels, to which words matter more than their places."""
     sizes = {**TINY, "intermediate_size": 16, "classifier_hidden_size": 16, "history_size": 8}
     labels = {"id2label": {0: "nsubj", 1: "obj", 2: "det"}, "vocab_size": len(tokenizer)}
     special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
     config = G2GTransformerConfig(max_position_embeddings=64, **sizes, **labels, **special, **settings)
-    return save_random(G2GTransformerForParsing(config), tokenizer, folder)
+    model = randomise(G2GTransformerForParsing(config))
+    torch.nn.init.normal_(model.get_input_embeddings().weight, std=2.0)
+    return save(model, tokenizer, folder)
 
 
 def new_gilt(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
     config = GiLTConfig(**{"vocab_size": len(tokenizer), **SIZES, **settings})
-    return save_random(GiLTForCausalLM(config), tokenizer, folder)
+    return save(randomise(GiLTForCausalLM(config)), tokenizer, folder)
 
 
 def new_gpt2(folder: Path, texts: Iterable[str], vocab_size: int = 280) -> Path:
@@ -80,4 +82,4 @@ def new_gpt2(folder: Path, texts: Iterable[str], vocab_size: int = 280) -> Path:
     merges = [tuple(pair) for pair in json.loads(trained.to_str())["model"]["merges"]]
     tokenizer = GPT2Tokenizer(vocab=trained.get_vocab(), merges=merges)
     config = GPT2Config(vocab_size=300, n_embd=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0)
-    return save_random(GPT2LMHeadModel(config), tokenizer, folder)
+    return save(randomise(GPT2LMHeadModel(config)), tokenizer, folder)
