@@ -60,14 +60,12 @@ def new_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
 
 
 def new_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
-    """A Graph-to-Graph Transformer with three labels, to which words matter more than their places."""
+    """A Graph-to-Graph Transformer with three labels."""
     sizes = {**TINY, "intermediate_size": 16, "classifier_hidden_size": 16, "history_size": 8}
     labels = {"id2label": {0: "nsubj", 1: "obj", 2: "det"}, "vocab_size": len(tokenizer)}
     special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
     config = G2GTransformerConfig(max_position_embeddings=64, **sizes, **labels, **special, **settings)
-    model = randomise(G2GTransformerForParsing(config))
-    torch.nn.init.normal_(model.get_input_embeddings().weight, std=2.0)
-    return save(model, tokenizer, folder)
+    return save(randomise(G2GTransformerForParsing(config)), tokenizer, folder)
 
 
 def new_gilt(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
