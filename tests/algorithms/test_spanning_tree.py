@@ -140,9 +140,9 @@ def test_max_spanning_tree_takes_one_root_even_if_it_costs():
 def test_max_spanning_tree_of_short_and_long_sentences(n):
     scores = np.random.default_rng(0).normal(size=(1, n, n + 1))
     max_spanning_tree(scores[:, :1, :2])
-    start = time.perf_counter()
+    start = time.process_time()  # that of others does not count
     heads = max_spanning_tree(scores)
-    assert time.perf_counter() - start < 1  # about 0.02 s; a cubic or recursive search would show
+    assert time.process_time() - start < 1  # about 0.02 s; a cubic or recursive search would show
     assert is_tree(heads[0])
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from test_modeling_gilt import source, tiny_model
+from tiny_models import unigram_tokenizer
 from torch.testing import assert_close
 from transformers import StoppingCriteria
 from transformers.generation import (
@@ -498,7 +499,8 @@ def test_without_a_graph_nothing_changes(backbone):
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 @torch.no_grad()
 def test_words_are_those_of_the_encoded_text(kind):
-    tokenizer = train_subword_tokenizer(CORPUS, vocab_size=300, kind=kind)
+    unigram = kind == "unigram"
+    tokenizer = unigram_tokenizer(CORPUS) if unigram else train_subword_tokenizer(CORPUS, vocab_size=300, kind="bpe")
     model = writer(vocab_size=len(tokenizer))
     sentence = ["Dogs", "are", "n't", "chasing", "xyz", "cats", "."]
     encoded = encode_subwords(sentence, tokenizer)
