@@ -437,7 +437,8 @@ class ModelBattery:
             quantized = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
             outputs = quantized(**batch)
         assert_close(outputs.loss, expected.loss, rtol=0.02, atol=0.02)
-        assert (outputs.logits - expected.logits).abs().max() < 0.1 * expected.logits.abs().max()
+        possible = expected.logits.isfinite()
+        assert (outputs.logits - expected.logits)[possible].abs().max() < 0.1 * expected.logits[possible].abs().max()
 
     # Precision and compilation
 
