@@ -38,7 +38,8 @@ def _rebuild(cls, args, state):
     return error
 
 
-_BUFFER = 1 << 17  # bytes that are decompressed at a time
+_BUFFER = 1 << 17  # bytes of content that are buffered
+_READ = 1 << 14  # bytes of a compressed file that are read at a time
 
 
 class _Pieces:
@@ -61,7 +62,7 @@ class _Pieces:
                     return 0
                 self._piece = self._new()
             elif self._piece.needs_input:
-                data = self._file.read(_BUFFER)
+                data = self._file.read(_READ)
                 if not data:
                     raise EOFError("it ends too early")
             content = self._piece.decompress(data, len(buffer))
@@ -71,7 +72,7 @@ class _Pieces:
     def _next_piece(self) -> bytes:
         """Its first bytes, the zeros before it, which may pad the last one, taken off."""
         data = self._piece.unused_data
-        while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_BUFFER)):
+        while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_READ)):
             pass
         return begin
 
