@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--models",
         nargs="+",
-        default=["g2gt-en-ewt", "gilt-en", "udgn-en", "structformer-en"],
+        default=["rngt-en-ewt", "gilt-en", "udgn-en", "structformer-en"],
         metavar="MODEL",
         help="short names, folders or Hub names; default: %(default)s",
     )
