@@ -5,11 +5,12 @@ Table 2 of the Graph-to-Graph Transformer in miniature: train its variants on on
         --seeds 1 2 3 --output_dir runs/table2 -- --bf16
 
 DepTr reads stack and buffer alone; +H adds the history of actions and +CH the composition of words with their
-dependents; G2G reads the graph made so far as well, and G2CLS is G2G that predicts from the start symbol. They are
-small and from scratch; with `--encoder FOLDER` all are also trained from the first layers of a pretrained encoder. Of
-several `--seeds` the table has the mean and the sample standard deviation. What follows `--` goes to `run_parsing.py`
-as it is, in every run. A run that is finished is not done again, and one that was stopped goes on from its last
-checkpoint: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
+dependents; G2G reads the graph made so far as well, and G2CLS is G2G that predicts from the start symbol (and counts
+positions from the top of the stack). They are small and from scratch; with `--encoder FOLDER` all are also trained from the first
+layers of a pretrained encoder. Of several `--seeds` the table has the mean and the sample standard deviation. What
+follows `--` goes to `run_parsing.py` as it is, in every run. A run that is finished is not done again, and one that was
+stopped goes on from its last checkpoint: give the same command again. The table is printed, and is written to
+`table.md` whenever a run ends.
 """
 
 import argparse
@@ -52,7 +53,10 @@ def train(variant: str, encoder: str | None, seed: int, args: argparse.Namespace
     """Trains a parser and evaluates it on the test file, if that is not done."""
     folder = folder_of(variant, encoder, seed, args)
     if not (folder / "test_results.json").exists():
-        named = parsing_options(args, encoder, VARIANTS[variant])
+        # BERT's 0.02 is for a width of 768: in a narrow model next to nothing would pass through attention at first,
+        # and G2CLS, which has nothing else, would learn nothing for epochs.
+        scale = {} if encoder else {"initializer_range": args.hidden_size**-0.5}
+        named = parsing_options(args, encoder, VARIANTS[variant] | scale)
         run_script(SCRIPT, "--use_swap", *options, **named, seed=seed, output_dir=folder)
 
 

@@ -82,7 +82,10 @@ def test_runs_from_an_encoder(compare, calls):
     assert [named.get("encoder") for _, _, named in calls] == [None, None, "minilm", "minilm"]
     assert folders(calls)[2:] == ["G2CLS-pretrained-seed1", "G2G-pretrained-seed1"]
     assert calls[-1][2]["config_overrides"] == {}
-    assert calls[0][2]["config_overrides"]["use_graph_output"] is False
+    assert calls[-2][2]["config_overrides"] == {"use_graph_output": False, "stack_positions": "from_top"}
+    from_scratch = calls[0][2]["config_overrides"]
+    assert from_scratch["use_graph_output"] is False
+    assert from_scratch["initializer_range"] == pytest.approx(128**-0.5)
     assert "encoder" not in calls[0][2]
 
 

@@ -33,6 +33,7 @@ from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VA
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import Candidates, Hypotheses, _choose
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     length_groups,
+    position_ids,
     state_sequences,
     why_unusable,
 )
@@ -53,6 +54,7 @@ SIZES = {
 NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "classifier_dropout": 0.0}
 SETTINGS = {
     **VARIANTS,
+    "G2CLS-from-bottom": {"use_graph_output": False},
     "latest": {"composition": "latest"},
     "latest-DepTr": {"composition": "latest", "use_graph_input": False, "use_history": False},
     "swap": {"use_swap": True},
@@ -231,6 +233,13 @@ class NaiveParser:
             vectors.append(vector + self.label_embedding(self.classes[word]) if segment == 2 else vector)
         return vectors, words, segments
 
+    def positions(self, length):
+        """Numbers of the positions of a sequence of that length."""
+        if self.config.stack_positions == "from_bottom":
+            return list(range(length))
+        longest = self.config.max_words + 1  # stack, the root included
+        return [0, *range(longest - len(self.stack) + 1, longest + length - len(self.stack))]
+
     def scores(self):
         """Action scores, and label scores of left and of right arcs, eq. 11 and 12."""
         vectors, words, segments = self.sequence()
@@ -238,7 +247,10 @@ class NaiveParser:
         if self.config.use_graph_input:
             parents = torch.tensor([[words.index(self.heads[w]) if w in self.heads else -1 for w in words]])
         hidden = self.model.g2g_transformer(
-            inputs_embeds=torch.stack(vectors)[None], parents=parents, segment_ids=torch.tensor([segments])
+            inputs_embeds=torch.stack(vectors)[None],
+            parents=parents,
+            segment_ids=torch.tensor([segments]),
+            position_ids=torch.tensor([self.positions(len(words))]),
         ).last_hidden_state[0]
         if self.config.use_graph_output:
             second = words.index(self.stack[-2]) if len(self.stack) > 1 else 0
@@ -531,7 +543,7 @@ def test_the_greedy_derivation_stays_in_the_beam():
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 3}, {"beam_size": 3, "marginals": True}], ids=["greedy", "k", "beam"])
-@pytest.mark.parametrize("settings", [{}, SETTINGS["swap-latest"], SETTINGS["DepTr"]], ids=["G2G", "swap", "DepTr"])
+@pytest.mark.parametrize("settings", [{}, SETTINGS["swap-latest"], SETTINGS["G2CLS"]], ids=["G2G", "swap", "G2CLS"])
 @torch.no_grad()
 def test_parsing_in_a_batch_is_parsing_alone(settings, options):
     model = tiny_model(**settings)
@@ -649,6 +661,26 @@ def test_a_state_as_a_sequence():
     assert (sequences.parents == -1).all()
 
 
+@pytest.mark.parametrize("settings", [{}, {"use_graph_input": False}], ids=["graph", "no_graph"])
+def test_the_top_has_the_same_position_at_every_depth(settings):
+    """And so has the front of the buffer; all numbers of a sequence are different and there are vectors for them."""
+    config = tiny_config(stack_positions="from_top", **settings)
+    longest, state = config.max_words, TransitionStates.initial(torch.tensor([config.max_words, 3]))
+    for depth in range(1, longest + 2):
+        sequences = state_sequences(state, deleted=config.use_graph_input)
+        numbers = position_ids(sequences, config.top_position)
+        assert state.depth[0] == depth
+        assert numbers[:, 0].tolist() == [0, 0]
+        assert numbers[sequences.words == state.top.unsqueeze(1)].tolist() == [longest + 1] * 2
+        fronts = numbers[0][sequences.words[0] == depth]
+        assert fronts.tolist() == [longest + 3] * (depth <= longest)
+        assert all(len(set(row.tolist())) == len(row) for row in numbers)
+        assert ((numbers >= 0) & (numbers < config.max_position_embeddings)).all()  # those of padding too
+        if depth <= longest:
+            state = state.step(torch.tensor([SHIFT, SHIFT if depth <= 3 else -1]))
+    assert 1 in numbers[0]  # the root
+
+
 def test_groups_of_similar_lengths():
     lengths = torch.randint(3, 60, (500,))
     groups = length_groups(lengths, budget=4096)
@@ -732,11 +764,14 @@ def test_words_of_one_piece_are_words():
     assert_close(dict(model(**batch, word_ids=word_ids)), dict(model(**batch)))
 
 
-@pytest.mark.parametrize("settings", [{}, SETTINGS["DepTr"]], ids=["graph", "no_graph"])
-def test_longest_sentence(settings):
+@pytest.mark.parametrize(
+    ("settings", "longest"),
+    [({}, 20), (SETTINGS["DepTr"], 21), (SETTINGS["G2CLS"], 10), ({"use_graph_input": False} | SETTINGS["G2CLS"], 10)],
+    ids=["graph", "no_graph", "from_top", "from_top_no_graph"],
+)
+def test_longest_sentence(settings, longest):
     config = tiny_config(**settings)
     model = tiny_model(**settings)
-    longest = 20 if config.use_graph_input else 21
     assert config.max_words == longest
     heads = torch.arange(longest).unsqueeze(0)
     ids = heads % 20 + 3

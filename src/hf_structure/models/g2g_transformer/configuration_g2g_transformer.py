@@ -11,7 +11,7 @@ VARIANTS = {
     "DepTr+H": {"composition": "none", "use_graph_input": False},
     "DepTr+CH": {"use_graph_input": False},
     "G2G": {},
-    "G2CLS": {"use_graph_output": False},
+    "G2CLS": {"use_graph_output": False, "stack_positions": "from_top"},
 }
 
 
@@ -39,7 +39,8 @@ class G2GTransformerConfig(PreTrainedConfig):
         attention_dropout (`float`, defaults to 0.1):
             Dropout on attention weights.
         max_position_embeddings (`int`, defaults to 512):
-            Longest sequence; a sentence of n words needs n + 4 positions with graph input, else n + 3.
+            Longest sequence; a sentence of n words needs n + 4 positions with graph input, else n + 3, and n more if
+            they are counted from the top of the stack.
         num_tags (`int`, defaults to 0):
             Number of part-of-speech tags; 0 for a model that reads words only (eq. 2).
         tags (`list[str]`, *optional*):
@@ -58,6 +59,11 @@ class G2GTransformerConfig(PreTrainedConfig):
             Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
         use_graph_output (`bool`, defaults to `True`):
             Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
+        stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`):
+            How positions are counted: on from the start symbol, so that those of the top of the stack and of the front
+            of the buffer depend on the stack's depth; or so that they are always the same ones, in the middle of
+            `max_position_embeddings`, as in the code its authors released. What predicts from the start symbol finds
+            them more easily then.
         classifier_hidden_size (`int`, defaults to 200):
             Width of the hidden layer of both classifiers.
         classifier_dropout (`float`, defaults to 0.05):
@@ -105,6 +111,7 @@ class G2GTransformerConfig(PreTrainedConfig):
     composition: Literal["recursive", "latest", "none"] = "recursive"
     use_graph_input: bool = True
     use_graph_output: bool = True
+    stack_positions: Literal["from_bottom", "from_top"] = "from_bottom"
     classifier_hidden_size: int = 200
     classifier_dropout: float | int = 0.05
     history_size: int = 100
@@ -129,7 +136,13 @@ class G2GTransformerConfig(PreTrainedConfig):
     @property
     def max_words(self) -> int:
         """Words of the longest sentence that the positions suffice for."""
-        return self.max_position_embeddings - (4 if self.use_graph_input else 3)
+        words = self.max_position_embeddings - (4 if self.use_graph_input else 3)
+        return words if self.stack_positions == "from_bottom" else words // 2
+
+    @property
+    def top_position(self) -> int | None:
+        """Position of the top of the stack, if it has always the same: below it there is room for all words."""
+        return None if self.stack_positions == "from_bottom" else self.max_words + 1
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

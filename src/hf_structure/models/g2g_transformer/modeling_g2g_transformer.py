@@ -33,6 +33,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     length_groups,
     of_positions,
     oracle_derivations,
+    position_ids,
     sequence_lengths,
     state_sequences,
 )
@@ -118,6 +119,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         segment_ids: torch.LongTensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         wanted: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
         **kwargs,
     ) -> BaseModelOutput:
         """
@@ -132,6 +134,8 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 Vectors in place of `input_ids`.
             wanted (`torch.LongTensor` of shape `(batch_size, num_wanted)`, *optional*):
                 Different positions whose final vectors are all that is wanted: the last layer computes no others.
+            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                What numbers the positions have for the embeddings; 0, 1, ... by default, padding not counted.
 
         Raises:
             ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
@@ -145,8 +149,9 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
             raise ValueError("this model reads no graph (config.use_graph_input)")
         if segment_ids is None:
             segment_ids = torch.zeros_like(attention_mask, dtype=torch.long)
-        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        hidden_states = self.embeddings(inputs_embeds, positions, segment_ids)
+        if position_ids is None:
+            position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
+        hidden_states = self.embeddings(inputs_embeds, position_ids, segment_ids)
         mask = additive_mask(attention_mask, hidden_states)
         arcs = None if parents is None else Arcs(parents)
         for layer in self.layers[:-1]:
@@ -510,6 +515,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             parents=sequences.parents if reads_graph else None,
             segment_ids=sequences.segments,
             wanted=torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top),
+            position_ids=position_ids(sequences, self.config.top_position),
         ).last_hidden_state.flatten(1)  # eq. 11
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)

@@ -124,6 +124,17 @@ def state_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
     return StateSequences(sequence, segments, mask, parents, states.depth)
 
 
+def position_ids(sequences: StateSequences, top_position: int | None) -> torch.LongTensor | None:
+    """
+    `(batch, seq_len)`: numbers of the positions, such that the top of each stack has a given one: words below it have
+    smaller numbers, what follows has greater ones, and [CLS] has 0. None if no number is given.
+    """
+    if top_position is None:
+        return None
+    place = torch.arange(sequences.words.shape[1], device=sequences.words.device)
+    return torch.where(place == 0, 0, place + top_position - sequences.top.unsqueeze(1))
+
+
 def of_positions(values: torch.LongTensor, words: torch.LongTensor) -> torch.LongTensor:
     """Values of words, `(batch, n + 1)`, at the positions of a sequence; -1 for special vectors."""
     nothing = values.new_full((len(values), len(EXTRA_VECTORS)), -1)
