@@ -37,6 +37,8 @@ from hf_structure.training import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
+ALIGNED = ("pad_token_id", "bos_token_id", "eos_token_id")  # `Trainer` takes them from the tokenizer when it begins
+
 
 @dataclass
 class TrainedModelArguments:
@@ -288,6 +290,7 @@ def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:
     if type(saved) is not type(config):
         return ["model_type"]
     names = [*inspect.get_annotations(type(config)), "id2label"]
+    names = [name for name in names if name not in ALIGNED]
     pairs = ((name, getattr(saved, name), getattr(config, name)) for name in names)
     return [name for name, one, other in pairs if _differ(one, other)]
 
