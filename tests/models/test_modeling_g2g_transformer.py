@@ -672,11 +672,10 @@ def test_the_top_has_the_same_position_at_every_depth(settings):
         assert state.depth[0] == depth
         assert numbers[:, 0].tolist() == [0, 0]
         assert numbers[sequences.words == state.top.unsqueeze(1)].tolist() == [longest + 1] * 2
-        if depth <= longest:  # there is a buffer
-            assert numbers[0][sequences.words[0] == depth].tolist() == [longest + 3]
         assert all(len(set(row.tolist())) == len(row) for row in numbers)
         assert ((numbers >= 0) & (numbers < config.max_position_embeddings)).all()  # those of padding too
         if depth <= longest:
+            assert numbers[0][sequences.words[0] == depth].tolist() == [longest + 3]  # the front
             state = state.step(torch.tensor([SHIFT, SHIFT if depth <= 3 else -1]))
     assert 1 in numbers[0]  # the root
 
