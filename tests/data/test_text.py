@@ -1,8 +1,10 @@
 import io
+import itertools
 import pickle
 
 import pytest
-from hypothesis import given, settings
+import regex
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hf_structure.data.conllu import read_conllu
@@ -65,6 +67,8 @@ WORDS = {
     "runs": ("Wait... -- what?!", "Wait ... -- what ?!"),
     "emoticons": ("fine :-) ;) <3", "fine :-) ;) <3"),
     "other scripts": ("Größe 東京 naïve", "Größe 東京 naïve"),
+    "emoji": ("so 👩‍💻👩‍💻 nice❤️ 👍👍🏽!🏳️‍🌈 1️⃣ 🇩🇪🇫🇷", "so 👩‍💻 👩‍💻 nice ❤️ 👍👍🏽 ! 🏳️‍🌈 1️⃣ 🇩🇪 🇫🇷"),
+    "marks": ("हिन्दी cafe\u0301s, x\u0301", "हिन्दी cafe\u0301s , x\u0301"),
     "nothing": (" \n ", ""),
 }
 
@@ -80,6 +84,35 @@ def test_words_are_the_text_without_white_space(text):
     words = tokenize_words(text)
     assert "".join(words) == "".join(text.split())
     assert all(words)
+
+
+_PIECES = [
+    "\u200d",
+    "\ufe0f",
+    "\u0301",
+    "\u0600",
+    "👍",
+    "🏽",
+    "👩",
+    "🇩",
+    "1",
+    "\u20e3",
+    "ก",
+    "ำ",
+    "a",
+    "'",
+    "!",
+    "<3",
+    " ",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
+def test_words_end_where_characters_as_read_do(text):
+    clusters = regex.findall(r"\X", text)
+    assume(not any(len(cluster) > 1 and " " in cluster for cluster in clusters))  # white space always separates
+    starts = {0, *itertools.accumulate(len(cluster) for cluster in clusters if cluster != " ")}
+    assert set(itertools.accumulate(map(len, tokenize_words(text)))) <= starts
 
 
 def boundaries(words):
@@ -118,7 +151,7 @@ def test_sentences_are_the_text(text):
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("unit", ["a.", "a-", "a'", "'s", "1.", "a@", "-", "x", "http://."])
+@pytest.mark.parametrize("unit", ["a.", "a-", "a'", "'s", "1.", "a@", "-", "x", "http://.", "👍🏽", "\u0301"])
 def test_long_runs_take_linear_time(unit):
     text = f"x{unit * (20_000 // len(unit))}"
     assert "".join(tokenize_words(text)) == text  # quadratic rules would take minutes here

@@ -684,6 +684,8 @@ def test_distances_of_words_are_those_between_their_pieces(subword_structformer)
         (["the", None], "word 2 is None"),
         ([["the"]], r"word 1 is \['the'\]"),
         (3.5, "a sentence is a string or a list of words, not 3.5"),
+        ("the \ud800 cat", r"character 5 of 'the .ud800 cat' is a lone surrogate"),
+        (["the", "\udfffcat"], "character 1 of .* is a lone surrogate"),
         ("the " * 21, "21 words, more than the 20 of max_words"),
     ],
 )
@@ -768,7 +770,7 @@ def test_model_without_structures(structformer):
 
 
 def test_neither_sentences_nor_a_parser(folder):
-    with pytest.raises(TypeError, match="not iterable"):
+    with pytest.raises(ValueError, match="sentences are a string, or a list or column of them, not a int"):
         parse(3, folder)
     with pytest.raises(ValueError, match="Linear does not parse"):
         parse("the cat", torch.nn.Linear(1, 1), tokenizer=tiny_tokenizer())

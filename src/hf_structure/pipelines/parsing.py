@@ -8,8 +8,9 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 
 import functools
 import inspect
+import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.normalization import is_punctuation
+from hf_structure.data.sentences import Sentence, read_batch, read_sentence
 from hf_structure.pipelines.graphs import (
     assemble_graphs,
     decode_graphs,
@@ -42,8 +44,6 @@ RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
 STRUCTURES = ("dependency", "constituency", "both", "graph")
 NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
 WINDOW = 64  # batches whose sentences are sorted by length together
-
-Sentence = str | Sequence[str]
 
 
 def parse(
@@ -68,7 +68,7 @@ def parse(
     Parses sentences.
 
     Args:
-        sentences (`str`, `list[str]`, `list[list[str]]` or an iterator of either):
+        sentences (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
             Raw sentences, which `word_tokenizer` splits into words, or sentences as lists of words, which come back
             as they are.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
@@ -108,7 +108,7 @@ def parse(
             Whether to show a progress bar.
 
     Returns:
-        `Parse` for a string, `list[Parse]` for a list, an iterator of `Parse` for an iterator; in the order given.
+        `Parse` for a string, `list[Parse]` for what has a length, else an iterator of `Parse`; in the order given.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
@@ -141,13 +141,14 @@ def parse(
         marginals=marginals,
         **beam,
     )
-    items = [sentences] if isinstance(sentences, str) else sentences
-    total = len(items) if isinstance(items, Sequence) else None
+    batch = read_batch(sentences)
+    items = [batch] if isinstance(batch, str) else batch
+    total = len(items) if isinstance(items, Sized) else None
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     parses = _parse_windows(iter(items), encode, decode, batch_size, bar)
-    if isinstance(sentences, str):
+    if isinstance(batch, str):
         return next(parses)
-    return list(parses) if isinstance(sentences, Sequence) else parses
+    return list(parses) if isinstance(batch, Sized) else parses
 
 
 def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
@@ -239,10 +240,10 @@ def encode_sentence(
     `model_words` are as many as the model can see.
 
     Raises:
-        ValueError: if the sentence is empty or too long, or is no string and no sequence of strings.
+        ValueError: if the sentence is empty or too long, has half a character, or is no string and no sequence of
+            strings.
     """
-    if not isinstance(sentence, str | Sequence):
-        raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
+    sentence = read_sentence(sentence)
     words = word_tokenizer(sentence) if isinstance(sentence, str) else list(sentence)
     for position, word in enumerate(words, start=1):
         if not isinstance(word, str) or not word.strip():
@@ -441,6 +442,14 @@ class ParsingPipeline(Pipeline):
     def __init__(self, *args, structure: str | None = None, **kwargs):
         super().__init__(*args, structure=structure or self.structure, **kwargs)
         _check_input(self.model, self.tokenizer)
+
+    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
+        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
+        if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
+            inputs = read_batch(inputs)
+            if not isinstance(inputs, str):
+                inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
+        return [] if inputs == [] else super().__call__(inputs, *args, **options)
 
     def _sanitize_parameters(
         self,
