@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from hf_structure.data.json_text import load_json
+
 
 def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
     """The arguments of a command line before `--`, and those after it as they are."""
@@ -37,7 +39,7 @@ def read_results(*files: Path) -> dict[str, float]:
     results = {}
     for file in files:
         if file.exists():
-            results |= json.loads(file.read_text(encoding="utf-8"))
+            results |= load_json(file)
     return results
 
 

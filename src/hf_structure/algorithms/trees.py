@@ -112,7 +112,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     Heads of the kept words, renumbered `1..m`: a dependent of a dropped word goes to its nearest kept ancestor.
 
     Words without a kept ancestor get head 0, so the result may have several roots (a dropped root with several
-    dependents). Dropped words that form a cycle count as having no kept ancestor.
+    dependents). Dropped words that form a cycle count as having no kept ancestor, and a word is none of its own: the
+    only word kept of a cycle gets head 0.
 
     Args:
         heads (sequence of `int`): Heads of all `n` words.
@@ -132,7 +133,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
         for dropped in chain:
             ancestor[dropped] = ancestor[word]
     number = _numbers(keep)
-    return [number[ancestor[head]] for head, kept in zip(heads, keep, strict=True) if kept]
+    found = (ancestor[head] for head in heads)
+    return [number[head if head != word else 0] for word, head in enumerate(found, start=1) if keep[word - 1]]
 
 
 def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:

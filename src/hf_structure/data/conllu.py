@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO
 
-from hf_structure.algorithms.trees import remove_words
+from hf_structure.algorithms.trees import check_heads, remove_words
 from hf_structure.data.text import DataError, PathOrFile, numbered_lines, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_ID = re.compile(r"(0|[1-9][0-9]*)(?:([-.])([1-9][0-9]*))?")
+_ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
+_NO_COLUMN = "\t\n\r\0"  # what ends a column or a line, or makes a file binary
 
 
 class ConlluError(DataError):
@@ -50,11 +51,13 @@ class ConlluSentence:
         comments (`list[str]`): The comment lines, each with its `#`.
         tokens (`list[ConlluToken]`): Words, multi-word tokens and empty nodes, in order.
         newline (`str`): Line end of the file, `"\n"` or `"\r\n"`.
+        line (`int`, *optional*): Where it begins in the file that it was read from.
     """
 
     comments: list[str] = field(default_factory=list)
     tokens: list[ConlluToken] = field(default_factory=list)
     newline: str = "\n"
+    line: int | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_words(
@@ -69,14 +72,14 @@ class ConlluSentence:
         Makes a sentence from words (FORM) and, where given, HEAD, DEPREL and XPOS; the other columns are `_`.
 
         Raises:
-            ValueError: a word that no CoNLL-U line can hold (empty, or with a tab or line break), or lists of unequal
-                length.
+            ValueError: values that no CoNLL-U line can hold (an empty word; a tab, line break or NUL character), heads
+                that are none of the sentence, or lists of unequal length.
         """
-        for number, word in enumerate(words, start=1):
-            if not word or any(character in "\t\n\r\0" for character in word):
-                raise ValueError(f"word {number} cannot stand in CoNLL-U: {word!r}")
-        tokens = [ConlluToken(str(number), word) for number, word in enumerate(words, start=1)]
-        sentence = cls(list(comments), tokens).with_column("xpos", tags)
+        for comment in comments:
+            if not comment.startswith("#") or any(character in comment for character in "\n\r\0"):
+                raise ValueError(f"a CoNLL-U comment must be one line: {comment!r}")
+        tokens = [ConlluToken(str(number), "") for number in range(1, len(words) + 1)]
+        sentence = cls(list(comments), tokens).with_column("form", words).with_column("xpos", tags)
         return sentence.with_heads(heads, deprels)
 
     @property
@@ -104,6 +107,11 @@ class ConlluSentence:
         pairs = (comment.lstrip("#").partition("=") for comment in self.comments)
         return {key.strip(): value.strip() for key, _, value in pairs}
 
+    def line_of(self, id: str) -> int | None:
+        """The line of the token with this id in the file that the sentence was read from."""
+        ids = [token.id for token in self.tokens]
+        return None if self.line is None else self.line + len(self.comments) + ids.index(id)
+
     def with_heads(self, heads: Sequence[int] | None, deprels: Sequence[str] | None = None) -> "ConlluSentence":
         """
         A new sentence with other values in HEAD (and DEPREL); all other columns, multi-word tokens and empty nodes
@@ -114,9 +122,13 @@ class ConlluSentence:
             deprels (`Sequence[str]`, *optional*): One label a word. None keeps the column.
 
         Raises:
-            ValueError: the number of values is not the number of words.
+            ValueError: the number of values is not the number of words, a head is none of the sentence (see
+                `check_heads`), a label cannot stand in a column.
         """
-        heads = None if heads is None else [str(int(head)) for head in heads]
+        if heads is not None:
+            self._check_length("head", heads)
+            check_heads(heads)
+            heads = [str(int(head)) for head in heads]
         return self.with_column("head", heads).with_column("deprel", deprels)
 
     def with_deps(self, deps: Sequence[str]) -> "ConlluSentence":
@@ -141,14 +153,28 @@ class ConlluSentence:
         return replace(self, tokens=tokens).with_heads(heads)
 
     def with_column(self, column: str, values: Sequence[str] | None) -> "ConlluSentence":
-        """A new sentence with other values in one column (a name of `COLUMNS`) of its words; None keeps the column."""
+        """
+        A new sentence with other values in one column (a name of `COLUMNS`) of its words; None keeps the column.
+
+        Raises:
+            ValueError: the number of values is not the number of words, or one cannot stand in a column: a tab, line
+                break or NUL character, an empty form, no string.
+        """
         if values is None:
             return self
-        if len(values) != len(self.words):
-            raise ValueError(f"{len(values)} values of {column} for {len(self.words)} words")
+        self._check_length(column, values)
+        for number, value in enumerate(values, start=1):
+            is_column = isinstance(value, str) and not any(character in value for character in _NO_COLUMN)
+            if not is_column or (column == "form" and not value):
+                name = f"word {number}" if column == "form" else f"{column} of word {number}"
+                raise ValueError(f"{name} cannot stand in CoNLL-U: {value!r}")
         rest = iter(values)
         tokens = [replace(token, **{column: next(rest)}) if token.is_word else token for token in self.tokens]
         return replace(self, tokens=tokens)
+
+    def _check_length(self, column: str, values: Sequence) -> None:
+        if len(values) != len(self.words):
+            raise ValueError(f"{len(values)} values of {column} for {len(self.words)} words")
 
     def to_string(self) -> str:
         """The lines of the sentence and the empty line after it."""
@@ -216,7 +242,7 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> ConlluSentence:
         raise ConlluError("comments without a sentence", name, lines[0][0])
     length = _check_ids(tokens, numbers, name)
     _check_heads(tokens, numbers, length, name)
-    return ConlluSentence(comments, tokens, newline)
+    return ConlluSentence(comments, tokens, newline, lines[0][0])
 
 
 def _parse_token(line: str, name: str, number: int) -> ConlluToken:
@@ -262,7 +288,7 @@ def _check_heads(tokens: list[ConlluToken], numbers: list[int], length: int, nam
             continue
         if not _NUMBER.fullmatch(token.head):
             raise ConlluError(f"the HEAD (column 7) is no number: {token.head!r}", name, number)
-        if int(token.head) > length:
+        if len(token.head) > len(str(length)) or int(token.head) > length:  # int has a limit
             raise ConlluError(f"head {token.head} in a sentence of {length} words", name, number)
         if token.head == token.id:
             raise ConlluError(f"word {token.id} is its own head", name, number)
