@@ -9,8 +9,9 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokeniz
 
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
+from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import tokenize_words
-from hf_structure.scoring import SentenceError, count_falls, find_words
+from hf_structure.scoring import count_falls, find_words
 from hf_structure.tokenization import encode_subwords, encode_text
 
 CORPUS = [

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
-from hf_structure.data.sentences import Sentence, read_batch, read_sentence
+from hf_structure.data.sentences import Sentence, SentenceError, read_batch, read_sentence
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
@@ -77,20 +77,6 @@ class SentenceScore:
         return {**values, "log_prob": self.log_prob, "perplexity": self.perplexity} | {
             "word_surprisals": self.word_surprisals
         }
-
-
-class SentenceError(ValueError):
-    """
-    A sentence that cannot be scored.
-
-    Args:
-        number (`int`): Which one, from 1.
-        reason (`str`): Why.
-    """
-
-    def __init__(self, number: int, reason: str):
-        super().__init__(f"sentence {number}: {reason}")
-        self.number, self.reason = number, reason
 
 
 def score(
@@ -374,7 +360,6 @@ def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: 
 
 
 __all__ = [
-    "SentenceError",
     "SentenceScore",
     "corpus_scores",
     "count_falls",

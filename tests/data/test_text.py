@@ -1,6 +1,9 @@
 import io
 import itertools
+import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import regex
@@ -8,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.text import DataError, new_file, read_text, split_sentences, tokenize_words
+from hf_structure.data.text import DataError, new_file, read_text, split_sentences, tokenize_words, whole_file
 
 
 def test_read_text(tmp_path):
@@ -44,6 +47,44 @@ def test_new_file_is_whole_or_not_there(tmp_path):
         file.write("again")
     assert path.read_text() == "again"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_whole_file_follows_links_and_keeps_modes(tmp_path):
+    path, link = tmp_path / "a.txt", tmp_path / "link.txt"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with whole_file(link) as file:
+        file.write("new\n")
+        assert path.read_text() == "old"
+    assert (link.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (True, "new\n", 0o640)
+
+
+def test_whole_file_writes_to_devices_and_pipes(tmp_path):
+    with whole_file(os.devnull) as file:
+        file.write("nothing")
+    assert not Path(os.devnull).is_file()
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit((tmp_path / "pipe").read_text)
+        with whole_file(tmp_path / "pipe") as file:
+            file.write("through")
+        assert read.result() == "through"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_an_error_leaves(tmp_path, keep):
+    with pytest.raises(ZeroDivisionError), whole_file(tmp_path / "a.txt", keep=keep) as file:
+        file.writelines(str(1 // number) for number in (1, 0))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"a.txt.partial": "1"} if keep else {})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_errors_of_writing_name_the_file():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), whole_file("/dev/full") as file:
+        file.write("something")
+    with pytest.raises(FileNotFoundError, match=r"'/nowhere/a\.txt'"), whole_file("/nowhere/a.txt"):
+        pass
 
 
 WORDS = {

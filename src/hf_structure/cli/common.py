@@ -14,7 +14,7 @@ from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES
 from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
+from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words, whole_file
 from hf_structure.hub import short_names
 from hf_structure.pipelines.loading import DTYPES
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
@@ -100,11 +100,11 @@ def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True)
         with input_file(name) as file:
             form = guess_input(name, file) if input_format == "auto" else input_format
             if form == "conllu":
-                for number, sentence in enumerate(read_conllu(file), start=1):
-                    yield Item(sentence.forms, sentence, place=f"{source_name(file)}: sentence {number}")
+                for sentence in read_conllu(file):
+                    yield Item(sentence.forms, sentence, place=f"{source_name(file)}:{sentence.line}")
             elif form == "sdp":
                 for sentence in read_sdp(file):
-                    yield Item(sentence.words, sentence, place=f"{source_name(file)}: sentence {sentence.id}")
+                    yield Item(sentence.words, sentence, place=f"{source_name(file)}:{sentence.line}")
             elif form == "brackets":
                 trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
                 for number, tree in enumerate(trees, start=1):
@@ -159,8 +159,8 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
-    """The file to write, or standard output."""
-    return nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8", newline="")
+    """The file to write, or standard output. It is there when it is whole; what an error leaves is `path.partial`."""
+    return nullcontext(sys.stdout) if path is None else whole_file(path, keep=True)
 
 
 def print_table(rows: list[list[str]]) -> None:

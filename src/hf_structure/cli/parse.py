@@ -3,12 +3,13 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import tee
 
 from transformers.utils.logging import disable_progress_bar
 
 from hf_structure.cli.common import (
+    Item,
     add_dtype,
     add_input_format,
     add_model,
@@ -20,6 +21,7 @@ from hf_structure.cli.common import (
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
+from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.parsing import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES, parse
 from hf_structure.structures.parse import Parse
 
@@ -39,7 +41,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
     )
     parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output; default: text")
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
+    )
     add_input_format(parser)
     parser.add_argument(
         "--decoder",
@@ -74,6 +78,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="refuse longer sentences; default: %(default)s",
     )
+    parser.add_argument(
+        "--skip_long", action="store_true", help="leave out sentences that are too long, and say how many they were"
+    )
 
 
 def run_parse(options: argparse.Namespace) -> None:
@@ -94,17 +101,32 @@ def run_parse(options: argparse.Namespace) -> None:
         punctuation=options.punctuation,
         batch_size=options.batch_size,
         max_words=options.max_words,
+        skip_long=options.skip_long,
         device=options.device,
         dtype=options.dtype,
         progress=options.output is not None and sys.stderr.isatty(),
     )
     write = WRITERS[options.format]
+    skipped = []
     with output_file(options.output) as file:
         file.write(HEADERS.get(options.format, ""))
-        numbered = enumerate(zip(parses, sources, strict=False), start=1)  # reading a source first would block a pipe
-        for number, (parsed, item) in numbered:
+        for number, (parsed, item) in enumerate(_with_sources(parses, sources), start=1):
+            if parsed is None:
+                skipped.append(item.place)
+                continue
             file.write(write(parsed, item.source, number))
             file.flush()
+    if skipped:
+        message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
+        print(f"hf-structure: {message}", file=sys.stderr)
+
+
+def _with_sources(parses: Iterator[Parse | None], sources: Iterator[Item]) -> Iterator[tuple[Parse | None, Item]]:
+    """Each with what it was read from. Raises `ValueError` with the place of a sentence that cannot be parsed."""
+    try:
+        yield from zip(parses, sources, strict=False)  # reading a source first would block a pipe
+    except SentenceError as error:
+        raise ValueError(f"{next(sources).place}: {error.reason}") from error
 
 
 def _check_parse(options: argparse.Namespace) -> None:

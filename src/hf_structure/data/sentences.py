@@ -6,6 +6,24 @@ from typing import Any
 Sentence = str | Sequence[str]
 
 
+class SentenceError(ValueError):
+    """
+    A sentence that cannot be read, parsed or scored.
+
+    Args:
+        number (`int`): Which one, from 1.
+        reason (`str`): Why.
+    """
+
+    def __init__(self, number: int, reason: str):
+        super().__init__(f"sentence {number}: {reason}")
+        self.number, self.reason = number, reason
+
+
+class LongSentenceError(ValueError):
+    """A sentence that is too long."""
+
+
 def read_batch(sentences: Any) -> str | Iterable[Sentence]:
     """
     One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator.

@@ -6,9 +6,10 @@ callable of the same signature can stand in for them.
 
 import os
 import re
+import shutil
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from io import TextIOBase
+from io import BufferedWriter, FileIO, TextIOBase, TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -96,10 +97,13 @@ def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
 
 
 def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) -> int:
-    """Writes strings one by one to a path (an existing file is replaced) or an open text or binary file, in UTF-8."""
+    """
+    Writes strings one by one to a path (see [`whole_file`]; an existing file is replaced) or an open text or binary
+    file, in UTF-8.
+    """
     is_path = isinstance(path_or_file, (str, os.PathLike))
     count = 0
-    with open(path_or_file, "wb") if is_path else nullcontext(path_or_file) as file:
+    with whole_file(path_or_file) if is_path else nullcontext(path_or_file) as file:
         is_text = isinstance(file, TextIOBase)
         for block in blocks:
             file.write(block if is_text else block.encode("utf-8"))
@@ -110,8 +114,7 @@ def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) ->
 @contextmanager
 def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
     """
-    Opens a UTF-8 text file that comes into being whole or not at all: it is written beside `path` and renamed at the
-    end. Missing folders are made.
+    As [`whole_file`], but missing folders are made, and existing files kept.
 
     Args:
         path (`str` or `os.PathLike`): The file.
@@ -124,13 +127,55 @@ def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[st
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already (--overwrite replaces it)")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
+    with whole_file(path) as file:
+        yield file
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]]:
+    """
+    Opens a UTF-8 text file that comes into being whole or not at all: it is written beside `path` and renamed at the
+    end. What is there and no file, a device or a pipe, is written to.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        keep (`bool`, defaults to `False`): Whether what was written before an error stays, in `path.partial`.
+
+    Raises:
+        OSError: it cannot be opened or written; the error names `path`.
+    """
+    name, path = os.fspath(path), Path(os.path.realpath(path))  # what a link leads to is replaced, not the link
+    is_file = path.is_file() or not path.exists()
+    partial = path.with_name(f"{path.name}.partial") if is_file else path
     try:
-        with open(partial, "w", encoding="utf-8", newline="") as file:
+        with TextIOWrapper(BufferedWriter(_NamedFile(partial, "w", name)), encoding="utf-8", newline="") as file:
             yield file
-        partial.replace(path)
+        if is_file:
+            if path.exists():
+                shutil.copymode(path, partial)
+            partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        if is_file and not keep:
+            partial.unlink(missing_ok=True)
+
+
+class _NamedFile(FileIO):
+    """A file whose errors of writing name a file."""
+
+    def __init__(self, path: Path, mode: str, name: str):
+        self.final_name = name
+        try:
+            super().__init__(path, mode)
+        except OSError as error:
+            error.filename = name
+            raise
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self.final_name
+            raise
 
 
 # Prefixes that the English Web Treebank does not part from their word, and abbreviations that keep their full stop.

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.data.sentences import LongSentenceError
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.parse import Parse
 from hf_structure.tokenization import encode_subwords
@@ -25,13 +26,14 @@ def encode_tokens(
     What [`~hf_structure.tokenization.encode_subwords`] makes of words.
 
     Raises:
-        ValueError: if these are more than the `longest` tokens that the model has positions for; else as there.
+        LongSentenceError: if these are more than the `longest` tokens that the model has positions for.
+        ValueError: as there.
     """
     encoded = encode_subwords(words, tokenizer)
     length = len(encoded["input_ids"])
     if longest is not None and length > longest:
         message = f"the sentence has {length} tokens, more than the {longest} that this model has positions for"
-        raise ValueError(message)
+        raise LongSentenceError(message)
     return encoded
 
 

@@ -23,7 +23,7 @@ from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.data.sentences import Sentence, read_batch, read_sentence
+from hf_structure.data.sentences import LongSentenceError, Sentence, SentenceError, read_batch, read_sentence
 from hf_structure.pipelines.graphs import (
     assemble_graphs,
     decode_graphs,
@@ -59,11 +59,12 @@ def parse(
     punctuation: str = "attach",
     word_tokenizer: WordTokenizer | None = None,
     max_words: int = MAX_WORDS,
+    skip_long: bool = False,
     batch_size: int = 64,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     progress: bool = False,
-) -> Parse | list[Parse] | Iterator[Parse]:
+) -> Parse | list[Parse | None] | Iterator[Parse | None] | None:
     """
     Parses sentences.
 
@@ -97,6 +98,8 @@ def parse(
         max_words (`int`):
             Longer sentences are refused: memory grows with the square of the length. So are those that are too long
             for the model.
+        skip_long (`bool`):
+            Whether None is given for a sentence that is too long, instead of an error.
         batch_size (`int`):
             Sentences that the model reads at once, at most: where lengths differ much, batches are smaller.
         device (`str` or `torch.device`, *optional*):
@@ -112,8 +115,9 @@ def parse(
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
-            this tokenizer, or a sentence that is empty or too long. The message gives the number of the sentence; from
-            an iterator, those before it come out first.
+            this tokenizer.
+        SentenceError: a sentence that is empty or too long. The message gives the number of the sentence; from an
+            iterator, those before it come out first. It is a `ValueError`.
     """
     _check_punctuation(punctuation)
     if batch_size < 1:
@@ -145,7 +149,7 @@ def parse(
     items = [batch] if isinstance(batch, str) else batch
     total = len(items) if isinstance(items, Sized) else None
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    parses = _parse_windows(iter(items), encode, decode, batch_size, bar)
+    parses = _parse_windows(_encode_all(items, encode, skip_long), decode, batch_size, bar)
     if isinstance(batch, str):
         return next(parses)
     return list(parses) if isinstance(batch, Sized) else parses
@@ -191,6 +195,9 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
 def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
+    tokens, known = max(tokenizer.get_vocab().values()) + 1, len(model.get_input_embeddings().weight)
+    if tokens > known:
+        raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
     if gives_graphs(model):
         return
     if not is_word_level(tokenizer) and "word_ids" not in inspect.signature(model.decode).parameters:
@@ -240,7 +247,8 @@ def encode_sentence(
     `model_words` are as many as the model can see.
 
     Raises:
-        ValueError: if the sentence is empty or too long, has half a character, or is no string and no sequence of
+        LongSentenceError: if the sentence is too long.
+        ValueError: if the sentence is empty, has half a character, or is no string and no sequence of
             strings.
     """
     sentence = read_sentence(sentence)
@@ -251,7 +259,7 @@ def encode_sentence(
     if not words:
         raise ValueError("the sentence is empty")
     if len(words) > max_words:
-        raise ValueError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
+        raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
     keep = [True] * len(words)
     if punctuation != "parse" and tokenizer.init_kwargs.get("skip_punctuation"):
         keep = [not is_punctuation(word) for word in words]
@@ -259,7 +267,7 @@ def encode_sentence(
             keep = [True] * len(words)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
     if model_words is not None and len(seen) > model_words:
-        raise ValueError(
+        raise LongSentenceError(
             f"the sentence has {len(seen)} words, more than the {model_words} that this model has positions for"
         )
     return {"words": words, "keep": keep, **encode_words(seen, tokenizer)}
@@ -393,24 +401,32 @@ def decode_batch(model: PreTrainedModel, batch: Mapping[str, torch.Tensor], **op
     return decode_graphs(model, batch, **options) if gives_graphs(model) else model.decode(**batch, **options)
 
 
-def _parse_windows(sentences: Iterator[Sentence], encode, decode, batch_size: int, bar: tqdm) -> Iterator[Parse]:
-    """Reads a window of sentences at a time and parses them in batches of similar lengths."""
+def _parse_windows(
+    sentences: Iterator[dict[str, Any] | None], decode, batch_size: int, bar: tqdm
+) -> Iterator[Parse | None]:
+    """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
     with bar:
-        for window in _windows(_encode_all(sentences, encode), batch_size * WINDOW):
+        for window in _windows(sentences, batch_size * WINDOW):
             parses: list[Parse | None] = [None] * len(window)
-            for batch in similar_length_batches([len(encoded["input_ids"]) for encoded in window], batch_size):
-                for i, parsed in zip(batch, decode([window[i] for i in batch]), strict=True):
+            places = [i for i, encoded in enumerate(window) if encoded is not None]
+            for batch in similar_length_batches([len(window[i]["input_ids"]) for i in places], batch_size):
+                chosen = [places[i] for i in batch]
+                for i, parsed in zip(chosen, decode([window[i] for i in chosen]), strict=True):
                     parses[i] = parsed
                 bar.update(len(batch))
+            bar.update(len(window) - len(places))
             yield from parses
 
 
-def _encode_all(sentences: Iterable[Sentence], encode: Callable) -> Iterator[dict[str, Any]]:
+def _encode_all(sentences: Iterable[Sentence], encode: Callable, skip_long: bool) -> Iterator[dict[str, Any] | None]:
+    """None for a sentence that is too long, if such are to be skipped."""
     for number, sentence in enumerate(sentences, start=1):
         try:
             encoded = encode(sentence)
         except ValueError as error:
-            raise ValueError(f"sentence {number}: {error}") from error
+            if not (skip_long and isinstance(error, LongSentenceError)):
+                raise SentenceError(number, str(error)) from error
+            encoded = None
         yield encoded
 
 
