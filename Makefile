@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test fuzz lint clean
+.PHONY: demo test test-slow fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -12,6 +12,11 @@ demo: $(VENV)/installed
 # Installs what the tests need, and runs them.
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+# What `test` leaves out: compiled code, several processes, killed ones; and new random inputs for what has such.
+test-slow: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile new
 
 # Damages N files of every kind, and model folders, that must be read or refused in one line: make fuzz N=1000
 N ?= 1000

@@ -1,29 +1,38 @@
 """
-Parses a large corpus: text, CoNLL-U or brackets in, dependency trees in CoNLL-U out ("silver" trees).
+Parses a large corpus: text, CoNLL-U, brackets or a data set in, dependency trees in CoNLL-U out ("silver" trees).
 
-    accelerate launch examples/annotate_corpus.py wiki.txt --model runs/ewt --output wiki.conllu
+    accelerate launch examples/annotate_corpus.py wiki.txt.xz --model g2gt-en-ewt --output wiki.conllu.xz --skip_long
+    python examples/annotate_corpus.py --dataset wikimedia/wikipedia --config_name 20231101.simple --output wiki.conllu
 
 `--model` is any parser of this library: a bundled one, a folder that was trained, a name on the Hub. On several GPUs
 `accelerate launch` starts a process each; `torchrun --nproc_per_node 2 examples/annotate_corpus.py ...` starts two on
-a CPU. Memory does not grow with the corpus, which every process reads for itself, first to check and count it.
+a CPU. Memory does not grow with the corpus.
 
-The work is cut into blocks of `--block_size` sentences, which the processes take in turn. A block is written to the
-folder `OUTPUT.blocks` when it is complete, and the main process joins all of them in the end. A run that was killed
-goes on with the missing blocks when the same command is given again; the number of processes, `--device` and
-`--batch_size` may then be others. With any other change, of the input or the model too, it refuses to go on.
+Input: files of text (a sentence a line; blank lines are skipped), CoNLL-U, SDP or brackets, all of them as they are or
+as .gz, .xz, .bz2; files of rows (.parquet, .json, .jsonl); or with `--dataset` a folder that `save_to_disk` of
+`datasets` made, or a name on the Hub, which is streamed. Of rows, `--text_column` is read: strings are running text,
+which is split into sentences and words by the rules of this library; lists of strings are words.
+
+The work is cut into blocks of `--block_size` sentences or rows, which the processes take in turn. Every process reads
+the whole input, but passes over what is not its own. A block is written to the folder `OUTPUT.blocks` when it is
+complete, and the main process joins all of them in the end; on several machines, this folder must be one that they
+share. A run that was killed goes on with the missing blocks when the same command is given again; the number of
+processes, `--device`, `--batch_size` and `--skip_long` may then be others. With any other change, of the input or the
+model too, it refuses to go on. Only one run at a time can write to an output.
 On a CPU, MKL may round differently from process to process, which shows in the last digit of a probability;
 MKL_CBWR=COMPATIBLE in the environment makes such files equal byte for byte.
 
-From text, every sentence comes with a comment `# text`; of CoNLL-U all but HEAD and DEPREL stays as it is. Sentences
-of more words than `--max_words` or than the model has positions for end the run before it has begun, or are left out
-and counted (`--skip_long`).
+From text, every sentence comes with a comment `# text`; of CoNLL-U all but HEAD and DEPREL stays as it is. A sentence
+of more words than `--max_words` or than the model has positions for ends the run, or is left out and counted
+(`--skip_long`).
 """
 
 import argparse
 import json
+import logging
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -33,42 +42,51 @@ from pathlib import Path
 import torch
 import transformers
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
 
-from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, check_files, positive, read_items
+from hf_structure.cli.blocks import Block, BlockFolder, wait_for
+from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, check_files, positive
 from hf_structure.cli.parse import WRITERS
-from hf_structure.data.text import new_file
-from hf_structure.pipelines.parsing import MAX_WORDS, PUNCTUATION, load_parser, longest_sentence, parse
+from hf_structure.cli.records import Corpus, Record, RowSource, open_files
+from hf_structure.data.files import new_file
+from hf_structure.data.rows import open_dataset
+from hf_structure.data.sentences import SentenceError
+from hf_structure.pipelines.encoding import MAX_WORDS, longest_sentence
+from hf_structure.pipelines.parsing import PUNCTUATION, load_parser, parse
 from hf_structure.scripts import check_same_run, file_states, model_states, run
+from hf_structure.structures.parse import Parse
 
-FREE = ("batch_size", "device", "output", "overwrite")  # options that a run may go on with others of
+FREE = ("batch_size", "device", "output", "overwrite", "skip_long")  # options that a run may go on with others of
 PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest
-
-
-@dataclass
-class Survey:
-    """What is in the input."""
-
-    sentences: int = 0
-    words: int = 0  # of the sentences that are not too long
-    long: int = 0
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        usage="%(prog)s FILE ... --output FILE [option ...]",
+        usage="%(prog)s (FILE ... | --dataset NAME) --output FILE [option ...]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="what to parse, one or more files")
-    parser.add_argument("--output", required=True, metavar="FILE", help="the CoNLL-U file to write")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="what to parse, one or more files")
+    parser.add_argument("--dataset", metavar="NAME", help="what to parse, a data set: a folder or a name on the Hub")
+    parser.add_argument("--config_name", metavar="NAME", help="its configuration, if it has several")
+    parser.add_argument("--split", metavar="NAME", help="its split; default: train")
+    parser.add_argument(
+        "--text_column",
+        default="text",
+        metavar="NAME",
+        help="column of rows that holds text, or lists of words; default: %(default)s",
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="the CoNLL-U file to write: .conllu, .conllu.gz, .conllu.xz"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     add_model(parser)
     add_dtype(parser)
     add_input_format(parser)
     number = partial(parser.add_argument, type=positive, metavar="N")
-    number("--limit", help="read the first N sentences only")
+    number("--limit", help="read the first N sentences or rows only")
     number("--max_words", default=MAX_WORDS, help="longest sentence that is parsed; default: %(default)s")
     parser.add_argument("--skip_long", action="store_true", help="leave longer sentences out, and count them")
     parser.add_argument(
@@ -88,83 +106,187 @@ def parse_arguments() -> argparse.Namespace:
     number(
         "--block_size",
         default=1024,
-        help="sentences that are written at once, and lost at most by a process that is killed; default: %(default)s",
+        help="sentences or rows that are written at once, and lost at most by a process that is killed; give fewer "
+        "where a row is a whole book; default: %(default)s",
     )
     return parser.parse_args()
 
 
 def check(options: argparse.Namespace) -> None:
     """What can be known to be wrong before anything is read."""
+    if bool(options.files) == bool(options.dataset):
+        raise ValueError("give either files or --dataset")
+    if not options.dataset and (options.config_name or options.split):
+        raise ValueError("--config_name and --split are those of a --dataset")
     if "-" in options.files:
-        raise ValueError("standard input cannot be read twice, as is needed here: give files")
+        raise ValueError("standard input cannot be read again to go on: give files")
     check_files(options.files, options.output)
     if Path(options.output).is_dir():
         raise ValueError(f"{options.output} is a folder, not a file")
-    if Path(options.output).exists() and not options.overwrite:
-        raise FileExistsError(f"{options.output} exists already (--overwrite replaces it)")
 
 
-def identity(options: argparse.Namespace) -> dict:
+def open_corpus(options: argparse.Namespace) -> Corpus:
+    """The input. Raises `OSError` or `ValueError`."""
+    logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # what it reports, we report
+    if not options.dataset:
+        return open_files(options.files, options.input_format, options.text_column)
+    rows = open_dataset(options.dataset, options.text_column, options.config_name, options.split or "train")
+    return Corpus([RowSource(rows, options.input_format)])
+
+
+def identity(options: argparse.Namespace, corpus: Corpus) -> dict:
     """What the trees depend on: options, and which files the input and the model are."""
     options = {name: value for name, value in vars(options).items() if name not in FREE}
-    return options | {"files": file_states(*options["files"]), "model": model_states(options["model"])}
+    local = [file for file in corpus.files if os.path.exists(file)]  # the others are addresses that name a version
+    files = [*file_states(*local), *(file for file in corpus.files if file not in local)]
+    return options | {"files": files, "model": model_states(options["model"])}
 
 
-def read(options: argparse.Namespace) -> Iterator[Item]:
-    return islice(read_items(options.files, options.input_format), options.limit)
+def begin(options: argparse.Namespace, corpus: Corpus, folder: BlockFolder) -> None:
+    """Claims the output. Raises `OSError` or `ValueError` if it exists, or what is there of it is of another run."""
+    if Path(options.output).exists() and not options.overwrite:
+        raise FileExistsError(f"{options.output} exists already (--overwrite replaces it)")
+    folder.claim()
+    known = identity(options, corpus)
+    if folder.find():
+        check_same_run(folder.options, known)
+    with new_file(folder.options, overwrite=True) as file:
+        json.dump(known, file, indent=2)
 
 
-def survey(options: argparse.Namespace, longest: int) -> Survey:
-    """Reads the whole input. Raises `ValueError` for malformed input, for none, and for too long sentences."""
-    seen = Survey()
-    for seen.sentences, item in enumerate(read(options), start=1):
-        if len(item.words) <= longest:
-            seen.words += len(item.words)
-        elif options.skip_long:
-            seen.long += 1
-        else:
+def in_main_process(state: PartialState, do: Callable[[], None]) -> None:
+    """Runs something in the main process. If it raises `ValueError` or `OSError`, all processes do."""
+    problem = [None]
+    if state.is_main_process:
+        try:
+            do()
+        except (ValueError, OSError) as error:
+            problem = [error]
+    broadcast_object_list(problem)
+    if problem[0] is not None:
+        raise problem[0]
+
+
+class Progress:
+    """Words of all processes, as this one can tell: it knows its own, and takes the others' to be as many."""
+
+    def __init__(self, state: PartialState, done: dict[int, Block]):
+        self.done, self.processes, self.before = done, state.num_processes, 0
+        self.bar = tqdm(
+            initial=sum(block.words for block in done.values()),
+            unit=" words",
+            unit_scale=True,
+            smoothing=0,
+            disable=not state.is_main_process,
+        )
+
+    def add(self, words: int) -> None:
+        self.bar.update(words * self.processes)
+
+    def pass_block(self, number: int, fraction: float) -> None:
+        """Tells how much of the input is read (0 where that is not known) after a block, parsed now or before."""
+        self.before += self.done[number].words if number in self.done else 0
+        if fraction and not self.bar.disable:
+            passed = self.bar.n - self.bar.initial + self.before
+            self.bar.total = max(self.bar.n, round(passed / fraction))
+
+
+@dataclass
+class Annotator:
+    """
+    What parses a block.
+
+    Args:
+        parse (`Callable`): From an iterator of sentences, words and tags, to one of parses.
+        longest (`int`): Words of the longest sentence that it can parse.
+        skip_long (`bool`): Whether others are left out, or else end the run.
+    """
+
+    parse: Callable[[Iterator[dict]], Iterator[Parse]]
+    longest: int
+    skip_long: bool
+
+    def read(self, records: list[Record]) -> tuple[list[Item], int]:
+        """The sentences of records, and the number of those left out. Raises `ValueError` for one that is too long."""
+        items = [item for record in records for item in record()]
+        kept = [item for item in items if len(item.words) <= self.longest]
+        if len(kept) < len(items) and not self.skip_long:
+            item = next(item for item in items if len(item.words) > self.longest)
             raise ValueError(
-                f"sentence {seen.sentences} has {len(item.words)} words, more than {longest}; --skip_long leaves such "
-                "sentences out"
+                f"{item.place}: a sentence of {len(item.words)} words, more than {self.longest}; --skip_long leaves "
+                "such sentences out"
             )
-    if not seen.sentences:
-        raise ValueError(f"{', '.join(options.files)}: no sentences")
-    return seen
+        return kept, len(items) - len(kept)
+
+    def texts(self, items: list[Item]) -> Iterator[str]:
+        """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed."""
+        try:
+            for parsed, item in zip(
+                self.parse({"words": item.words, "tags": item.tags} for item in items), items, strict=True
+            ):
+                yield WRITERS["conllu"](parsed, item.source)
+        except SentenceError as error:
+            raise ValueError(f"{items[error.number - 1].place}: {error.reason}") from error
 
 
-def write_block(texts: Iterable[str], path: Path) -> None:
-    """Writes a block whole or not at all."""
-    # The id in the name: processes of a run that was thought dead may still write the same block.
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    unfinished.write_bytes("".join(texts).encode())
-    unfinished.replace(path)
+def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
+    while block := list(islice(records, size)):
+        yield block
 
 
 def annotate(
-    options: argparse.Namespace, state: PartialState, paths: list[Path], trees: Callable, longest: int, total: int
-) -> None:
-    """Parses the blocks of this process that are not there yet."""
-    items = read(options)
-    with tqdm(total=total, unit=" sentences", disable=not state.is_main_process) as bar:
-        for number, path in enumerate(paths):
-            block = list(islice(items, options.block_size))
-            if number % state.num_processes == state.process_index and not path.exists():
-                kept = [item for item in block if len(item.words) <= longest]
-                try:
-                    parses = trees([item.words for item in kept])
-                except ValueError as error:
-                    raise ValueError(f"after sentence {number * options.block_size}: {error}") from error
-                write_block(map(WRITERS["conllu"], parses, (item.source for item in kept)), path)
-            bar.update(len(block))
+    options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, annotator: Annotator
+) -> int:
+    """Parses the blocks of this process that are not there yet, and gives the number of all blocks."""
+    done, count = folder.find(), 0
+    progress = Progress(state, done)
+    with progress.bar:
+        for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
+            if number % state.num_processes == state.process_index and number not in done:
+                items, long = annotator.read(block)
+                texts = []
+                for item, text in zip(items, annotator.texts(items), strict=True):
+                    texts.append(text)
+                    progress.add(len(item.words))
+                folder.write(number, "".join(texts), len(items), sum(len(item.words) for item in items), long)
+            count = number + 1
+            limited = min(count * options.block_size / options.limit, 1) if options.limit else 0
+            progress.pass_block(number, max(corpus.fraction() or 0, limited))
+    return count
 
 
-def join(paths: list[Path], options: argparse.Namespace) -> None:
-    """Makes one file of the blocks, and removes them."""
-    with new_file(options.output, options.overwrite) as output:
-        for path in paths:
-            with open(path, encoding="utf-8", newline="") as block:
-                shutil.copyfileobj(block, output)
-    shutil.rmtree(paths[0].parent)
+def join(options: argparse.Namespace, folder: BlockFolder, count: int) -> Block:
+    """Makes the output of the blocks, and gives its counts. Raises `ValueError` if there is no sentence."""
+    blocks = folder.complete(count)
+    total = Block(Path(options.output), *(sum(block[field] for block in blocks) for field in (1, 2, 3)))
+    if not total.sentences + total.long:
+        raise ValueError(f"{options.dataset or ', '.join(options.files)}: no sentences")
+    folder.join(blocks, options.overwrite)
+    return total
+
+
+def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder) -> None:
+    """All that follows when the output is claimed."""
+    wait_for(folder.options.exists, str(folder.options))
+    model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype)
+    names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words")
+    settings = {name: getattr(options, name) for name in names}
+    parse_all = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
+    tags = (getattr(model.config, "tags", None) or [None])[:1]
+    parse_all([{"words": ["one"], "tags": tags}])  # tells whether the model can do what it is asked to
+    longest = min(options.max_words, longest_sentence(model) or options.max_words)
+    before, start = sum(block.words for block in folder.find().values()), time.monotonic()
+    state.wait_for_everyone()
+    count = annotate(options, state, corpus, folder, Annotator(parse_all, longest, options.skip_long))
+    state.wait_for_everyone()
+    if state.is_main_process:
+        seconds = time.monotonic() - start
+        total = join(options, folder, count)
+        words = total.words - before
+        print(f"{options.output}: {total.sentences:,} sentences, {total.words:,} words")
+        print(f"{words:,} words parsed in {seconds:,.1f} seconds, {words / seconds:,.0f} words a second")
+        if total.long:
+            print(f"{total.long:,} sentences of more than {longest:,} words left out")
 
 
 def main() -> None:
@@ -172,28 +294,12 @@ def main() -> None:
     transformers.utils.logging.disable_progress_bar()  # of loading: parsing has its own
     state = PartialState(cpu=options.device == "cpu" or not torch.cuda.is_available(), timeout=PATIENCE)
     check(options)
-    folder = Path(f"{options.output}.blocks")
-    known = identity(options)
-    check_same_run(folder / "options.json", known)
-    model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype)
-    names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words")
-    settings = {name: getattr(options, name) for name in names}
-    trees = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
-    trees([["one"]])  # tells whether the model can do what it is asked to
-    longest = min(options.max_words, longest_sentence(model) or options.max_words)
-    seen = survey(options, longest)
-    if state.is_main_process:
-        with new_file(folder / "options.json", overwrite=True) as file:
-            json.dump(known, file, indent=2)
-    state.wait_for_everyone()
-    paths = [folder / f"{start:012d}.conllu" for start in range(0, seen.sentences, options.block_size)]
-    annotate(options, state, paths, trees, longest, seen.sentences)
-    state.wait_for_everyone()
-    if state.is_main_process:
-        join(paths, options)
-        print(f"{options.output}: {seen.sentences - seen.long:,} sentences, {seen.words:,} words")
-        if seen.long:
-            print(f"{seen.long:,} sentences of more than {longest:,} words left out")
+    corpus, folder = open_corpus(options), BlockFolder(options.output)
+    try:
+        in_main_process(state, partial(begin, options, corpus, folder))
+        work(options, state, corpus, folder)
+    finally:
+        folder.release()
     state.destroy_process_group()
 
 

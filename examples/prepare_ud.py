@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import conllu_sentence
+from hf_structure.data.files import new_file
 from hf_structure.data.normalization import keep_mask
-from hf_structure.data.text import new_file
 
 _GENRE = re.compile(r"(?:[^_-]+_)?([^_-]+)[_-]")
 

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Iterator
 
 from tqdm import tqdm
 
-from hf_structure.data.text import new_file, numbered_lines
+from hf_structure.data.files import new_file
+from hf_structure.data.text import numbered_lines
 
 _INSIDE_NUMBER = re.compile(r" @([,.])@ ")
 _MARK = re.compile(r"@([-,.])@")

@@ -1,10 +1,12 @@
 """
 Makes a small encoder of a pretrained one: its first layers, and of its word pieces only those that a text needs. Makes
-a trained Graph-to-Graph Transformer smaller in the same way, with all its layers.
+a trained Graph-to-Graph Transformer parser smaller in the same way, with all its layers.
 
     python examples/prune_vocabulary.py sentence-transformers/all-MiniLM-L6-v2 --text train.conllu wiki.txt \\
         --vocab_size 10000 --num_layers 3 --output_dir runs/small-minilm
     accelerate launch examples/run_parsing.py --encoder runs/small-minilm --num_layers 3 ...
+
+`--intermediate_size` also narrows the feed-forward layers of an encoder, to the neurons of the largest weights.
 
 Kept are the special tokens, the pieces of one ASCII character, the pieces of one character that occur in the text, and
 then those that are most frequent there. A word whose piece is gone is read as several shorter ones. It works for the
@@ -28,10 +30,11 @@ from transformers import (
     TokenizersBackend,
 )
 
-from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig
+from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, RNGTransformerConfig
 from hf_structure.data.corpus import load_sentences
 
 CONTINUATION = "##"
+PARSERS = (G2GTransformerConfig.model_type, RNGTransformerConfig.model_type)
 
 
 def count_pieces(files: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> Counter:
@@ -97,6 +100,34 @@ def prune_model(model: PreTrainedModel, kept: list[int], num_layers: int) -> Pre
     return model
 
 
+def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
+    """
+    The encoder with `size` neurons in each feed-forward layer, those whose weights in and out have the largest product
+    of norms, in place.
+
+    Raises:
+        ValueError: if it has no more than that.
+    """
+    name = "hidden_dim" if model.config.model_type == "distilbert" else "intermediate_size"
+    if not 1 <= size < getattr(model.config, name):
+        raise ValueError(f"--intermediate_size {size}: the encoder has {getattr(model.config, name)} neurons a layer")
+    for layer in (getattr(model, "encoder", None) or model.transformer).layer:
+        inward, outward = (
+            (layer.ffn.lin1, layer.ffn.lin2)
+            if name == "hidden_dim"
+            else (
+                layer.intermediate.dense,
+                layer.output.dense,
+            )
+        )
+        chosen = (inward.weight.norm(dim=1) * outward.weight.norm(dim=0)).topk(size).indices.sort().values
+        inward.weight.data, inward.bias.data = inward.weight.data[chosen], inward.bias.data[chosen]
+        outward.weight.data = outward.weight.data[:, chosen].contiguous()
+        inward.out_features = outward.in_features = size
+    setattr(model.config, name, size)
+    return model
+
+
 def prune(args: argparse.Namespace) -> None:
     if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
         raise ValueError(f"{args.output_dir} is not empty")
@@ -105,11 +136,13 @@ def prune(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.encoder} has no WordPiece vocabulary")
     counts = count_pieces(args.text, tokenizer)
     kept = choose_pieces(tokenizer, counts, args.vocab_size)
-    is_parser = AutoConfig.from_pretrained(args.encoder).model_type == G2GTransformerConfig.model_type
-    if is_parser and args.num_layers:
-        raise ValueError("--num_layers: a trained parser needs all of its layers")
+    is_parser = AutoConfig.from_pretrained(args.encoder).model_type in PARSERS
+    if is_parser and (args.num_layers or args.intermediate_size):
+        raise ValueError("--num_layers and --intermediate_size: a trained parser needs its layers as they are")
     model = (AutoModelForDependencyParsing if is_parser else AutoModel).from_pretrained(args.encoder)
     model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
+    if args.intermediate_size:
+        model = narrow_layers(model, args.intermediate_size)
     prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
     model.save_pretrained(args.output_dir)
     share = sum(counts[number] for number in kept) / counts.total()
@@ -125,6 +158,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--text", nargs="+", required=True, metavar="FILE", help="text, CoNLL-U or bracket files")
     parser.add_argument("--vocab_size", type=int, required=True, help="how many pieces are kept at most")
     parser.add_argument("--num_layers", type=int, help="how many layers are kept, the first ones; default: all")
+    parser.add_argument("--intermediate_size", type=int, help="width of the feed-forward layers; default: as it is")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where encoder and tokenizer go")
     args = parser.parse_args(arguments)
     try:

@@ -17,6 +17,9 @@ run that was stopped goes on from its last complete checkpoint when the same com
 Without a training file a trained model is evaluated:
 
     python examples/run_mlm.py --model_name_or_path runs/udgn --test_file test.conllu --output_dir runs/udgn
+
+`--model_name_or_path` may also be a masked language model of another kind, such as BERT or its encoder alone, to be
+trained further on a text (`--punctuation keep --mask_rate 0.15`), for example before it becomes a parser's encoder.
 """
 
 import inspect
@@ -133,9 +136,14 @@ def load_words(files: list[str], args: MLMDataArguments) -> list[dict]:
     return read_files(files, partial(load_sentences, punctuation=args.punctuation, by=args.punctuation_by))
 
 
-def to_dataset(sentences: list[dict], tokenizer) -> Dataset:
-    """Word ids, lengths, and heads and spans if every sentence has them."""
-    encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
+def to_dataset(sentences: list[dict], tokenizer, is_ours: bool) -> Dataset:
+    """
+    Word ids, lengths, and heads and spans if every sentence has them. Models of other kinds are given their special
+    tokens.
+    """
+    encoded = [
+        encode(s["words"], tokenizer) if is_ours else encode_for_others(s["words"], tokenizer) for s in sentences
+    ]
     columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
     columns["length"] = [len(ids) for ids in columns["input_ids"]]
     if all(sentence["heads"] is not None for sentence in sentences):
@@ -143,6 +151,10 @@ def to_dataset(sentences: list[dict], tokenizer) -> Dataset:
     if all(sentence["spans"] is not None for sentence in sentences):
         columns["spans"] = [[[start, end] for start, end, _ in sentence["spans"]] for sentence in sentences]
     return Dataset.from_dict(columns)
+
+
+def encode_for_others(words: list[str], tokenizer) -> dict[str, list[int]]:
+    return {"input_ids": tokenizer(words, is_split_into_words=True)["input_ids"]}
 
 
 def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: list[dict]):
@@ -183,6 +195,7 @@ def load_model(args: MLMModelArguments, settings: dict, tokenizer):
 def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_args) -> MaskedLMTrainer:
     """Trainer with the papers' optimiser: Adam with the weight decay in the gradient."""
     validation = load_words(data_args.validation_file, data_args) if data_args.validation_file else []
+    is_ours = hasattr(model, "structures")
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=training_args.learning_rate,
@@ -193,8 +206,8 @@ def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_a
     return MaskedLMTrainer(
         model=model,
         args=training_args,
-        train_dataset=to_dataset(sentences, tokenizer) if sentences else None,
-        eval_dataset=to_dataset(validation, tokenizer) if validation else None,
+        train_dataset=to_dataset(sentences, tokenizer, is_ours) if sentences else None,
+        eval_dataset=to_dataset(validation, tokenizer, is_ours) if validation else None,
         data_collator=MaskedWordCollator.from_tokenizer(
             tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed
         ),
@@ -214,7 +227,9 @@ def main() -> None:
     tokenizer = load_tokenizer(model_args, data_args, sentences)
     model = load_model(model_args, settings, tokenizer)
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
-    test = to_dataset(load_words(data_args.test_file, data_args), tokenizer) if data_args.test_file else None
+    test = None
+    if data_args.test_file:
+        test = to_dataset(load_words(data_args.test_file, data_args), tokenizer, hasattr(model, "structures"))
     train_and_evaluate(build_trainer(model, tokenizer, sentences, data_args, training_args), test)
 
 

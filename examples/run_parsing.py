@@ -1,24 +1,31 @@
 """
-Train a dependency parser, the Graph-to-Graph Transformer, on a treebank in CoNLL-U.
+Train a dependency parser, a Graph-to-Graph Transformer, on a treebank in CoNLL-U.
 
-    accelerate launch examples/run_parsing.py --train_file train.conllu --validation_file dev.conllu \\
-        --output_dir runs/parser
+    accelerate launch examples/run_parsing.py --model_type rng_transformer \\
+        --train_file train.conllu --validation_file dev.conllu --output_dir runs/parser
 
-Words, heads and relation labels are read (`--no_labels`: no labels; `--use_tags`: part-of-speech tags too). Several
-files may be given. A parser from scratch has a vocabulary of the words of the training trees, or with
-`--tokenizer_name unigram` or `bpe` of subwords trained on them, or the subwords of a given tokenizer;
-`--config_overrides` and `--config` (see `examples/configs`) set its sizes. A parser that starts from the first layers
-of a pretrained encoder:
+`--model_type rng_transformer` predicts all arcs at once and refines them; `g2g_transformer` (the default) builds the
+tree step by step. Words, heads and relation labels are read (`--no_labels`: no labels; `--use_tags`: part-of-speech
+tags too). Several files may be given. A parser from scratch has a vocabulary of the words of the training trees, or
+with `--tokenizer_name unigram` or `bpe` of subwords trained on them, or the subwords of a given tokenizer;
+`--config_overrides` and `--config` (see `examples/configs`) set its sizes. A parser that starts from a pretrained
+encoder, or from its first layers (`--num_layers`):
 
-    accelerate launch examples/run_parsing.py --encoder bert-base-cased --num_layers 6 --bf16 \\
+    accelerate launch examples/run_parsing.py --model_type rng_transformer --encoder bert-base-cased --bf16 \\
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/bert-parser
 
 `--learning_rate` is then that of the encoder's parameters, `--new_learning_rate` that of the others; from scratch all
-are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero. Crossing
-arcs need `--use_swap`. Training sentences that cannot be learned from are left out, and it is said how many and why.
-After each epoch UAS and LAS of greedy parses are reported, over all words and without punctuation; the checkpoint of
-the best LAS is kept. A run that was stopped goes on from its last complete checkpoint when the same command is given
-again. On several GPUs `accelerate launch` starts a process each, on a CPU `torchrun --nproc_per_node 2 ...`.
+are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
+`--model_name_or_path runs/parser` goes on with a trained parser, for example on other trees; settings that leave its
+weights as they are may be new (`--config_overrides '{"num_rounds": 3}'`).
+
+A `rng_transformer` learns to refine the trees of another parser where these are given (`--initial_train_file` and so
+on: the same sentences in the same order). Crossing arcs of a `g2g_transformer` need `--use_swap`. Training sentences
+that cannot be learned from are left out, and it is said how many and why.
+
+After each epoch UAS and LAS are reported, over all words and without punctuation; the checkpoint of the best LAS is
+kept. A run that was stopped goes on from its last complete checkpoint when the same command is given again. On several
+GPUs `accelerate launch` starts a process each, on a CPU `torchrun --nproc_per_node 2 ...`.
 
 Without a training file a trained parser is evaluated:
 
@@ -30,10 +37,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from datasets import Dataset
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
-from hf_structure import G2GTransformerConfig, G2GTransformerForParsing, ParsingCollator
+from hf_structure import (
+    AutoModelForDependencyParsing,
+    G2GTransformerConfig,
+    G2GTransformerForParsing,
+    ParsingCollator,
+    RNGTransformerConfig,
+    RNGTransformerForParsing,
+)
+from hf_structure.algorithms.trees import is_tree
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.normalization import keep_mask
@@ -58,7 +73,11 @@ from hf_structure.training import ParsingTrainer
 
 logger = logging.getLogger("run_parsing")
 
-FAMILY = G2GTransformerConfig.model_type
+FAMILIES = {
+    G2GTransformerConfig.model_type: G2GTransformerForParsing,
+    RNGTransformerConfig.model_type: RNGTransformerForParsing,
+}
+DEFAULT_FAMILY = G2GTransformerConfig.model_type
 TRAINED = ("unigram", "bpe")  # kinds of subword tokenizers
 
 
@@ -66,11 +85,20 @@ TRAINED = ("unigram", "bpe")  # kinds of subword tokenizers
 class ParsingModelArguments(ModelArguments):
     """What is trained."""
 
-    model_type: str | None = field(default=None, metadata={"help": f"Family of the parser, which is {FAMILY}."})
+    model_type: str | None = field(
+        default=None,
+        metadata={"help": f"Family of a new parser; {DEFAULT_FAMILY} if not given.", "choices": list(FAMILIES)},
+    )
     encoder: str | None = field(
         default=None, metadata={"help": "Encoder to start from (folder or Hub name): BERT, RoBERTa, DistilBERT, ..."}
     )
-    num_layers: int = field(default=6, metadata={"help": "How many of the encoder's layers are used, the first ones."})
+    num_layers: int | None = field(
+        default=None,
+        metadata={
+            "help": "How many of the encoder's layers are used, the first ones; by default 6 in a g2g_transformer, "
+            "all in a rng_transformer."
+        },
+    )
     tokenizer_name: str = field(
         default="words",
         metadata={
@@ -89,7 +117,20 @@ class ParsingModelArguments(ModelArguments):
 class ParsingDataArguments(DataArguments):
     """What it is trained on."""
 
-    max_tokens: int = field(default=512, metadata={"help": "Words of a batch on one device, padding counted."})
+    initial_train_file: list[str] | None = field(
+        default=None,
+        metadata={"help": "The training sentences as another parser has parsed them, which are refined."},
+    )
+    initial_validation_file: list[str] | None = field(
+        default=None, metadata={"help": "The same of the validation sentences."}
+    )
+    initial_test_file: list[str] | None = field(default=None, metadata={"help": "The same of the test sentences."})
+    max_tokens: int = field(
+        default=512,
+        metadata={
+            "help": "Words (or pieces, where the encoder reads these) of a batch on one device, padding counted."
+        },
+    )
     punctuation_by: str = field(
         default="auto",
         metadata={"help": "What is punctuation in evaluation.", "choices": ["auto", "deprel", "tags", "form"]},
@@ -121,16 +162,21 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
         description=__doc__,
         example="[--encoder bert-base-cased]",
     )
-    if settings.pop("model_type", FAMILY) != FAMILY:
-        raise ValueError(f"this script trains models of the type {FAMILY}")
-    check_options(model_args)
-    settings["use_swap"] = settings.get("use_swap", False) or model_args.use_swap
-    settings["labelled"] = settings.get("labelled", True) and not model_args.no_labels
+    check_options(model_args, settings)
+    model_args.model_type = settings.pop("model_type", DEFAULT_FAMILY)
+    if model_args.use_swap:
+        settings["use_swap"] = True
+    if model_args.no_labels:
+        settings["labelled"] = False
     return model_args, data_args, training_args, settings
 
 
-def check_options(args: ParsingModelArguments) -> None:
-    """Raises `ValueError` for options that have no meaning beside others."""
+def check_options(args: ParsingModelArguments, settings: dict) -> None:
+    """Raises `ValueError` for an unknown family, and for options that have no meaning beside others."""
+    if settings.get("model_type", DEFAULT_FAMILY) not in FAMILIES:
+        raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}")
+    if args.use_swap and settings.get("model_type", DEFAULT_FAMILY) != G2GTransformerConfig.model_type:
+        raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
     given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags") if getattr(args, name)}
     if args.tokenizer_name != "words":
         given.add("tokenizer_name")
@@ -165,54 +211,78 @@ def load_tokenizer(args: ParsingModelArguments, sentences: list[dict]) -> PreTra
 
 def load_model(
     args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: list[dict]
-) -> G2GTransformerForParsing:
+) -> PreTrainedModel:
     """A trained parser, one that starts from an encoder, or a new one."""
     if args.model_name_or_path:
         folder = hf_structure.resolve_model(args.model_name_or_path)
-        return load_weights(folder, G2GTransformerForParsing, "Graph-to-Graph Transformer")
-    settings = dict(settings)
+        return load_weights(folder, AutoModelForDependencyParsing, "parser", **settings)
+    family, settings = FAMILIES[args.model_type], dict(settings)
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
-    labels = names(sentences, "deprels", "relation labels: give --no_labels") if settings["labelled"] else None
-    if not args.encoder:
-        if labels:
-            settings["id2label"] = dict(enumerate(labels))
-        return G2GTransformerForParsing(new_config(FAMILY, settings, tokenizer, special=("unk", "pad")))
-    check_settings(FAMILY, settings)
-    del settings["labelled"]
-    with readable_settings():
-        return G2GTransformerForParsing.from_pretrained_encoder(
-            args.encoder, tokenizer, num_layers=args.num_layers, labels=labels, **settings
-        )
+    labelled = settings.pop("labelled", True)
+    labels = names(sentences, "deprels", "relation labels: give --no_labels") if labelled else None
+    if args.encoder:
+        check_settings(args.model_type, settings)
+        layers = {"num_layers": args.num_layers} if args.num_layers else {}
+        with readable_settings():
+            return family.from_pretrained_encoder(args.encoder, tokenizer, labels=labels, **layers, **settings)
+    if labels:
+        settings["id2label"] = dict(enumerate(labels))
+    settings["labelled"] = labelled
+    return family(new_config(args.model_type, settings, tokenizer, special=("unk", "pad")))
 
 
-def new_parameters(model: G2GTransformerForParsing, args: ParsingModelArguments) -> list[str]:
-    """Names of the parameters that are not pretrained."""
+def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[str]:
+    """Names of the parameters that are no encoder's; of a parser from scratch, all."""
     every = [name for name, _ in model.named_parameters()]
-    if args.model_name_or_path:
-        return []
-    if not args.encoder:
+    if not args.encoder and not args.model_name_or_path:
         return every
     prefix = f"{model.base_model_prefix}."
     return [name for name in every if not name.startswith(prefix) or "_relations." in name]
 
 
-def why_left_out(sentence: dict, config: G2GTransformerConfig, max_length: int | None) -> str | None:
+def why_left_out(
+    sentence: dict, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, max_length: int | None
+) -> str | None:
     """Why a sentence is left out, or None. A tree that the parser cannot make matters in training only."""
     longest = min(max_length or config.max_words, config.max_words)
     if sentence["heads"] is None:
         return "words without a head"
     if len(sentence["words"]) > longest:
         return f"more than {longest} words"
-    return why_unusable(sentence["heads"], config) if max_length else None
+    longest = getattr(config, "max_pieces", None)
+    if longest and len(encode(sentence["words"], tokenizer)["input_ids"]) > longest:
+        return f"more than {longest} word pieces"
+    if max_length is None:
+        return None
+    if isinstance(config, G2GTransformerConfig):
+        return why_unusable(sentence["heads"], config)
+    return None if is_tree(sentence["heads"]) else "no tree with one root"
+
+
+def with_initial_trees(sentences: list[dict], files: list[str] | None) -> list[dict]:
+    """The sentences with the trees that another parser gave them. `ValueError` if those are other sentences."""
+    if not files:
+        return sentences
+    trees = read_files(files, load_sentences)
+    if len(trees) != len(sentences):
+        raise ValueError(f"{', '.join(files)}: {len(trees)} sentences, but {len(sentences)} to refine")
+    for number, (tree, sentence) in enumerate(zip(trees, sentences, strict=True), start=1):
+        if tree["words"] != sentence["words"] or tree["heads"] is None:
+            raise ValueError(f"{', '.join(files)}: sentence {number} has other words, or no heads")
+    return [{**sentence, "initial": tree} for sentence, tree in zip(sentences, trees, strict=True)]
 
 
 def without_unusable(
-    sentences: list[dict], purpose: str, config: G2GTransformerConfig, max_length: int | None = None
+    sentences: list[dict],
+    purpose: str,
+    tokenizer: PreTrainedTokenizerBase,
+    config: PreTrainedConfig,
+    max_length: int | None = None,
 ) -> list[dict]:
     """The other sentences; those left out are counted. `max_length` is given in training. `ValueError` if all are."""
-    reasons = [why_left_out(sentence, config, max_length) for sentence in sentences]
+    reasons = [why_left_out(sentence, tokenizer, config, max_length) for sentence in sentences]
     kept = [sentence for sentence, reason in zip(sentences, reasons, strict=True) if reason is None]
     counts = Counter(filter(None, reasons)).most_common()
     counted = f"{len(sentences) - len(kept)} of {len(sentences)} sentences left out"
@@ -225,24 +295,28 @@ def without_unusable(
 
 
 def to_dataset(
-    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, config: G2GTransformerConfig, punctuation_by: str
+    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, punctuation_by: str
 ) -> Dataset:
     """What [`ParsingTrainer`] reads; labels are -100 where they are not known, 0 in a parser without labels."""
     encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
     columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
     columns["heads"] = [sentence["heads"] for sentence in sentences]
-    columns["length"] = [len(heads) for heads in columns["heads"]]
+    read = "input_ids" if getattr(config, "max_pieces", None) else "heads"  # some read one vector a word
+    columns["length"] = [len(row) for row in columns[read]]
     columns["labels"] = [label_ids(sentence, config) for sentence in sentences]
     if config.num_tags:
         ids = {tag: number for number, tag in enumerate(config.tags)}
         tags = (sentence["tags"] or [None] * len(sentence["words"]) for sentence in sentences)
         columns["tag_ids"] = [[ids.get(tag, -1) for tag in row] for row in tags]
+    if sentences and "initial" in sentences[0]:
+        columns["initial_heads"] = [sentence["initial"]["heads"] for sentence in sentences]
+        columns["initial_relations"] = [label_ids(sentence["initial"], config) for sentence in sentences]
     kept = (keep_mask(s["words"], s["tags"], s["deprels"], by=punctuation_by) for s in sentences)
     columns["punctuation"] = [[not word for word in row] for row in kept]
     return Dataset.from_dict(columns)
 
 
-def label_ids(sentence: dict, config: G2GTransformerConfig) -> list[int]:
+def label_ids(sentence: dict, config: PreTrainedConfig) -> list[int]:
     if not config.labelled:
         return [0] * len(sentence["words"])
     ids = {label: number for number, label in config.id2label.items()}
@@ -261,9 +335,12 @@ def main() -> None:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
 
     datasets = dict.fromkeys(files)
+    if data_args.initial_train_file and not getattr(model.config, "num_rounds", 0):
+        raise ValueError("--initial_train_file is for a rng_transformer: others read no given trees")
     for purpose, sentences in trees.items():
+        sentences = with_initial_trees(sentences, getattr(data_args, f"initial_{purpose}_file"))
         max_length = data_args.max_length if purpose == "train" else None
-        kept = without_unusable(sentences, purpose, model.config, max_length)
+        kept = without_unusable(sentences, purpose, tokenizer, model.config, max_length)
         datasets[purpose] = to_dataset(kept, tokenizer, model.config, data_args.punctuation_by)
     trainer = ParsingTrainer(
         model=model,

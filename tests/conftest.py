@@ -1,43 +1,52 @@
-"""Settings of the whole suite: offline, one thread, seeded; deprecations are errors."""
+"""Settings of the whole suite: offline, one thread, the same numbers in every run; deprecations are errors."""
 
 import logging
 import os
+from tempfile import mkdtemp
 
 os.environ |= {
+    "HF_HOME": mkdtemp(prefix="hf_home-"),  # caches of data sets and metrics, which no other process writes
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_DATASETS_OFFLINE": "1",
     "HF_EVALUATE_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "MKL_CBWR": "COMPATIBLE",  # what is rounded does not depend on where in memory it lies
 }
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # what is tested here holds on a CPU
 
+import gc
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import hypothesis
+import matplotlib.font_manager  # noqa: F401 - makes its cache of fonts now, not in a test of what is printed
 import pytest
 import torch
+from tiny_models import SIZES, new_g2g_transformer, new_rng_transformer, new_structformer, randomise, save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hf_structure import (
-    G2GTransformerConfig,
-    G2GTransformerForParsing,
-    GiLTConfig,
-    GiLTForCausalLM,
-    StructFormerConfig,
-    StructFormerForMaskedLM,
-    build_word_tokenizer,
-    train_subword_tokenizer,
-)
+from hf_structure import GiLTConfig, GiLTForCausalLM, build_word_tokenizer, train_subword_tokenizer
 
 torch.set_num_threads(1)
 pytest.register_assert_rewrite("modeling_common", "running")
-hypothesis.settings.register_profile("hf_structure", deadline=None)
-hypothesis.settings.load_profile("hf_structure")
+for name, derandomize in (("same", True), ("new", False)):  # the inputs of each run; `--hypothesis-profile` chooses
+    slow = [hypothesis.HealthCheck.too_slow]  # a busy machine is
+    hypothesis.settings.register_profile(name, deadline=None, derandomize=derandomize, suppress_health_check=slow)
+hypothesis.settings.load_profile("same")
+
+
+def pytest_collection_finish():
+    """All modules are there, and stay: what collects garbage, such as each training, need not go through them."""
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    shutil.rmtree(os.environ["HF_HOME"])
 
 
 @pytest.fixture(scope="session")
@@ -75,23 +84,6 @@ WORDS = [
 # fmt: on
 
 
-def _save_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
-    """A random StructFormer that has made up its mind: freshly initialised, its trees would all be about equal."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
-    model = StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), **sizes))
-    parser = model.structformer.parser
-    for module, std in (
-        (model.structformer.embeddings, 1.0),
-        (parser.distance_score, 0.3),
-        (parser.height_score, 0.3),
-    ):
-        torch.nn.init.normal_(module.weight, std=std)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def _bpe_tokenizer(**options) -> PreTrainedTokenizerBase:
     """Byte-level BPE that splits most words."""
     backend = Tokenizer(models.BPE())
@@ -107,61 +99,83 @@ def _bpe_tokenizer(**options) -> PreTrainedTokenizerBase:
     return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", mask_token="<mask>", **options)
 
 
-def _save_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
-    """A random Graph-to-Graph Transformer with three labels that has made up its mind."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    sizes |= {"classifier_hidden_size": 16, "history_size": 8, "max_position_embeddings": 64}
-    labels = {"id2label": {0: "nsubj", 1: "obj", 2: "det"}, "vocab_size": len(tokenizer)}
-    special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
-    model = G2GTransformerForParsing(G2GTransformerConfig(**sizes, **labels, **special, **settings))
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.5)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def g2g_transformer(tmp_path_factory) -> Path:
     """Folder of a tiny random Graph-to-Graph Transformer over words, trained without punctuation, as it says."""
-    return _save_g2g_transformer(tmp_path_factory.mktemp("g2g"), build_word_tokenizer(WORDS))
+    return new_g2g_transformer(tmp_path_factory.mktemp("g2g"), build_word_tokenizer(WORDS))
 
 
 @pytest.fixture(scope="session")
 def subword_g2g_transformer(tmp_path_factory) -> Path:
     """The same over subwords, and with SWAP."""
     tokenizer = _bpe_tokenizer(skip_punctuation=True)
-    return _save_g2g_transformer(tmp_path_factory.mktemp("subword_g2g"), tokenizer, use_swap=True)
+    return new_g2g_transformer(tmp_path_factory.mktemp("subword_g2g"), tokenizer, use_swap=True)
+
+
+TAGS = ["DT", "NN", "VB", "IN", "."]
+
+
+@pytest.fixture(scope="session")
+def tagged_g2g_transformer(tmp_path_factory) -> Path:
+    """A Graph-to-Graph Transformer over words that reads tags too."""
+    folder = tmp_path_factory.mktemp("tagged_g2g")
+    return new_g2g_transformer(folder, build_word_tokenizer(WORDS), num_tags=len(TAGS), tags=TAGS)
+
+
+@pytest.fixture(scope="session")
+def tagged_subword_g2g_transformer(tmp_path_factory) -> Path:
+    """The same over subwords."""
+    folder, tokenizer = tmp_path_factory.mktemp("tagged_subword_g2g"), _bpe_tokenizer(skip_punctuation=True)
+    return new_g2g_transformer(folder, tokenizer, num_tags=len(TAGS), tags=TAGS)
+
+
+@pytest.fixture(scope="session")
+def rng_transformer(tmp_path_factory) -> Path:
+    """Folder of a tiny random RNG Transformer over words, trained without punctuation, as it says."""
+    folder = tmp_path_factory.mktemp("rng")
+    return new_rng_transformer(folder, build_word_tokenizer(WORDS), max_position_embeddings=62)
+
+
+@pytest.fixture(scope="session")
+def subword_rng_transformer(tmp_path_factory) -> Path:
+    """The same over subwords, a word being its first one, and with tags."""
+    folder, tokenizer = tmp_path_factory.mktemp("subword_rng"), _bpe_tokenizer(skip_punctuation=True)
+    return new_rng_transformer(folder, tokenizer, num_tags=len(TAGS), tags=TAGS)
 
 
 @pytest.fixture(scope="session")
 def structformer(tmp_path_factory) -> Path:
     """Folder of a tiny random StructFormer over words, trained without punctuation, as it says."""
-    return _save_structformer(tmp_path_factory.mktemp("structformer"), build_word_tokenizer(WORDS))
+    return new_structformer(tmp_path_factory.mktemp("structformer"), build_word_tokenizer(WORDS))
 
 
 @pytest.fixture(scope="session")
 def subword_structformer(tmp_path_factory) -> Path:
     """The same over the subwords of a byte-level BPE: most words have several."""
-    return _save_structformer(tmp_path_factory.mktemp("subwords"), _bpe_tokenizer(skip_punctuation=True))
+    return new_structformer(tmp_path_factory.mktemp("subwords"), _bpe_tokenizer(skip_punctuation=True))
 
 
 @pytest.fixture(scope="session")
 def graph_parser(tmp_path_factory) -> Path:
-    """Folder of a tiny random GiLT with opinions about graphs, over subwords, some words having several."""
-    folder = tmp_path_factory.mktemp("gilt")
-    tokenizer = train_subword_tokenizer([WORDS, WORDS[::-1]], vocab_size=60)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "graph_embedding_size": 4}
-    sizes |= {"scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 3}
-    model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **sizes))
-    for parameter in (model.scorer.arc_matrix, model.scorer.counts.weight):
-        torch.nn.init.normal_(parameter, std=1.0)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    """
+    Folder of a tiny random GiLT over subwords, some words having several. Every word comes with one to three arcs, so
+    that graphs of sentences of different lengths differ, and none of these numbers is much likelier than another.
+    """
+    tokenizer = train_subword_tokenizer([WORDS, WORDS[::-1]], vocab_size=280, kind="bpe")
+    model = randomise(GiLTForCausalLM(GiLTConfig(**{"vocab_size": len(tokenizer), **SIZES, "max_new_arcs": 3})))
+    torch.nn.init.normal_(model.scorer.counts.weight, std=0.01)
+    model.scorer.counts.bias.data = torch.tensor([-20.0, 0.4, 0.2, 0.0])
+    return save(model, tokenizer, tmp_path_factory.mktemp("gilt"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef):
+    """A shared fixture draws the same whichever test is the first to ask for it, and takes no draws from that test."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

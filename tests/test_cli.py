@@ -1,5 +1,7 @@
+import gzip
 import io
 import json
+import lzma
 import os
 import resource
 import subprocess
@@ -158,6 +160,14 @@ def test_no_sentence(run, folder, stdin):
 
 
 # parse: what comes out
+
+
+def test_compressed_files(run, folder, here):
+    (here / "notes.txt.xz").write_bytes(lzma.compress(TEXT.encode()))
+    run("parse", "--model", folder, "--format", "conllu", "notes.txt.xz", "--output", "silver.conllu.gz")
+    assert gzip.decompress((here / "silver.conllu.gz").read_bytes()).startswith(b"# text = She ca n't")
+    assert words_of(run("parse", "--model", folder, "--format", "json", "silver.conllu.gz")) == WORDS
+    assert "100.0" in run("evaluate", "silver.conllu.gz", "silver.conllu.gz")
 
 
 def test_text_format(run, folder):

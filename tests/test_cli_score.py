@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_models import new_gilt
+from tiny_models import new_gilt, unigram_tokenizer
 from transformers import AutoTokenizer
 
 from hf_structure import corpus_scores, score
@@ -28,14 +28,14 @@ WORDS = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "d
 @pytest.fixture(scope="module")
 def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
-    return new_gilt(tmp_path_factory.mktemp("gilt"), WORDS, vocab_size=40, kind="unigram")
+    return new_gilt(tmp_path_factory.mktemp("gilt"), unigram_tokenizer(WORDS))
 
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory) -> Path:
     """The same without graphs."""
     folder = tmp_path_factory.mktemp("baseline")
-    return new_gilt(folder, WORDS, vocab_size=40, kind="unigram", graph_layers=0)
+    return new_gilt(folder, unigram_tokenizer(WORDS), graph_layers=0)
 
 
 @pytest.fixture

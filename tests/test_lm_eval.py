@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import GRAPHS, new_gilt, new_gpt2, save_random
+from tiny_models import GRAPHS, new_gilt, new_gpt2, randomise, save, unigram_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import GiLTForCausalLM, score
@@ -42,21 +42,21 @@ def gpt2(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
-    return new_gilt(tmp_path_factory.mktemp("gilt"), WORDS, vocab_size=60, kind="unigram")
+    return new_gilt(tmp_path_factory.mktemp("gilt"), unigram_tokenizer(WORDS))
 
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory) -> Path:
     """The same without graphs."""
     folder = tmp_path_factory.mktemp("baseline")
-    return new_gilt(folder, WORDS, vocab_size=60, kind="unigram", graph_layers=0)
+    return new_gilt(folder, unigram_tokenizer(WORDS), graph_layers=0)
 
 
 @pytest.fixture(scope="module")
 def graft(gpt2, tmp_path_factory) -> Path:
     """Graphs on the GPT-2."""
     model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **GRAPHS)
-    return save_random(model, AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
+    return save(randomise(model), AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import randomise, unigram_tokenizer
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
 import hf_structure
@@ -24,41 +25,31 @@ SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "g
 SMALL |= {"scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 2}
 
 
-def random_weights(model, std: float = 0.3):
-    """Strong opinions: freshly initialised, all tokens would be about equally likely."""
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=std)
-    return model.eval()
-
-
 @pytest.fixture(scope="module")
 def gpt2():
     """A tiny GPT-2 and a byte-level tokenizer whose one special token begins and ends."""
-    torch.manual_seed(0)
     alphabet = train_subword_tokenizer(CORPUS, vocab_size=300, kind="bpe").get_vocab()
     pieces = ["<|endoftext|>", *sorted(piece for piece in alphabet if len(piece) == 1), "Ġc", "Ġca", "he"]
     tokenizer = GPT2Tokenizer(
         vocab={piece: i for i, piece in enumerate(pieces)}, merges=[("Ġ", "c"), ("Ġc", "a"), ("h", "e")]
     )
     sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
-    return random_weights(GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes))), tokenizer
+    return randomise(GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)), std=0.3), tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return train_subword_tokenizer(CORPUS, vocab_size=60)
+    return unigram_tokenizer(CORPUS)
 
 
 @pytest.fixture(scope="module")
 def gilt(tokenizer):
-    torch.manual_seed(1)
-    return random_weights(GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL)))
+    return randomise(GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **SMALL)), std=0.3)
 
 
 @pytest.fixture(scope="module")
 def baseline(tokenizer):
-    torch.manual_seed(2)
-    return random_weights(GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), graph_layers=0, **SMALL)))
+    return randomise(GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), graph_layers=0, **SMALL)), std=0.3)
 
 
 @torch.no_grad()
@@ -110,7 +101,7 @@ def test_models_of_the_library_split_words_and_score_the_end(model_name, tokeniz
 
 
 def test_the_rule_stored_beside_the_vocabulary(baseline, tmp_path):
-    train_subword_tokenizer(CORPUS, vocab_size=60, word_tokenizer="spaces").save_pretrained(tmp_path)
+    unigram_tokenizer(CORPUS, word_tokenizer="spaces").save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert score(TEXTS[0], baseline, tokenizer=tokenizer).words == ["The", "cats", "can't", "sleep."]
     upper = score(TEXTS[0], baseline, tokenizer=tokenizer, word_tokenizer=lambda text: text.upper().split())

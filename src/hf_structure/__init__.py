@@ -16,6 +16,12 @@ from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel, GiLTPreTrainedModel
+from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.models.rng_transformer.modeling_rng_transformer import (
+    RNGTransformerForParsing,
+    RNGTransformerModel,
+    RNGTransformerPreTrainedModel,
+)
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.structformer.modeling_structformer import (
     StructFormerForMaskedLM,
@@ -93,6 +99,10 @@ __all__ = [
     "MaskedWordCollator",
     "Parse",
     "ParsingCollator",
+    "RNGTransformerConfig",
+    "RNGTransformerForParsing",
+    "RNGTransformerModel",
+    "RNGTransformerPreTrainedModel",
     "SentenceScore",
     "StructFormerConfig",
     "StructFormerForMaskedLM",

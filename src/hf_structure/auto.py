@@ -17,6 +17,8 @@ from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTran
 from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel
+from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing, RNGTransformerModel
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM, StructFormerModel
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
@@ -58,6 +60,10 @@ def register() -> None:
     AutoConfig.register(G2GTransformerConfig.model_type, G2GTransformerConfig, exist_ok=True)
     AutoModel.register(G2GTransformerConfig, G2GTransformerModel, exist_ok=True)
     AutoModelForDependencyParsing.register(G2GTransformerConfig, G2GTransformerForParsing, exist_ok=True)
+
+    AutoConfig.register(RNGTransformerConfig.model_type, RNGTransformerConfig, exist_ok=True)
+    AutoModel.register(RNGTransformerConfig, RNGTransformerModel, exist_ok=True)
+    AutoModelForDependencyParsing.register(RNGTransformerConfig, RNGTransformerForParsing, exist_ok=True)
 
     AutoConfig.register(GiLTConfig.model_type, GiLTConfig, exist_ok=True)
     AutoModel.register(GiLTConfig, GiLTModel, exist_ok=True)

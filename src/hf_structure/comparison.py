@@ -6,8 +6,19 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 
 from hf_structure.data.json_text import load_json
+
+PARTS = ("train", "validation", "test")  # of a treebank
+PARSING_OPTIONS = {"max_length": 80, "max_tokens": 512, "warmup_steps": 0.05, "new_learning_rate": 1e-3}
+FROM_SCRATCH = {"tokenizer_name": "bpe", "vocab_size": 8000}
+ATTACHMENT = {  # columns of a table
+    "UAS": "uas",
+    "LAS": "las",
+    "UAS, no punctuation": "uas_no_punct",
+    "LAS, no punctuation": "las_no_punct",
+}
 
 
 def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
@@ -15,6 +26,49 @@ def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
     return parser.parse_args(arguments[:split]), arguments[split + 1 :]
+
+
+def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
+    """What scripts are told that compare supervised parsers."""
+    for part in PARTS:
+        parser.add_argument(f"--{part}_file", required=True, metavar="FILE", help="treebank in CoNLL-U")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
+    parser.add_argument("--encoder", metavar="NAME", help="pretrained encoder (folder or Hub name) to start from, too")
+    parser.add_argument("--hidden_size", type=int, default=128, help="of models from scratch; default: 128")
+    parser.add_argument("--num_layers", type=int, default=2, help="of every model; default: 2")
+    parser.add_argument("--num_train_epochs", type=float, default=4, help="default: 4")
+    parser.add_argument("--learning_rate", type=float, default=1e-4, help="of pretrained parameters; default: 1e-4")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="SEED", help="default: 1")
+
+
+def encoders(args: argparse.Namespace) -> list[str | None]:
+    """None for parsers from scratch, and the pretrained encoder if there is one."""
+    return [None, args.encoder] if args.encoder else [None]
+
+
+def encoder_title(encoder: str | None) -> str:
+    return "pretrained" if encoder else "from scratch"
+
+
+def parsing_options(args: argparse.Namespace, encoder: str | None, settings: dict) -> dict[str, object]:
+    """Options of `run_parsing.py` for a parser with some settings of its own, but for seed and folder."""
+    files = {f"{part}_file": getattr(args, f"{part}_file") for part in PARTS}
+    options = {**PARSING_OPTIONS, **files, "num_train_epochs": args.num_train_epochs}
+    if encoder:
+        shape = {"encoder": encoder, "num_layers": args.num_layers, "learning_rate": args.learning_rate}
+        return options | shape | {"config_overrides": settings}
+    shape = {"hidden_size": args.hidden_size, "intermediate_size": 4 * args.hidden_size}
+    shape |= {"num_hidden_layers": args.num_layers, "num_attention_heads": max(1, args.hidden_size // 64)}
+    return options | FROM_SCRATCH | {"config_overrides": settings | shape}
+
+
+def attachment_cells(folders: Iterable[Path]) -> list[str]:
+    """How many of a parser's runs, one for each seed, have ended, and their scores; nothing if none has."""
+    ended = [results for folder in folders if (results := read_results(folder / "test_results.json"))]
+    if not ended:
+        return []
+    scores = ([results.get(f"test_{name}") for results in ended] for name in ATTACHMENT.values())
+    return [str(len(ended)), *map(percent_over_seeds, scores)]
 
 
 def run_script(script: Path, *options: object, **named: object) -> None:
@@ -25,13 +79,22 @@ def run_script(script: Path, *options: object, **named: object) -> None:
     Raises:
         ValueError: if it fails; it has said why.
     """
+    _run(script.name, [str(script)], options, named)
+
+
+def run_command(command: str, *options: object, **named: object) -> None:
+    """The same of a command of `hf-structure`."""
+    _run(f"hf-structure {command}", ["-m", "hf_structure.cli", command], options, named)
+
+
+def _run(title: str, program: list[str], options: Iterable[object], named: dict[str, object]) -> None:
     arguments = []
     for name, value in named.items():
         values = value if isinstance(value, list | tuple) else [value]
         arguments += [f"--{name}", *(json.dumps(item) if isinstance(item, dict) else str(item) for item in values)]
-    status = subprocess.run([sys.executable, str(script), *arguments, *map(str, options)]).returncode
+    status = subprocess.run([sys.executable, *program, *arguments, *map(str, options)]).returncode
     if status:
-        raise ValueError(f"{script.name} ended with status {status}; see above")
+        raise ValueError(f"{title} ended with status {status}; see above")
 
 
 def read_results(*files: Path) -> dict[str, float]:
@@ -54,4 +117,24 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-__all__ = ["markdown_table", "parse_arguments", "percent", "read_results", "run_script"]
+def percent_over_seeds(values: Sequence[float | None]) -> str:
+    """The mean of shares as percent, with their sample standard deviation if there are several, or a dash."""
+    if None in values:
+        return "-"
+    deviation = f" ± {percent(stdev(values))}" if len(values) > 1 else ""
+    return percent(mean(values)) + deviation
+
+
+__all__ = [
+    "add_parsing_arguments",
+    "attachment_cells",
+    "encoders",
+    "markdown_table",
+    "parse_arguments",
+    "parsing_options",
+    "percent",
+    "percent_over_seeds",
+    "read_results",
+    "run_command",
+    "run_script",
+]

@@ -108,6 +108,26 @@ class TransitionParserOutput(ModelOutput):
 
 
 @dataclass
+class GraphParserOutput(ModelOutput):
+    """
+    Output of a parser that predicts all arcs at once, in its last round.
+
+    Args:
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `heads` and labels are given):
+            Training loss, of all rounds.
+        logits (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`):
+            `logits[b, d, h]` is the score of word `h` (0 is the root) as the head of word `d + 1`; `-inf` for a word
+            itself and for padding.
+        label_logits (`torch.FloatTensor` of shape `(batch_size, num_words, num_labels)`, *optional*):
+            Scores of the labels of the arcs from the given heads, or else from the best ones.
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    label_logits: torch.FloatTensor | None = None
+
+
+@dataclass
 class SyntacticDistanceDecoderOutput(DependencyDecoderOutput):
     """
     Dependency and constituency structure decoded for a batch of sentences from syntactic distances and heights.

@@ -31,8 +31,8 @@ from transformers import (
     set_seed,
 )
 
+from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
-from hf_structure.data.text import new_file
 from hf_structure.hub import resolve_model
 from hf_structure.training import last_complete_checkpoint
 
@@ -108,6 +108,8 @@ class RunArguments(TrainingArguments):
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or else each of several processes would train by itself
+        if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
+            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()
 
 

@@ -208,8 +208,8 @@ class ParsingTrainer(ScoringTrainer):
         new_parameters (`Sequence[str]`): Names of parameters that have a learning rate of their own.
         new_learning_rate (`float`, *optional*): That learning rate.
         data_collator ([`ParsingCollator`]): Makes batches.
-        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` (in words), `heads`,
-            `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
+        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` (of what the encoder
+            reads), `heads`, `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
     """
 
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):

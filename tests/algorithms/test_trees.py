@@ -191,6 +191,8 @@ def test_words_removed_from_any_heads_leave_heads(data):
     found = remove_words(heads, keep)
     assert found == expected
     check_heads(found)
+    assert remove_words([2, 1, 0], [True, False, True]) == [0, 0]  # the first word would be its own head
+    assert remove_words([3, 1, 2], [False, True, False]) == [0]
 
 
 @pytest.mark.parametrize("function", [remove_words, restore_words])

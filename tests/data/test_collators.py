@@ -72,6 +72,23 @@ def test_trees():
     assert set(bare) == {"input_ids", "attention_mask", "heads"}
 
 
+@pytest.mark.parametrize("make", [WordCollator, ParsingCollator])
+@pytest.mark.parametrize("name", ["tag_ids", "initial_heads", "initial_relations"])
+def test_what_only_some_sentences_have(make, name):
+    """It is as wide as the longest sentence, which need not have it."""
+    words = [{"input_ids": [3, 4], name: [1, 0]}, {"input_ids": [6, 7, 8]}, {"input_ids": [9], name: None}]
+    pieces = [
+        {"input_ids": [3, 4, 5], "word_ids": [0, 0, 1], name: [1, 0]},
+        {"input_ids": [6, 7, 8, 8], "word_ids": [0, 1, 1, 2]},
+        {"input_ids": [9, 9, 9, 9, 9], "word_ids": [0] * 5, name: None},
+    ]
+    for examples in (words, pieces):
+        found = make(PAD)(examples)[name]
+        assert found.tolist() == [[1, 0, -1], [-1, -1, -1], [-1, -1, -1]]
+        assert found.dtype == torch.int64
+        assert name not in make(PAD)(examples[1:])
+
+
 def test_a_word_that_is_the_padding_is_attended_to():
     batch = WordCollator(PAD)([{"input_ids": [PAD, 4]}, {"input_ids": [5]}])
     assert batch["attention_mask"].tolist() == [[1, 1], [1, 0]]

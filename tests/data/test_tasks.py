@@ -1,9 +1,10 @@
 import pytest
 import torch
 
+from hf_structure.data.files import DataError
 from hf_structure.data.graphs import GraphCollator, add_tapes
 from hf_structure.data.tasks import TASKS, TaskCollator, read_table, task_examples
-from hf_structure.data.text import DataError, tokenize_words
+from hf_structure.data.text import tokenize_words
 
 PAIR = {"sentence1": "It's (very) cold.", "sentence2": "He left", "sentence": "It's (very) cold."}
 FIRST = "It 's ( very ) cold ."

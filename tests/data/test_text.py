@@ -1,17 +1,16 @@
 import io
 import itertools
-import os
 import pickle
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import regex
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hf_structure.data import text as text_module
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.text import DataError, new_file, read_text, split_sentences, tokenize_words, whole_file
+from hf_structure.data.files import DataError
+from hf_structure.data.text import read_text, split_sentences, tokenize_words
 
 
 def test_read_text(tmp_path):
@@ -32,59 +31,6 @@ def test_read_text_refuses_what_is_no_text(tmp_path, content):
 def test_data_error_can_be_handed_on_by_a_process():
     error = pickle.loads(pickle.dumps(DataError("bad", "f", 3)))
     assert (str(error), error.file, error.line) == ("f:3: bad", "f", 3)
-
-
-def test_new_file_is_whole_or_not_there(tmp_path):
-    path = tmp_path / "folder" / "a.txt"
-    with pytest.raises(ZeroDivisionError), new_file(path) as file:
-        file.writelines(str(1 // number) for number in (1, 0))
-    assert list(path.parent.iterdir()) == []
-    with new_file(path) as file:
-        file.write("whole")
-    with pytest.raises(FileExistsError, match="--overwrite"), new_file(path):
-        pass
-    with new_file(path, overwrite=True) as file:
-        file.write("again")
-    assert path.read_text() == "again"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_whole_file_follows_links_and_keeps_modes(tmp_path):
-    path, link = tmp_path / "a.txt", tmp_path / "link.txt"
-    path.write_text("old")
-    path.chmod(0o640)
-    link.symlink_to(path)
-    with whole_file(link) as file:
-        file.write("new\n")
-        assert path.read_text() == "old"
-    assert (link.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (True, "new\n", 0o640)
-
-
-def test_whole_file_writes_to_devices_and_pipes(tmp_path):
-    with whole_file(os.devnull) as file:
-        file.write("nothing")
-    assert not Path(os.devnull).is_file()
-    os.mkfifo(tmp_path / "pipe")
-    with ThreadPoolExecutor(1) as reader:
-        read = reader.submit((tmp_path / "pipe").read_text)
-        with whole_file(tmp_path / "pipe") as file:
-            file.write("through")
-        assert read.result() == "through"
-
-
-@pytest.mark.parametrize("keep", [False, True])
-def test_what_an_error_leaves(tmp_path, keep):
-    with pytest.raises(ZeroDivisionError), whole_file(tmp_path / "a.txt", keep=keep) as file:
-        file.writelines(str(1 // number) for number in (1, 0))
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"a.txt.partial": "1"} if keep else {})
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_errors_of_writing_name_the_file():
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), whole_file("/dev/full") as file:
-        file.write("something")
-    with pytest.raises(FileNotFoundError, match=r"'/nowhere/a\.txt'"), whole_file("/nowhere/a.txt"):
-        pass
 
 
 WORDS = {
@@ -154,6 +100,24 @@ def test_words_end_where_characters_as_read_do(text):
     assume(not any(len(cluster) > 1 and " " in cluster for cluster in clusters))  # white space always separates
     starts = {0, *itertools.accumulate(len(cluster) for cluster in clusters if cluster != " ")}
     assert set(itertools.accumulate(map(len, tokenize_words(text)))) <= starts
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(["don", "cannot", "U", "etc", "www", "http", "co", "x", "kg", "é", "ſ", "3", "a\u0301"]),
+            st.sampled_from(" .,;!?'’-/@:_$()\n"),
+            st.characters(exclude_categories=["Cs"]),
+        ),
+        max_size=20,
+    ).map("".join)
+)
+def test_the_rule_for_plain_words_changes_nothing(text):
+    slow = text_module._TOKEN.pattern
+    slow = slow[slow.index("(?P<url>") :]
+    tokens = (match[0] for match in regex.finditer(slow, text, regex.VERBOSE | regex.IGNORECASE))
+    assert [match[0] for match in text_module._TOKEN.finditer(text)] == list(tokens)
 
 
 def boundaries(words):

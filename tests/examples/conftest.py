@@ -7,6 +7,7 @@ import transformers
 from running import LEXICON, made_sentence
 from tiny_models import new_gilt, new_gpt2
 
+from hf_structure import train_subword_tokenizer
 from hf_structure.data.conllu import ConlluSentence, write_conllu
 
 
@@ -41,7 +42,7 @@ def run(script, monkeypatch):
 def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
     words = [["The", noun, "does", "n't", "care", ",", "the", "end", "."] for noun in LEXICON["NN"]]
-    return new_gilt(tmp_path_factory.mktemp("gilt"), words)
+    return new_gilt(tmp_path_factory.mktemp("gilt"), train_subword_tokenizer(words, vocab_size=290, kind="bpe"))
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,27 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
+import gzip
+import lzma
 import os
+import random
+import signal
+import socket
 import subprocess
+import time
 from functools import partial
 from pathlib import Path
 
+import datasets
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
 
 from hf_structure import parse
+from hf_structure.cli import blocks as blocks_module
+from hf_structure.cli.blocks import BlockFolder
+from hf_structure.cli.records import open_files
 from hf_structure.data.conllu import read_conllu
+from hf_structure.data.text import split_sentences, tokenize_words
 
 command = partial(running.command, "annotate_corpus.py")
 
@@ -48,10 +59,24 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     labels = [list(tree.labels or ["_"] * len(tree.words)) for tree in trees]
     assert [sentence.deprels for sentence in written] == labels
     assert os.listdir(output.parent) == [output.name]
-    printed = capsys.readouterr()
-    assert f"20 sentences, {sum(len(line.split()) for line in lines)} words" in printed.out
+    printed, words = capsys.readouterr(), sum(len(line.split()) for line in lines)
+    assert f"20 sentences, {words} words\n{words} words parsed in " in printed.out
+    assert " words a second\n" in printed.out
     assert "left out" not in printed.out
-    assert "20/20" in printed.err  # the progress bar
+    assert f"100%|██████████| {words}/{words} [" in printed.err  # the progress bar
+    assert "words/s]" in printed.err
+
+
+def test_tags_of_the_corpus(corpus, run, tmp_path, tagged_g2g_transformer, recwarn):
+    run(corpus / "dev.conllu", *options(tagged_g2g_transformer, tmp_path / "silver.conllu"))
+    assert not [str(warning.message) for warning in recwarn if "part-of-speech" in str(warning.message)]
+    gold, written = (list(read_conllu(file)) for file in (corpus / "dev.conllu", tmp_path / "silver.conllu"))
+    words, tags = [sentence.forms for sentence in gold], [[word.xpos for word in sentence.words] for sentence in gold]
+    trees = [parsed.dependency for parsed in parse(words, tagged_g2g_transformer, tags=tags)]
+    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
+    assert written == expected
+    others = parse(words, tagged_g2g_transformer, tags=[["NN"] * len(row) for row in tags])
+    assert trees != [parsed.dependency for parsed in others]
 
 
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
@@ -82,14 +107,15 @@ def test_several_files_as_one(corpus, run, tmp_path, structformer):
 
 def test_long_sentences(run, tmp_path, capsys, structformer):
     text, output = tmp_path / "text.txt", tmp_path / "silver.conllu"
-    text.write_text("the dog saw a cat\n" + "the dog slept\n\n" * 4 + "a man saw the old dog\n")
-    command_line = [text, *options(structformer, output, "--max_words", "4")]
-    assert "sentence 1 has 5 words, more than 4; --skip_long" in message_of(run, *command_line)
-    assert not blocks(output).exists()  # so that it is no obstacle to another try
-    run(*command_line, "--skip_long", "--block_size", "1")
+    text.write_text("the dog slept\n\n" * 4 + "the dog saw a cat\n" + "a man saw the old dog\n")
+    command_line = [text, *options(structformer, output, "--max_words", "4", "--block_size", "2")]
+    message = "text.txt:9: a sentence of 5 words, more than 4; --skip_long leaves such sentences out"
+    assert message in message_of(run, *command_line)
+    run(*command_line, "--skip_long")  # goes on: no sentence was left out so far
     assert [sentence.forms for sentence in read_conllu(output)] == [["the", "dog", "slept"]] * 4
     printed = capsys.readouterr().out
-    assert "4 sentences, 12 words\n2 sentences of more than 4 words left out" in printed
+    assert "4 sentences, 12 words\n0 words parsed in " in printed
+    assert "2 sentences of more than 4 words left out" in printed
 
 
 def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
@@ -99,33 +125,144 @@ def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
     assert "1 sentences of more than" in capsys.readouterr().out
 
 
-def test_streams_its_input(script, monkeypatch, run, tmp_path, structformer):
-    """No more than a block is read ahead of what is written."""
+def test_reads_no_more_than_a_block_ahead_and_makes_no_words_for_others(
+    script, monkeypatch, run, tmp_path, structformer
+):
     (tmp_path / "text.txt").write_text("the dog slept\n" * 40)
-    read, written, most = 0, 0, 0
+    read, written, most, made = 0, 0, 0, 0
 
-    def counted(items):
-        nonlocal read, most
-        for item in items:
-            read += 1
-            most = max(most, read - written)
-            yield item
+    def counted(options, open_corpus=script.open_corpus):
+        def records():
+            nonlocal read, most
+            for record in corpus:
+                read += 1
+                most = max(most, read - written)
+                yield partial(make, record)
 
-    def write(texts, path, write_block=script.write_block):
+        corpus = open_corpus(options)
+        corpus_of_records = CountedCorpus(records())
+        corpus_of_records.files, corpus_of_records.fraction = corpus.files, corpus.fraction
+        return corpus_of_records
+
+    def make(record):
+        nonlocal made
+        made += 1
+        return record()
+
+    def write(folder, number, *arguments, write=BlockFolder.write):
         nonlocal written
         written += 4
-        write_block(texts, path)
+        if number == 5:
+            raise OSError("killed")
+        write(folder, number, *arguments)
 
-    annotate, plain = script.annotate, script.read
+    arguments = [tmp_path / "text.txt", *options(structformer, tmp_path / "silver.conllu")]
+    monkeypatch.setattr(script, "open_corpus", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockFolder, "write", write)
+        assert message_of(run, *arguments) == "killed"
+    assert (read, made, most) == (24, 24, 4)
+    read = written = made = 0
+    run(*arguments)
+    assert (read, made) == (40, 20)
 
-    def watched(*arguments):
-        monkeypatch.setattr(script, "read", lambda options: counted(plain(options)))
-        annotate(*arguments)
 
-    monkeypatch.setattr(script, "annotate", watched)
-    monkeypatch.setattr(script, "write_block", write)
-    run(tmp_path / "text.txt", *options(structformer, tmp_path / "silver.conllu"))
-    assert (read, written, most) == (40, 40, 4)
+# Input
+
+
+TEXTS = ["The dog slept. It's a cat!\n\nNo end", "", None, "A bird."]  # 4, 5, 2, 0, 0, 3 words
+SENTENCES = [tokenize_words(sentence) for text in TEXTS for sentence in split_sentences(text or "")]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows of text and of words, as Parquet, JSON and a folder of `save_to_disk`."""
+    folder = tmp_path_factory.mktemp("rows")
+    words = [*SENTENCES, []]
+    columns = {"text": [*TEXTS, ""], "words": words, "number": list(range(len(words)))}
+    dataset = datasets.Dataset.from_dict(columns)
+    dataset.to_parquet(str(folder / "rows.parquet"))
+    dataset.to_json(str(folder / "rows.jsonl"))
+    datasets.DatasetDict({"train": dataset, "two": dataset.select([0])}).save_to_disk(folder / "saved")
+    return folder
+
+
+@pytest.mark.parametrize("column", ["text", "words"])
+@pytest.mark.parametrize("source", [["rows.parquet"], ["rows.jsonl"], ["--dataset", "saved"]], ids="-".join)
+def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
+    monkeypatch.chdir(rows)
+    run(*source, *options(structformer, tmp_path / "silver.conllu", "--text_column", column, "--block_size", "1"))
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
+
+
+def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):
+    arguments = ["--dataset", rows / "saved", "--split", "two", "--input_format", "words"]
+    run(*arguments, *options(structformer, tmp_path / "silver.conllu"))
+    lines = [line.split() for line in TEXTS[0].split("\n") if line]
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == lines
+
+
+@pytest.mark.parametrize("source", ["rows.parquet", "rows.jsonl"])
+def test_long_sentences_of_rows(rows, run, tmp_path, capsys, structformer, source):
+    arguments = [rows / source, *options(structformer, tmp_path / "silver.conllu", "--max_words", "4")]
+    assert f"{source}: row 1: a sentence of 5 words, more than 4" in message_of(run, *arguments)
+    run(*arguments, "--skip_long")
+    short = [words for words in SENTENCES if len(words) <= 4]
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == short
+    assert "1 sentences of more than 4 words left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["rows.parquet", "--text_column", "body"],
+            "rows.parquet has no column 'body': the columns are text (st",
+        ),
+        (["rows.parquet", "--text_column", "number"], "'number' of rows.parquet holds neither strings nor lists"),
+        (["rows.parquet", "--input_format", "conllu"], "--input_format conllu is for files of text"),
+        (["--dataset", "saved", "--split", "dev"], "saved has no split 'dev': there are train, two"),
+        (["--dataset", "saved", "rows.parquet"], "give either files or --dataset"),
+        ([], "give either files or --dataset"),
+        (["rows.parquet", "--split", "two"], "--config_name and --split are those of a --dataset"),
+    ],
+    ids=["column", "type", "format", "split", "both", "neither", "option"],
+)
+def test_wrong_rows(rows, run, tmp_path, monkeypatch, structformer, arguments, message):
+    monkeypatch.chdir(rows)
+    assert message in message_of(run, *arguments, *options(structformer, tmp_path / "silver.conllu"))
+    assert not (tmp_path / "silver.conllu.blocks").exists()
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".xz", lzma)])
+def test_compressed_input_and_output(corpus, run, tmp_path, structformer, suffix, module):
+    packed = tmp_path / f"dev.conllu{suffix}"
+    packed.write_bytes(module.compress((corpus / "dev.conllu").read_bytes()))
+    run(packed, *options(structformer, tmp_path / f"silver.conllu{suffix}"))
+    run(corpus / "dev.conllu", *options(structformer, tmp_path / "silver.conllu"))
+    written = module.decompress((tmp_path / f"silver.conllu{suffix}").read_bytes())
+    assert written == (tmp_path / "silver.conllu").read_bytes()
+
+
+def test_how_much_of_the_input_is_read(tmp_path, rows):
+    """Of several files, half of the input is half of their bytes."""
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("the dog slept\n" * 20_000)
+    corpus = open_files([str(tmp_path / name) for name in ("one.txt", "two.txt")], "auto", "text")
+    read = [corpus.fraction() for number, _ in enumerate(corpus) if number % 10_000 == 0]
+    assert read == pytest.approx([0, 0.25, 0.5, 0.75], abs=0.05)
+    corpus = open_files([str(rows / "rows.parquet")], "auto", "text")
+    assert [corpus.fraction() for _ in corpus] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    corpus = open_files([str(rows / "rows.jsonl")], "auto", "text")
+    assert [corpus.fraction() for _ in corpus] == [None] * 5
+
+
+class CountedCorpus:
+    def __init__(self, records):
+        self.records = records
+
+    def __iter__(self):
+        return self.records
 
 
 # Going on
@@ -136,26 +273,37 @@ def broken(script, corpus, run, tmp_path, structformer, monkeypatch):
     """Output and command line of a run that broke off in the middle of its third block."""
     arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu")]
 
-    def write(texts, path, write_block=script.write_block):
-        if path.name.startswith(f"{8:012d}"):
-            path.with_name(f"{path.name}.1.partial").write_text("1\tthe")
+    def write(folder, number, text, *counts, write=BlockFolder.write):
+        if number == 2:
+            (folder.path / "2.0.partial").write_text("1\tthe")
             raise OSError("killed")
-        write_block(texts, path)
+        write(folder, number, text, *counts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(script, "write_block", write)
+        patch.setattr(BlockFolder, "write", write)
         assert message_of(run, *arguments) == "killed"
     return tmp_path / "silver.conllu", arguments
 
 
-def test_complete_blocks_are_not_parsed_again(script, run, corpus, broken, monkeypatch, structformer, tmp_path):
+def test_complete_blocks_are_not_parsed_again(
+    script, run, corpus, broken, monkeypatch, structformer, tmp_path, capsys
+):
     output, arguments = broken
+    before = sum(len(sentence.forms) for path in blocks(output).glob("*.conllu") for sentence in read_conllu(path))
     assert len(list(blocks(output).glob("*.conllu"))) == 2
     parsed = []
-    monkeypatch.setattr(script, "parse", lambda words, **settings: parsed.extend(words) or parse(words, **settings))
+
+    def counted(words, **settings):
+        words = list(words)
+        parsed.extend(words)
+        return parse(words, **settings)
+
+    monkeypatch.setattr(script, "parse", counted)
     run(*arguments, "--batch_size", "3", "--device", "cpu")
     assert len(parsed) == 1 + 20 - 8  # the first tells whether the model can parse
     monkeypatch.undo()
+    words = sum(len(line.split()) for line in (corpus / "dev.txt").read_text().splitlines())
+    assert f"20 sentences, {words} words\n{words - before} words parsed" in capsys.readouterr().out
     run(corpus / "dev.txt", *options(structformer, tmp_path / "whole.conllu"))
     heads = [[sentence.heads for sentence in read_conllu(file)] for file in (output, tmp_path / "whole.conllu")]
     assert heads[0] == heads[1]
@@ -169,7 +317,7 @@ def test_complete_blocks_are_not_parsed_again(script, run, corpus, broken, monke
         (["--block_size", "5"], "block_size"),
         (["--decoder", "projective"], "decoder"),
         (["--dtype", "bfloat16"], "dtype"),
-        (["--max_words", "30", "--skip_long"], "max_words, skip_long"),
+        (["--max_words", "30", "--skip_long"], "max_words"),
         (["--punctuation", "drop"], "punctuation"),
         (["--model", "g2g_transformer"], "model"),
         (["input"], "files"),
@@ -190,6 +338,100 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
     assert "delete that folder" in message
     assert {file: file.read_bytes() for file in blocks(output).iterdir()} == before
     assert not output.exists()
+
+
+def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
+    output, rng = tmp_path / "silver.conllu", random.Random(0)
+    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "10")]
+    for number in range(0, 12, 2):
+        child = os.fork()
+        if child == 0:
+            run_slowly(partial(run, *arguments), monkeypatch)
+        wait_for_blocks(output, number)
+        time.sleep(rng.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert not output.exists()
+    run(*arguments)
+    whole = tmp_path / "whole.conllu"
+    run(arguments[0], *options(structformer, whole, "--block_size", "10"))
+    # A last digit may differ where a process rounds differently.
+    trees = [[(sentence.comments, sentence.heads) for sentence in read_conllu(path)] for path in (output, whole)]
+    assert trees[0] == trees[1]
+    assert len(trees[0]) == 120
+    assert sorted(os.listdir(tmp_path)) == ["silver.conllu", "whole.conllu"]
+
+
+def run_slowly(run, monkeypatch):
+    """Runs in a process that is to be killed: every block takes a while, and the last one is never written."""
+
+    def write(folder, number, *arguments, write=BlockFolder.write):
+        time.sleep(60 if number == 11 else 0.02)
+        write(folder, number, *arguments)
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+    try:
+        run()
+    finally:
+        os._exit(1)
+
+
+def wait_for_blocks(output, count):
+    deadline = time.monotonic() + 60
+    while not blocks(output).exists() or len(BlockFolder(str(output)).find()) < min(count, 11):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_killed_while_it_joins(run, corpus, tmp_path, structformer, monkeypatch):
+    output = tmp_path / "silver.conllu"
+    arguments = [corpus / "dev.txt", *options(structformer, output)]
+
+    def kill(*arguments):
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks_module.shutil, "copyfileobj", kill)
+        assert message_of(run, *arguments) == "killed"
+    assert not output.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks_module.shutil, "rmtree", kill)
+        assert message_of(run, *arguments) == "killed"
+    written = output.read_bytes()
+    assert len(BlockFolder(str(output)).find()) == 5  # blocks of a run that has ended
+    (tmp_path / "other.txt").write_text("the dog slept\n")
+    run(tmp_path / "other.txt", *options(structformer, output, "--overwrite"))
+    assert len(list(read_conllu(output))) == 1
+    run(*arguments, "--overwrite")
+    assert output.read_bytes() == written
+
+
+def test_the_second_run_at_once_is_told(run, corpus, tmp_path, structformer, monkeypatch):
+    output, messages = tmp_path / "silver.conllu", []
+    arguments = [corpus / "dev.txt", *options(structformer, output)]
+
+    def write(folder, number, *rest, write=BlockFolder.write):
+        if number == 1:
+            messages.append(message_of(run, *arguments, "--overwrite"))
+        write(folder, number, *rest)
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+    run(*arguments)
+    who = f"process {os.getpid()} on {socket.gethostname()}"
+    assert messages == [f"another run writes to {output} now ({who}): wait until it has ended"]
+    assert len(list(read_conllu(output))) == 20
+
+
+def test_a_folder_that_machines_do_not_share(run, corpus, tmp_path, structformer, monkeypatch):
+    def write(folder, number, *rest, write=BlockFolder.write):
+        if number != 3:
+            write(folder, number, *rest)
+
+    monkeypatch.setattr(blocks_module, "PATIENCE", 0)
+    monkeypatch.setattr(BlockFolder, "write", write)
+    message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu"))
+    assert message.endswith("silver.conllu.blocks is not there: is the folder one that all machines share?")
+    assert len(BlockFolder(str(tmp_path / "silver.conllu")).find()) == 4
 
 
 @pytest.fixture(scope="module")
@@ -249,13 +491,18 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
         ("empty.txt", "\n \n", [], "no sentences"),
         ("bad.conllu", "1\tdog\n\n", [], "bad.conllu:1: 2 tab-separated columns instead of 10"),
         ("bytes.txt", b"the dog\n\xff\n", [], "bytes.txt:2: not UTF-8 text"),
-        ("nbsp.conllu", "1\t\u00a0" + "\t_" * 8 + "\n\n", [], "after sentence 0: sentence 1: word 1 is"),
+        (
+            "nbsp.conllu",
+            "1\t\u00a0" + "\t_" * 8 + "\n\n",
+            [],
+            "nbsp.conllu:1: word 1",
+        ),
         ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
         ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),
         ("text.txt", "the dog\n", ["--device", "nowhere"], "cannot compute on the device 'nowhere'"),
         ("text.txt", "the dog\n", ["--output", "text.txt"], "to be read and written at once"),
         ("text.txt", "the dog\n", ["--output", "."], "is a folder"),
-        ("-", None, [], "standard input cannot be read twice"),
+        ("-", None, [], "standard input cannot be read again"),
     ],
     ids=["none", "empty", "conllu", "bytes", "word", "model", "beam", "device", "same", "folder", "stdin"],
 )

@@ -9,6 +9,11 @@ from types import SimpleNamespace
 import pytest
 from running import load_script
 
+from hf_structure.cli import main
+from hf_structure.comparison import PARTS, attachment_cells
+from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.data.corpus import load_sentences
+
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
 
 
@@ -20,55 +25,225 @@ def calls():
 
 @pytest.fixture
 def compare(calls, monkeypatch, tmp_path):
-    script = load_script("compare_g2gt")
+    """Runs a script with fake trainings, which write results that depend on the seed."""
 
-    def run_script(name, *options, **named):  # instead of training, writes the results
+    def run_script(name, *options, **named):
         calls.append((name, options, named))
-        named["output_dir"].mkdir(parents=True)
-        results = {f"test_{name}": value for name, value in PARSING.items()}
+        named["output_dir"].mkdir(parents=True, exist_ok=True)
+        results = {f"test_{name}": value + 0.01 * named["seed"] for name, value in PARSING.items()}
         (named["output_dir"] / "test_results.json").write_text(json.dumps(results))
 
-    def compare(*arguments):
-        files = [item for name in ("train", "validation", "test") for item in (f"--{name}_file", f"{name}.conllu")]
-        monkeypatch.setattr("sys.argv", ["compare_g2gt.py", *files, "--output_dir", str(tmp_path), *arguments])
+    def compare(name, *arguments, **files):
+        script = load_script(name)
+        monkeypatch.setattr(script, "run_script", run_script)
+        files = {part: files.get(part, f"{part}.conllu") for part in ("train", "validation", "test")}
+        files = [f"--{part}_file={file}" for part, file in files.items()]
+        monkeypatch.setattr("sys.argv", [f"{name}.py", *files, "--output_dir", str(tmp_path), *arguments])
         script.main()
 
-    monkeypatch.setattr(script, "run_script", run_script)
     return compare
 
 
+def folders(calls) -> list[str]:
+    return [named["output_dir"].name for _, _, named in calls]
+
+
 def test_every_variant_is_trained_once(compare, calls, tmp_path, capsys):
-    compare("--", "--bf16")
-    assert [named["output_dir"].name for _, _, named in calls] == ["DepTr", "DepTr+H", "DepTr+CH", "G2G", "G2CLS"]
+    compare("compare_g2gt", "--", "--bf16")
+    assert folders(calls) == [f"{name}-seed1" for name in ("DepTr", "DepTr+H", "DepTr+CH", "G2G", "G2CLS")]
     assert all(options == ("--use_swap", "--bf16") for _, options, _ in calls)
-    compare("--", "--bf16")
+    compare("compare_g2gt", "--", "--bf16")
     assert len(calls) == 5
-    assert capsys.readouterr().out.splitlines()[-1] == "| G2CLS | from scratch | 91.0 | 87.5 | 90.0 | 86.0 |"
-    (tmp_path / "G2G" / "test_results.json").unlink()
-    (tmp_path / "G2G").rmdir()
-    compare()
-    assert calls[-1][2]["output_dir"].name == "G2G"
+    assert capsys.readouterr().out.splitlines()[-1] == "| G2CLS | from scratch | 1 | 92.0 | 88.5 | 91.0 | 87.0 |"
+    (tmp_path / "G2G-seed1" / "test_results.json").unlink()
+    compare("compare_g2gt")
+    assert folders(calls[5:]) == ["G2G-seed1"]
+
+
+def test_mean_and_sample_deviation_over_seeds(compare, calls, capsys):
+    compare("compare_g2gt", "--seeds", "1", "2", "4", "--runs", "G2G")
+    assert [named["seed"] for _, _, named in calls] == [1, 2, 4]
+    scores = "93.3 ± 1.5 | 89.8 ± 1.5 | 92.3 ± 1.5 | 88.3 ± 1.5"
+    assert capsys.readouterr().out.splitlines()[-1] == f"| G2G | from scratch | 3 | {scores} |"
+
+
+def test_a_score_that_one_run_has_not_is_none_of_the_row(tmp_path):
+    for name, results in {"a": {"test_uas": 0.5, "test_las": 0.5}, "b": {"test_uas": 0.6}, "none": {}}.items():
+        (tmp_path / name).mkdir()
+        if results:
+            (tmp_path / name / "test_results.json").write_text(json.dumps(results))
+    cells = attachment_cells(tmp_path / name for name in ("a", "b", "none"))
+    assert cells == ["2", "55.0 ± 7.1", "-", "-", "-"]
+    assert attachment_cells([tmp_path / "none"]) == []
 
 
 def test_runs_from_an_encoder(compare, calls):
-    compare("--encoder", "minilm", "--runs", "G2CLS", "G2G")
-    assert [named.get("encoder") for _, _, named in calls] == [None, None, "minilm"]
+    compare("compare_g2gt", "--encoder", "minilm", "--runs", "G2CLS", "G2G")
+    assert [named.get("encoder") for _, _, named in calls] == [None, None, "minilm", "minilm"]
+    assert folders(calls)[2:] == ["G2CLS-pretrained-seed1", "G2G-pretrained-seed1"]
     assert calls[-1][2]["config_overrides"] == {}
     assert calls[0][2]["config_overrides"]["use_graph_output"] is False
     assert "encoder" not in calls[0][2]
 
 
-def test_the_options_are_those_of_the_training_script(corpus, tmp_path, monkeypatch):
-    script = load_script("compare_g2gt")
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Scripts and commands that are run in processes of their own are run here; gives their arguments."""
+    started = []
+
+    def run(command, **options):
+        started.append(command[1:])
+        if command[1] == "-m":
+            monkeypatch.setattr(sys, "argv", command[2:])
+            main.main()
+        else:
+            script = load_script(Path(command[1]).stem)
+            monkeypatch.setattr(sys, "argv", command[1:])
+            script.main()
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return started
+
+
+TINY = ["--hidden_size", "16", "--num_layers", "1", "--num_train_epochs", "1"]
+
+
+def test_the_options_are_those_of_the_training_script(corpus, tmp_path, monkeypatch, in_this_process):
     files = [f"--{name}_file={corpus}/dev.conllu" for name in ("train", "validation", "test")]
-    sizes = ["--hidden_size", "16", "--num_layers", "1", "--num_train_epochs", "1", "--runs", "G2G"]
     options = [f"--output_dir={tmp_path}/out", "--", "--no_labels", "--use_cpu", "--disable_tqdm", "True"]
-    monkeypatch.setattr("sys.argv", ["compare_g2gt.py", *files, *sizes, *options])
-    script.main()
+    monkeypatch.setattr("sys.argv", ["compare_g2gt.py", *files, *TINY, "--runs", "G2G", *options])
+    load_script("compare_g2gt").main()
     row = (tmp_path / "out" / "table.md").read_text().splitlines()[2].strip("| ").split(" | ")
-    assert row[:2] == ["G2G", "from scratch"]
-    assert 0 <= float(row[2]) <= 100
-    assert row[3] == "-"
+    assert row[:3] == ["G2G", "from scratch", "1"]
+    assert 0 <= float(row[3]) <= 100
+    assert row[4] == "-"
+
+
+# Refinement
+
+
+def parse_with_label(command, file, model, output, **options):
+    """Instead of parsing: a chain, whose labels say which model has made it."""
+    assert command == "parse"
+    sentences = read_conllu(file)
+    label = f"{Path(model).parent.name}/{Path(model).name}"
+    write_conllu((s.with_heads(range(len(s.words)), [label] * len(s.words)) for s in sentences), output)
+
+
+@pytest.fixture
+def compare_rngt(compare, monkeypatch, tmp_path):
+    """Runs the script with fake trainings and parses, over treebanks of 5, 1 and 2 sentences."""
+    files = {
+        "train": tmp_path / "train.conllu",
+        "validation": tmp_path / "dev.conllu",
+        "test": tmp_path / "test.conllu",
+    }
+    for (part, file), count in zip(files.items(), (5, 1, 2), strict=True):
+        trees = (["root", "punct"] for _ in range(count))
+        words = ([f"{part}{number}", "."] for number in range(count))
+        write_conllu((ConlluSentence.from_words(w, [0, 1], t) for w, t in zip(words, trees, strict=True)), file)
+
+    def run(*arguments):
+        monkeypatch.setattr("hf_structure.comparison.run_command", parse_with_label)
+        compare("compare_rngt", *arguments, **files)
+
+    return run
+
+
+def test_refinement_with_both_losses(compare_rngt, calls):
+    compare_rngt("--runs", "empty-2", "SynTr", "--encoder", "minilm", "--", "--bf16")
+    names = [f"{run}-{loss}" for loss in ("cross_entropy", "tree") for run in ("empty-2", "SynTr")]
+    assert folders(calls) == [f"{name}{kind}-seed1" for kind in ("", "-pretrained") for name in names]
+    assert all(script.name == "run_parsing.py" and options == ("--bf16",) for script, options, _ in calls)
+    settings = [named["config_overrides"] for _, _, named in calls]
+    assert settings[-2:] == [
+        {"use_graph_input": True, "num_rounds": 2, "arc_loss": "tree"},
+        {"use_graph_input": False, "num_rounds": 1, "arc_loss": "tree"},
+    ]
+    assert not any(name.startswith("initial") for _, _, named in calls for name in named)
+
+
+def test_all_rows(compare_rngt, calls, capsys):
+    compare_rngt("--losses", "tree", "--initial_model", "models/other")
+    rows = [line.strip("| ").split(" | ")[:3] for line in capsys.readouterr().out.splitlines()[2:]]
+    starts = [[start, str(rounds), "tree"] for start in ("empty", "SynTr", "other") for rounds in (1, 2, 3)]
+    assert rows == [["other", "0", "-"], ["none (SynTr)", "1", "tree"], *starts]
+    assert len(calls) == 10 + 2  # and the two folds
+
+
+def test_trees_of_syntr_are_those_of_parsers_that_have_not_seen_them(compare_rngt, calls, tmp_path):
+    compare_rngt("--runs", "SynTr-3", "--losses", "tree", "--seeds", "7")
+    syntr = tmp_path / "SynTr-tree-seed7"
+    expected = [syntr, syntr / "fold1of2", syntr / "fold2of2", tmp_path / "SynTr-3-tree-seed7"]
+    assert [named["output_dir"] for _, _, named in calls] == expected
+    words = [[word for s in load_sentences(named["train_file"]) for word in s["words"][:1]] for _, _, named in calls]
+    assert words[1:3] == [["train1", "train3"], ["train0", "train2", "train4"]]
+    refined = {part: list(load_sentences(calls[-1][2][f"initial_{part}_file"])) for part in PARTS}
+    assert [s["words"][0] for s in refined["train"]] == words[0]
+    models = [s["deprels"][0].rpartition("/")[2] for s in refined["train"]]
+    assert models == ["fold1of2", "fold2of2", "fold1of2", "fold2of2", "fold1of2"]
+    assert all(s["deprels"][0].endswith(syntr.name) for s in refined["validation"] + refined["test"])
+    compare_rngt("--runs", "SynTr-3", "SynTr", "--losses", "tree", "--seeds", "7")
+    assert len(calls) == 4
+
+
+def test_trees_without_jackknife(compare_rngt, calls, tmp_path):
+    compare_rngt("--runs", "SynTr-1", "--losses", "tree", "--folds", "1")
+    assert folders(calls) == ["SynTr-tree-seed1", "SynTr-1-tree-seed1"]
+    labels = {label for s in load_sentences(calls[-1][2]["initial_train_file"]) for label in s["deprels"]}
+    assert labels == {f"{tmp_path.name}/SynTr-tree-seed1"}
+
+
+def test_given_trees(compare_rngt, calls, tmp_path, capsys):
+    """They are refined, and the table has their own scores: half the words, or all but punctuation, are right."""
+    trees = [["chain", "chain"], ["root", "chain"]]
+    words = [["test0", "."], ["test1", "."]]
+    given = (ConlluSentence.from_words(w, [0, 1], t) for w, t in zip(words, trees, strict=True))
+    write_conllu(given, tmp_path / "given.conllu")
+    compare_rngt(
+        "--runs", "mine-2", "--losses", "tree", "--initial", f"mine=a.conllu,b.conllu,{tmp_path}/given.conllu"
+    )
+    assert [calls[0][2][f"initial_{part}_file"] for part in PARTS][:2] == ["a.conllu", "b.conllu"]
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows[0] == "| mine | 0 | - | - | - | 100.0 | 25.0 | 100.0 | 50.0 |"
+    assert rows[1].startswith("| mine | 2 | tree | from scratch | 1 | 92.0 |")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--runs", "SynTr-4"], "there is no SynTr-4, but SynTr, empty-1"),
+        (["--initial_model", "runs/empty"], "must be different"),
+        (["--initial", "a=1,2,3", "a=4,5,6"], "must be different"),
+        (["--folds", "0"], "--folds must be at least 1"),
+    ],
+    ids=["no_such_run", "name_of_ours", "name_given_twice", "no_folds"],
+)
+def test_options_that_mean_nothing(compare_rngt, calls, options, message):
+    with pytest.raises(ValueError, match=message):
+        compare_rngt(*options)
+    assert not calls
+
+
+def test_trees_of_three_files(compare_rngt, capsys):
+    with pytest.raises(SystemExit):
+        compare_rngt("--initial", "mine=a.conllu")
+    assert "must be NAME=train.conllu,dev.conllu,test.conllu, not 'mine=a.conllu'" in capsys.readouterr().err
+
+
+def test_refinement_of_trees_of_syntr(corpus, tmp_path, monkeypatch, in_this_process):
+    """Trained, parsed and refined in earnest."""
+    files = [f"--{name}_file={corpus}/dev.conllu" for name in PARTS]
+    options = ["--runs", "SynTr", "SynTr-2", "--losses", "tree", f"--output_dir={tmp_path}/out"]
+    further = ["--", "--no_labels", "--use_cpu", "--disable_tqdm", "True"]
+    monkeypatch.setattr("sys.argv", ["compare_rngt.py", *files, *TINY, *options, *further])
+    load_script("compare_rngt").main()
+    commands = ["parse" if command[0] == "-m" else "train" for command in in_this_process]
+    assert commands == ["train", "parse", "parse", "train", "parse", "train", "parse", "train"]
+    rows = [line.split(" | ") for line in (tmp_path / "out" / "table.md").read_text().splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| none (SynTr)", "| SynTr"]
+    assert all(0 <= float(row[5]) <= 100 for row in rows)
 
 
 SMALL = {
@@ -96,28 +271,18 @@ SMALL = {
 
 
 @pytest.fixture
-def compare_gilt(corpus, monkeypatch, tmp_path):
+def compare_gilt(corpus, monkeypatch, tmp_path, in_this_process):
     """Runs `compare_gilt.py`, and the scripts that it runs, in this process; gives the options of the latter."""
     (tmp_path / "config.json").write_text(json.dumps(SMALL))
-    started = []
-
-    def run(command, **options):
-        script = load_script(Path(command[1]).stem)
-        started.append(command[1:])
-        monkeypatch.setattr(sys, "argv", command[1:])
-        script.main()
-        return SimpleNamespace(returncode=0)
-
-    monkeypatch.setattr(subprocess, "run", run)
     files = [f"--train_file={corpus}/train.conllu", f"--test_file={corpus}/dev.conllu"]
     files += [f"--validation_file={corpus}/dev.conllu", f"--config={tmp_path}/config.json"]
 
     def compare(*arguments):
-        started.clear()
+        in_this_process.clear()
         options = [*files, f"--output_dir={tmp_path}/out", *arguments, "--", "--use_cpu", "--disable_tqdm", "True"]
         monkeypatch.setattr(sys, "argv", ["compare_gilt.py", *options])
         load_script("compare_gilt").main()
-        return started
+        return in_this_process
 
     return compare
 

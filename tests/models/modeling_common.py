@@ -336,6 +336,25 @@ class ModelBattery:
         assert max((whole[name] - before[name]).abs().max() for name in before) > 0.01
         assert_close(train(1), whole, atol=1e-5, rtol=1e-4)
 
+    def test_plain_trainer_evaluates(self, tmp_path):
+        """The labels are found, and come to the metrics with what the model says."""
+        model, evaluated = self.model(), []
+        arguments = TrainingArguments(output_dir=str(tmp_path), report_to="none", disable_tqdm=True, use_cpu=True)
+        trainer = Trainer(
+            model=model,
+            args=arguments,
+            eval_dataset=self.examples(model.config),
+            data_collator=collate,
+            compute_metrics=lambda prediction: evaluated.append(prediction) or {"seen": len(prediction.label_ids)},
+        )
+        metrics, batch = trainer.evaluate(), collate(self.examples(model.config))
+        with torch.no_grad():
+            expected = model(**batch)
+        assert metrics["eval_loss"] == pytest.approx(expected.loss.item(), rel=1e-4)
+        assert metrics["eval_seen"] == len(batch["labels"])
+        assert_close(torch.from_numpy(evaluated[0].label_ids), batch["labels"])
+        assert_close(torch.from_numpy(evaluated[0].predictions), expected.logits)
+
     @old_names
     @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
     def test_gradient_checkpointing(self, dropout):
@@ -379,6 +398,47 @@ class ModelBattery:
         loaded = PeftModel.from_pretrained(self.model(), tmp_path).eval()
         assert_close(loaded(**batch).logits, model(**batch).logits)
         assert not torch.allclose(loaded(**batch).logits, self.model()(**batch).logits)
+
+    # Modules are called: what stands for one, or watches it, is not passed by
+
+    @old_names
+    def test_lora_of_all_linear_layers_is_merged(self):
+        batch = self.inputs(self.model())
+        model = get_peft_model(self.model(), LoraConfig(r=4, target_modules="all-linear")).eval()
+        with torch.no_grad():
+            before = model(**batch)
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    torch.nn.init.normal_(parameter, std=0.1)
+            adapted = dict(model(**batch))
+            assert not torch.allclose(adapted["logits"], before["logits"], atol=1e-3)
+            assert_close(dict(model.merge_and_unload()(**batch)), adapted, atol=1e-4, rtol=1e-4)
+
+    def test_hooks_of_linear_layers_act(self):
+        hooked, scaled = self.model(), self.model()
+        batch = self.inputs(hooked)
+        with torch.no_grad():
+            before = hooked(**batch)
+            for one, other in zip(hooked.modules(), scaled.modules(), strict=True):
+                if type(one) is torch.nn.Linear and one is not hooked.get_output_embeddings():
+                    one.register_forward_hook(lambda module, args, output: 1.25 * output)
+                    for parameter in other.parameters():
+                        parameter *= 1.25
+            expected = dict(scaled(**batch))
+            assert not torch.equal(expected["loss"], before["loss"])
+            assert_close(dict(hooked(**batch)), expected, atol=1e-4, rtol=1e-4)
+
+    @pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
+    def test_dynamic_int8(self):
+        model = self.model()
+        batch = self.inputs(model)
+        with torch.no_grad():
+            expected = model(**batch)
+            quantized = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+            outputs = quantized(**batch)
+        assert_close(outputs.loss, expected.loss, rtol=0.02, atol=0.02)
+        possible = expected.logits.isfinite()
+        assert (outputs.logits - expected.logits)[possible].abs().max() < 0.1 * expected.logits[possible].abs().max()
 
     # Precision and compilation
 

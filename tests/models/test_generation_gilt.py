@@ -3,6 +3,7 @@
 import pytest
 import torch
 from test_modeling_gilt import source, tiny_model
+from tiny_models import unigram_tokenizer
 from torch.testing import assert_close
 from transformers import StoppingCriteria
 from transformers.generation import (
@@ -498,7 +499,8 @@ def test_without_a_graph_nothing_changes(backbone):
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 @torch.no_grad()
 def test_words_are_those_of_the_encoded_text(kind):
-    tokenizer = train_subword_tokenizer(CORPUS, vocab_size=300, kind=kind)
+    unigram = kind == "unigram"
+    tokenizer = unigram_tokenizer(CORPUS) if unigram else train_subword_tokenizer(CORPUS, vocab_size=300, kind="bpe")
     model = writer(vocab_size=len(tokenizer))
     sentence = ["Dogs", "are", "n't", "chasing", "xyz", "cats", "."]
     encoded = encode_subwords(sentence, tokenizer)
@@ -632,6 +634,8 @@ def test_distances_of_grown_graphs():
     [
         ({"word_starts": None}, "pass `tokenizer`, or `word_starts`"),
         ({"use_cache": False}, "use_cache=False"),
+        ({"cache_implementation": "static"}, "cache_implementation='static' needs use_graph=False"),
+        ({"cache_implementation": "offloaded"}, "cache_implementation='offloaded' needs use_graph=False"),
         ({"prompt_lookup_num_tokens": 2}, "not in assisted_generation"),
         ({"num_graph_beams": 0}, "at least 1, not 0"),
         ({"num_graph_beams": 2, "num_beams": 2}, "num_graph_beams does not go together"),
@@ -646,6 +650,12 @@ def test_distances_of_grown_graphs():
 def test_what_cannot_be_generated(options, message):
     with pytest.raises(ValueError, match=message):
         generate(writer(), [BOS, 8], 5, **options)
+
+
+def test_the_usual_cache_may_be_asked_for():
+    options = [generate(writer(), [BOS, 8], 5, **each) for each in ({}, {"cache_implementation": "dynamic"})]
+    assert torch.equal(options[0].sequences, options[1].sequences)
+    assert torch.equal(options[0].graphs, options[1].graphs)
 
 
 def test_prompts_that_begin_with_a_word():

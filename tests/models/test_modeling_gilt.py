@@ -4,8 +4,10 @@ import pickle
 
 import pytest
 import torch
+from accelerate import cpu_offload, disk_offload
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import LENGTHS, ModelBattery, gradients, old_names
+from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
@@ -109,7 +111,7 @@ class TestGiLT(ModelBattery):
     lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
 
     def config(self, **settings):
-        return tiny_config(**settings)
+        return tiny_config(use_cache=False, **settings)
 
     def initial_moments(self, config, name, shape):
         module = name.split(".")[-2] if "." in name else ""
@@ -134,6 +136,19 @@ class TestGiLT(ModelBattery):
         examples = super().examples(config, lengths)
         return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
 
+    @pytest.mark.parametrize("place", ["cpu", "disk"])
+    def test_offloaded_weights(self, place, tmp_path):
+        model = self.model()
+        batch = self.inputs(model)
+        with torch.no_grad():
+            expected = dict(model(**batch))
+            if place == "cpu":
+                cpu_offload(model, torch.device("cpu"))
+            else:
+                disk_offload(model, tmp_path, torch.device("cpu"))
+            assert all(parameter.is_meta for parameter in model.parameters())
+            assert_close(dict(model(**batch)), expected, atol=1e-5, rtol=1e-4)
+
     @pytest.mark.slow
     @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
     def test_compiled_model_gives_the_same(self, backend):
@@ -149,6 +164,34 @@ class TestGiLT(ModelBattery):
         batch["graph"] = random_graphs(batch["word_ids"].amax(1).tolist())
         batch["tapes"] = prefix_tapes(batch["graph"])
         return batch
+
+
+class TestGraftedGiLT(TestGiLT):
+    """Grafts under the same battery, but for what backbones of transformers start with, name and save."""
+
+    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+
+    @pytest.fixture(autouse=True, params=["gpt2", "llama", "qwen2", "qwen3"])
+    def _backbone(self, request):
+        self.backbone = request.param
+        self.lora_targets = ["c_attn"] if request.param == "gpt2" else ["q_proj", "k_proj", "v_proj"]
+
+    def config(self, **settings):
+        base = copy.deepcopy(SOURCES[self.backbone]().config)
+        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
+        return GiLTConfig(base_config=base, **PARTS)
+
+    def model(self, kind="head_class", **settings):
+        """Graphs matter; with the eager implementation, which gives the weights of attention."""
+        model = super().model(kind, **settings)
+        model.set_attn_implementation("eager")
+        for keys in model.base_model.graph_keys:
+            torch.nn.init.normal_(keys.fusion, std=0.3)
+        return model
+
+    test_compiled_model_gives_the_same = None  # once is enough
+    test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
+    test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
 
 
 # Against the paper
@@ -308,7 +351,7 @@ def test_scorer_is_the_papers_equations(diagonal, chunk):
         torch.cat([root.expand(2, 1, -1), vectors], dim=1)
         for root, vectors in zip(scorer.root_vectors(), scorer.represent(words), strict=True)
     )
-    arc_logits, count_logits = scorer(*first, tapes, lengths)
+    arc_logits, count_logits = scorer.score(*first, tapes, lengths)
     for row, length in enumerate(lengths):
         arcs, counts = literal_scores(scorer, words[row, :length], tapes[row])
         assert_close(arc_logits[row, : length + 1, : length + 1], arcs)
@@ -361,6 +404,13 @@ def test_loss_is_equation_6_weighted_by_tokens():
     assert_close(outputs.lm_loss + outputs.graph_loss, outputs.loss)
     halved = model(**batch, num_items_in_batch=2 * tokens)
     assert_close(halved.loss, outputs.loss / 2)
+
+
+def test_labels_that_are_shifted_already():
+    model, batch = tiny_model(), batch_of(sentences())
+    expected = model(**batch).loss
+    shifted = torch.nn.functional.pad(batch.pop("labels"), (0, 1), value=-100)[:, 1:]
+    assert_close(model(**batch, shift_labels=shifted).loss, expected, rtol=0, atol=0)
 
 
 def test_gradients_of_parts_add_up_to_that_of_the_batch():
@@ -541,6 +591,37 @@ def prefilled(model: GiLTForCausalLM, batch: dict, end: int) -> GraphCache:
     ).past_key_values
 
 
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("with_graph", [False, True], ids=["plain", "graph"])
+@torch.no_grad()
+def test_a_loop_over_tokens_goes_on_from_the_cache(backbone, with_graph):
+    model, cache, logits = tiny_model(backbone), None, []
+    batch = batch_of(sentences((11, 11)))
+    graph = {"graph": batch["graph"]} if with_graph else {}
+    for place in range(11):
+        token = slice(place, place + 1)
+        words = {"word_ids": batch["word_ids"][:, token], **graph} if with_graph else {}
+        outputs = model(batch["input_ids"][:, token], past_key_values=cache, **words)
+        cache = outputs.past_key_values
+        logits.append(outputs.logits)
+    words = {"word_ids": batch["word_ids"], **graph} if with_graph else {}
+    whole = model(batch["input_ids"], use_cache=False, **words)
+    assert whole.past_key_values is None
+    assert_close(torch.cat(logits, dim=1), whole.logits, atol=1e-5, rtol=1e-4)
+
+
+def test_there_is_a_cache_where_something_may_go_on_from_it(tmp_path):
+    model, ids = tiny_model("llama"), torch.tensor([[2, 7, 8]])
+    assert model(ids).past_key_values.get_seq_length() == 3
+    assert model.model(ids).past_key_values.get_seq_length() == 3
+    assert model(ids, labels=ids).past_key_values is None
+    assert model(ids, labels=ids, use_cache=True).past_key_values is not None
+    assert model.train()(ids).past_key_values is None
+    model.config.use_cache = False
+    assert model.eval()(ids).past_key_values is None
+    assert model.to_base_lm()(ids).past_key_values is None
+
+
 @pytest.mark.parametrize("change", ["reorder", "select", "repeat", "crop", "copy"])
 @torch.no_grad()
 def test_cache_keeps_graphs_and_tokens_together(change):
@@ -647,6 +728,34 @@ def test_attentions_with_graphs(backbone, tmp_path):
         assert not weights.triu(1).any()
 
 
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_embeddings_of_tokens_stand_for_them(backbone):
+    model, batch = tiny_model(backbone), batch_of(sentences())
+    expected = model(**batch)
+    ids = batch.pop("input_ids")
+    outputs = model(inputs_embeds=model.get_input_embeddings()(ids), **batch)
+    for name in ("logits", "loss", "arc_logits", "count_logits"):
+        assert_close(outputs[name], expected[name], rtol=0, atol=0)
+    prompt, options = ids[:1, :4], {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 1, "eos_token_id": None}
+    options["attention_mask"] = torch.ones_like(prompt)
+    generated = model.generate(inputs_embeds=model.get_input_embeddings()(prompt), **options)
+    assert torch.equal(generated, model.generate(prompt, **options)[:, 4:])
+
+
+def test_tokens_are_given_in_one_way():
+    model, batch = tiny_model(), batch_of(sentences((11,)))
+    embedded = model.get_input_embeddings()(batch["input_ids"])
+    with pytest.raises(ValueError, match="either `input_ids` or `inputs_embeds`"):
+        model(batch["input_ids"], inputs_embeds=embedded)
+    with pytest.raises(ValueError, match="either `input_ids` or `inputs_embeds`"):
+        model(attention_mask=batch["attention_mask"])
+    with pytest.raises(ValueError, match="do not fit texts of 10 tokens"):
+        model(inputs_embeds=embedded[:, 1:], word_ids=batch["word_ids"], graph=batch["graph"])
+    with pytest.raises(ValueError, match="input_ids instead of inputs_embeds"):
+        model.generate(inputs_embeds=embedded, use_graph=True)
+
+
 # Generation
 
 
@@ -684,12 +793,74 @@ def test_generation_of_left_padded_batches(backbone):
     assert torch.equal(together, torch.stack(alone))
 
 
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
+def test_generation_with_offloaded_weights(backbone):
+    model, prompt = tiny_model(backbone), torch.tensor([[2, 7, 8]])
+    options = {"attention_mask": torch.ones_like(prompt), "do_sample": False, "pad_token_id": 1, "max_new_tokens": 6}
+    options |= {"use_graph": True, "word_starts": torch.arange(30) % 3 == 0, "return_dict_in_generate": True}
+    expected = model.generate(prompt, **options)
+    cpu_offload(model, torch.device("cpu"))
+    outputs = model.generate(prompt, **options)
+    assert torch.equal(outputs.sequences, expected.sequences)
+    assert torch.equal(outputs.graphs, expected.graphs)
+
+
 def test_logits_to_keep():
     model = tiny_model()
     input_ids = torch.tensor([[2, 7, 8, 9]])
     logits = model(input_ids).logits
     assert_close(model(input_ids, logits_to_keep=2).logits, logits[:, -2:])
     assert_close(model(input_ids, logits_to_keep=torch.tensor([0, 2])).logits, logits[:, [0, 2]])
+
+
+def causal(mask: torch.Tensor) -> torch.Tensor:
+    """`(batch_size, 1, seq_len, seq_len)`: which tokens see which, from a mask `(batch_size, seq_len)`."""
+    length = mask.shape[1]
+    return torch.ones(length, length, dtype=torch.bool).tril() & mask.bool()[:, None, None]
+
+
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
+@torch.no_grad()
+def test_masks_of_four_dimensions(backbone):
+    model, batch = tiny_model(backbone), batch_of(sentences())
+    expected, mask = model(**batch), causal(batch["attention_mask"])
+    tokens = batch["attention_mask"].bool()
+    assert not tokens.all()
+    additive = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+    for each in (mask, additive):
+        outputs = model(**{**batch, "attention_mask": each})
+        assert_close(outputs.logits[tokens], expected.logits[tokens], atol=1e-5, rtol=1e-4)
+        for name in ("loss", "arc_logits", "count_logits"):
+            assert_close(outputs[name], expected[name], atol=1e-5, rtol=1e-4)
+    hidden = mask.clone()
+    hidden[:, :, 3:, 1] = False
+    changed = model(**{**batch, "attention_mask": hidden}).logits
+    assert_close(changed[:, :3], expected.logits[:, :3], atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(changed[:, 3], expected.logits[:, 3])
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("implementation", ["static", "dynamic"])
+def test_caches_of_transformers(backbone, implementation):
+    model, prompts = tiny_model(backbone), torch.tensor([[2, 7, 8, 11], [6, 6, 2, 9]])
+    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    options = {"attention_mask": mask, "do_sample": False, "pad_token_id": 1, "max_new_tokens": 6}
+    expected = model.generate(prompts, use_cache=False, **options)
+    assert torch.equal(model.generate(prompts, cache_implementation=implementation, **options), expected)
+
+
+def test_positions_of_a_transformer_xl_rise_by_one():
+    model, ids = tiny_model(), torch.tensor([[6, 6, 2, 9]])
+    mask, positions = torch.tensor([[0, 0, 1, 1]]), torch.tensor([[1, 1, 0, 1]])
+    expected = model(ids, attention_mask=mask).logits
+    assert_close(model(ids, attention_mask=mask, position_ids=positions).logits, expected, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="leave `position_ids` out"):
+        model(ids, position_ids=positions)
+
+
+def test_no_continuous_batching_of_relative_positions():
+    with pytest.raises(ValueError, match="no paged attention"):
+        tiny_model().generate_batch([[2, 7, 8]])
 
 
 # Grafting
@@ -706,11 +877,11 @@ def test_a_graft_without_graph_is_its_source(backbone, implementation, tmp_path)
     assert len(model.model.graph_keys) == 1
     model.set_attn_implementation(implementation)
     batch = batch_of(sentences())
-    expected = original(batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False).logits
+    expected = original(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
     real = batch["attention_mask"].bool()
     plain = {name: batch[name] for name in ("input_ids", "attention_mask")}
     assert torch.equal(model(**plain).logits[real], expected[real])
-    assert torch.equal(model(batch["input_ids"]).logits, original(batch["input_ids"], use_cache=False).logits)
+    assert torch.equal(model(batch["input_ids"]).logits, original(batch["input_ids"]).logits)
     assert_close(model(**batch).logits[real], expected[real], atol=1e-5, rtol=0)  # graph keys start at zero
     original.save_pretrained(tmp_path)
     loaded = GiLTForCausalLM.from_pretrained_lm(str(tmp_path), graph_layers=1, **PARTS)
@@ -765,6 +936,48 @@ def test_a_graft_is_saved_loaded_copied_and_resized(backbone, tmp_path):
     resized = GiLTForCausalLM.from_pretrained(tmp_path / "more")
     assert_close(resized(**batch).logits[..., :30], expected.logits, atol=1e-5, rtol=1e-4)
     assert resized.to_base_lm().config.vocab_size == 35
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+def test_a_graft_is_configured_as_its_source(backbone, tmp_path):
+    original, model = source(backbone).config, tiny_model(backbone)
+    model.save_pretrained(tmp_path)
+    for config in (model.config, GiLTConfig.from_pretrained(tmp_path)):
+        assert config.max_position_embeddings == original.max_position_embeddings
+        assert config.num_key_value_heads == getattr(original, "num_key_value_heads", original.num_attention_heads)
+        assert config.head_dim == attention_modules(model.model.backbone)[0].head_dim
+    loaded = GiLTForCausalLM.from_pretrained(tmp_path, vocab_size=35, ignore_mismatched_sizes=True)
+    assert loaded.config.vocab_size == loaded.config.base_config.vocab_size == 35
+    assert loaded.get_input_embeddings().num_embeddings == loaded.lm_head.out_features == 35
+    assert loaded(torch.tensor([[2, 34]])).logits.shape[-1] == 35
+    base = original.to_dict()
+    assert {**GiLTConfig(base_config=original).base_config.to_dict(), "transformers_version": None} == {
+        **base,
+        "transformers_version": None,
+    }
+
+
+@pytest.mark.parametrize("backbone", ["llama", "qwen2", "qwen3"])
+def test_heads_of_grafts_are_parallel_as_their_sources(backbone):
+    model, original = tiny_model(backbone), source(backbone)
+    assert model.tp_plan["lm_head"] == original.tp_plan["lm_head"]
+    assert {name.replace("model.backbone.", "model.") for name in model.tp_plan} == set(original.tp_plan)
+    assert model._pp_plan["lm_head"] == original._pp_plan["lm_head"]
+    assert "lm_head" not in tiny_model("gpt2").tp_plan
+
+
+@pytest.mark.parametrize("backbone", ["gpt2", "llama", "qwen3"])
+@pytest.mark.parametrize("kind", [PrefixTuningConfig, PromptTuningConfig])
+@old_names
+@torch.no_grad()
+def test_prompts_are_tuned_as_on_the_source(backbone, kind):
+    ids, logits = torch.tensor([[2, 7, 8, 9]]), []
+    for model in (source(backbone), tiny_model(backbone)):
+        torch.manual_seed(1)
+        tuned = get_peft_model(model, kind(task_type="CAUSAL_LM", num_virtual_tokens=3)).eval()
+        logits.append(tuned(ids, attention_mask=torch.ones_like(ids)).logits)
+        assert not torch.allclose(logits[-1][:, -4:], source(backbone)(ids).logits)
+    assert_close(*logits)
 
 
 @pytest.mark.parametrize("backbone", SOURCES)
@@ -836,7 +1049,8 @@ def test_only_the_last_layers_are_infused(backbone):
     model = tiny_model(backbone, graph_layers=1)
     batch = batch_of(sentences())
     infused = model(**batch, output_hidden_states=True).hidden_states
-    plain = model(batch["input_ids"], attention_mask=batch["attention_mask"], output_hidden_states=True).hidden_states
+    del batch["labels"], batch["graph"], batch["tapes"]
+    plain = model(**batch, output_hidden_states=True, use_cache=False).hidden_states
     assert_close(infused[1], plain[1], rtol=0, atol=0)
     assert not torch.allclose(infused[2], plain[2])
 

@@ -3,10 +3,10 @@
 `scores[b, d, h]` scores word `h` (0 = root) as the head of word `d + 1`; self arcs and padding are ignored, -inf
 forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64.
 
-What searches (`max_spanning_tree`, `max_projective_tree`, `k_best_spanning_trees`, `argmax_heads`) takes torch tensors
-on any device and numpy arrays alike, returns its results in kind, runs in numpy on the CPU and is not differentiable.
-What sums (`tree_log_partition`, `arc_marginals`, `tree_score`, `tree_log_prob`) takes torch tensors, runs on their
-device and is differentiable, also twice.
+What searches (`find_heads` and the functions it calls) takes torch tensors on any device and numpy arrays alike,
+returns its results in kind, runs in numpy on the CPU and is not differentiable. What sums (`tree_log_partition`,
+`arc_marginals`, `tree_score`, `tree_log_prob`) takes torch tensors, runs on their device and is differentiable, also
+twice.
 """
 
 import numpy as np
@@ -94,6 +94,71 @@ def k_best_spanning_trees(scores: Array, k: int, lengths: Array | None = None) -
     heads, values, solved = k_best_trees(*_masked_array(scores, lengths), k)
     _require(solved, "there is no tree with one root and a finite score")
     return _like(scores, heads), _like(scores, values)
+
+
+DECODERS = ("tree", "projective", "argmax")
+
+
+def find_heads(scores: Array, lengths: Array | None = None, decoder: str = "tree", k: int = 1) -> Array:
+    """
+    The `k` best structures of a kind, best first.
+
+    Args:
+        scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores; -inf forbids an arc.
+        lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
+        decoder (`"tree"`, `"projective"` or `"argmax"`): `max_spanning_tree`, `max_projective_tree`, `argmax_heads`.
+        k (`int`): Number of trees; more than one of the kind `"tree"` only.
+
+    Returns:
+        Heads of shape `(batch, k, n)`, int64, of the kind of `scores`; -1 where a sentence has fewer trees.
+
+    Raises:
+        `ValueError`: an unknown decoder, a `k` that does not fit it, or as the function that searches.
+    """
+    check_decoder(decoder, k)
+    if k > 1:
+        return k_best_spanning_trees(scores, k, lengths)[0]
+    search = {"tree": max_spanning_tree, "projective": max_projective_tree, "argmax": argmax_heads}[decoder]
+    return search(scores, lengths)[:, None]
+
+
+def check_decoder(decoder: str, k: int) -> None:
+    """Raises `ValueError` for an unknown decoder, or a number of trees that it does not give."""
+    if decoder not in DECODERS:
+        raise ValueError(f"decoder must be 'tree', 'projective' or 'argmax', not {decoder!r}")
+    if k < 1 or (decoder != "tree" and k > 1):
+        raise ValueError(f"k={k} is not possible with decoder={decoder!r}: k-best needs 'tree' and k at least 1")
+
+
+def chosen_scores(scores: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+    """
+    Scores of the arcs of several trees of each sentence.
+
+    Args:
+        scores (`torch.Tensor` of shape `(batch, n, n + 1)`): Arc scores.
+        heads (`torch.LongTensor` of shape `(batch, k, n)`): Heads, -1 for none.
+
+    Returns:
+        `torch.Tensor` of shape `(batch, k, n)`; 0 where there is no head.
+    """
+    picked = scores.unsqueeze(1).expand(-1, heads.shape[1], -1, -1).gather(3, heads.clamp(min=0).unsqueeze(3))
+    return picked.squeeze(3).masked_fill(heads < 0, 0.0)
+
+
+def tree_log_probs(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    Log-probabilities of several trees of each sentence, as `tree_log_prob` gives them.
+
+    Args:
+        scores (`torch.Tensor` of shape `(batch, n, n + 1)`): Arc scores.
+        heads (`torch.LongTensor` of shape `(batch, k, n)`): Heads, -1 where there is no tree.
+        lengths (`torch.Tensor` of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
+
+    Returns:
+        `torch.Tensor` of shape `(batch, k)`, at least float32; -inf where there is no tree.
+    """
+    values = chosen_scores(scores, heads).sum(-1).masked_fill(~(heads >= 0).any(-1), -torch.inf)
+    return values - tree_log_partition(scores, lengths).unsqueeze(1)
 
 
 def tree_log_partition(scores: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:

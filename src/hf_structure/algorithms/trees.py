@@ -14,7 +14,7 @@ def check_heads(heads: Sequence[int]) -> None:
     """Raises `ValueError`, naming word and head, if a head is no integer, is not in `0..n`, or is the word itself."""
     heads = _as_list(heads)
     for word, head in enumerate(heads, start=1):
-        if not isinstance(head, Integral) or isinstance(head, bool):
+        if type(head) is not int and (not isinstance(head, Integral) or isinstance(head, bool)):
             raise ValueError(f"the head of word {word} is not an integer: {head!r}")
         if not 0 <= head <= len(heads):
             raise ValueError(f"the head of word {word} is {head}, but the sentence has {len(heads)} words")
@@ -112,8 +112,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     Heads of the kept words, renumbered `1..m`: a dependent of a dropped word goes to its nearest kept ancestor.
 
     Words without a kept ancestor get head 0, so the result may have several roots (a dropped root with several
-    dependents). Dropped words that form a cycle count as having no kept ancestor, and a word is none of its own: the
-    only word kept of a cycle gets head 0.
+    dependents). Dropped words that form a cycle count as having no kept ancestor, and so does a word that would become
+    its own head.
 
     Args:
         heads (sequence of `int`): Heads of all `n` words.
@@ -133,8 +133,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
         for dropped in chain:
             ancestor[dropped] = ancestor[word]
     number = _numbers(keep)
-    found = (ancestor[head] for head in heads)
-    return [number[head if head != word else 0] for word, head in enumerate(found, start=1) if keep[word - 1]]
+    above = [0 if ancestor[head] == word else ancestor[head] for word, head in enumerate(heads, start=1)]
+    return [number[head] for head, kept in zip(above, keep, strict=True) if kept]
 
 
 def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:

@@ -4,17 +4,19 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.corpus import SUFFIXES
+from hf_structure.data.brackets import BracketTree, read_brackets
+from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
+from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
+from hf_structure.data.files import open_input, open_output, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words, whole_file
+from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub import short_names
 from hf_structure.pipelines.loading import DTYPES
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
@@ -33,6 +35,12 @@ class Item:
     source: ConlluSentence | SdpSentence | None = None
     text: str | None = None
     place: str = ""
+    tags: list[str] | None = None
+
+    @property
+    def sentence(self) -> str | dict[str, list[str] | None]:
+        """What [`~hf_structure.parse`] is given."""
+        return {"words": self.words, "tags": self.tags} if self.text is None else self.text
 
 
 def positive(text: str) -> int:
@@ -99,34 +107,56 @@ def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True)
     for name in files:
         with input_file(name) as file:
             form = guess_input(name, file) if input_format == "auto" else input_format
-            if form == "conllu":
-                for sentence in read_conllu(file):
-                    yield Item(sentence.forms, sentence, place=f"{source_name(file)}:{sentence.line}")
-            elif form == "sdp":
-                for sentence in read_sdp(file):
-                    yield Item(sentence.words, sentence, place=f"{source_name(file)}:{sentence.line}")
-            elif form == "brackets":
-                trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
-                for number, tree in enumerate(trees, start=1):
-                    if tree:
-                        words = [word for word, _ in tree.leaves()]
-                        yield Item(words, place=f"{source_name(file)}: tree {number}")
-            else:
-                for number, line in numbered_lines(file):
-                    words = line.split() if form == "words" else tokenize_words(line)
-                    if words or not skip_empty:
-                        text = None if form == "words" else line
-                        yield Item(words, text=text, place=f"{source_name(file)}:{number}")
+            for make_item in unread_items(file, form, skip_empty):
+                yield make_item()
+
+
+def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterator[Callable[[], Item]]:
+    """The sentences of an open file, each as a function that makes it: who leaves some out saves the time."""
+    name = source_name(file)
+    if form == "conllu":
+        for lines in sentence_lines(file):
+            yield partial(_conllu_item, lines, name)
+    elif form == "sdp":
+        for sentence in read_sdp(file):
+            yield partial(Item, sentence.words, sentence, place=f"{name}:{sentence.line}", tags=sentence.pos)
+    elif form == "brackets":
+        trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
+        for number, tree in enumerate(trees, start=1):
+            if tree:
+                yield partial(_bracket_item, tree, f"{name}: tree {number}")
+    else:
+        for number, line in numbered_lines(file):
+            if not skip_empty or line.strip():
+                yield partial(text_item, line, form, f"{name}:{number}")
+
+
+def _conllu_item(lines: list[tuple[int, str]], name: str) -> Item:
+    sentence = parse_sentence(lines, name)
+    tags = conllu_sentence(sentence)["tags"]
+    return Item(sentence.forms, sentence, place=f"{name}:{sentence.line}", tags=tags)
+
+
+def _bracket_item(tree: BracketTree, place: str) -> Item:
+    row = bracket_sentence(tree)
+    return Item(row["words"], place=place, tags=row["tags"])
+
+
+def text_item(line: str, form: str, place: str) -> Item:
+    """The sentence of a line of text, `"raw"` or `"words"`."""
+    if form == "words":
+        return Item(line.split(), place=place)
+    return Item(tokenize_words(line), text=line, place=place)
 
 
 def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
     """The file to read; for `-`, standard input."""
-    return nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb")
+    return nullcontext(sys.stdin.buffer) if name == "-" else open_input(name)
 
 
 def guess_input(name: str, file: IO[bytes]) -> str:
     """The format of an open file: `"brackets"`, `"sdp"`, `"conllu"` or `"raw"`."""
-    suffix = Path(name).suffix.lower()
+    suffix = plain_path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:
         return "brackets"
     if suffix in SUFFIXES["sdp"] or file.peek().startswith(b"#SDP"):
@@ -151,7 +181,7 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
     for argument in arguments:
         name, mark, file = argument.partition("=")
         if not mark or Path(argument).exists():
-            name, file = Path(argument).stem, argument
+            name, file = plain_path(argument).stem, argument
         if name in systems:
             raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
         systems[name] = file
@@ -159,8 +189,11 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
-    """The file to write, or standard output. It is there when it is whole; what an error leaves is `path.partial`."""
-    return nullcontext(sys.stdout) if path is None else whole_file(path, keep=True)
+    """
+    The file to write, compressed if its suffix says so, or standard output. It is there when it is whole; what an
+    error leaves is `path.partial`.
+    """
+    return nullcontext(sys.stdout) if path is None else open_output(path, keep=True)
 
 
 def print_table(rows: list[list[str]]) -> None:

@@ -5,13 +5,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from hf_structure.cli.common import positive, print_table
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
+from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.metrics.attachment import check_words, score_sentences
 from hf_structure.metrics.constituency import (
@@ -107,7 +107,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     dependency graphs in CoNLL-U or SDP.
     """
     names = (options.gold, options.system)
-    suffixes = [Path(name).suffix.lower() for name in names]
+    suffixes = [plain_path(name).suffix.lower() for name in names]
     formats = {format for format, known in SUFFIXES.items() for suffix in suffixes if suffix in known}
     kind = options.structure or ("graph" if "sdp" in formats else "tree")
     if kind == "tree" and "sdp" in formats:

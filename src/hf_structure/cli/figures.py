@@ -14,6 +14,7 @@ from hf_structure.cli.common import check_files, guess_input, input_file, named_
 from hf_structure.data.graphs import pad_graphs, read_graphs
 from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import graph_attention
+from hf_structure.pipelines.encoding import Sentence
 from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.visualization.figures import plot_parents, plot_relation_weights
 from hf_structure.visualization.graph_figures import plot_circuits, plot_tapes
@@ -51,9 +52,9 @@ def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
     yield plot_relation_weights(model.relation_weights().detach().cpu(), model.config.relations)
 
 
-def _sentences(options: argparse.Namespace) -> Iterator[str | list[str]]:
+def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:
     items = islice(read_items(options.files, options.input_format), options.limit)
-    return (item.words if item.text is None else item.text for item in items)
+    return (item.sentence for item in items)
 
 
 def _parents(options: argparse.Namespace) -> Iterator["Figure"]:

@@ -4,6 +4,7 @@ import argparse
 import errno
 import os
 import sys
+import warnings
 
 from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.count import add_count
@@ -20,6 +21,7 @@ examples:
   hf-structure parse --format conllu notes.txt > notes.conllu
   hf-structure parse --model structformer-en --structure constituency --format brackets notes.txt > notes.mrg
   hf-structure parse --model runs/udgn --format conllu gold.conllu > system.conllu
+  hf-structure parse --model runs/rngt --refine --format conllu system.conllu > refined.conllu
   echo "The cat that chased the mouse slept." | hf-structure score --words
   hf-structure score --summary --beam_size 1,20,100 gold.conllu
   hf-structure evaluate gold.conllu system.conllu --ignore punct
@@ -34,11 +36,13 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command; every expected error is one line on standard error and exit status 1."""
+    """Runs the command; every warning is a line on standard error, and an expected error is one with exit status 1."""
     options = build_parser().parse_args(arguments)
     sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
     try:
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"hf-structure: {message}", file=sys.stderr)
+            options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         _discard_output()

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import tee
 
 from transformers.utils.logging import disable_progress_bar
@@ -22,7 +23,8 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.parsing import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES, parse
+from hf_structure.pipelines.encoding import MAX_WORDS
+from hf_structure.pipelines.parsing import NAMES, PUNCTUATION, STRUCTURES, parse
 from hf_structure.structures.parse import Parse
 
 Source = ConlluSentence | SdpSentence | None  # what the sentence was read from, if that has other columns
@@ -61,6 +63,12 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--beam_size", type=positive, metavar="N", help="trees or graphs followed by a model that works step by step"
     )
+    parser.add_argument(
+        "--refine", action="store_true", help="start from the trees of the CoNLL-U that is read, if the model can"
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help="how often a model that refines its trees does so at most"
+    )
     parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
     parser.add_argument(
         "--punctuation",
@@ -89,14 +97,16 @@ def run_parse(options: argparse.Namespace) -> None:
     disable_progress_bar()  # that of loading
     if "-" in options.files and sys.stdin.isatty():
         print("hf-structure: one sentence a line, end with Ctrl-D", file=sys.stderr)
-    items, sources = tee(read_items(options.files, options.input_format))
+    items, trees, sources = tee(read_items(options.files, options.input_format), 3)
     parses = parse(
-        (item.words if item.text is None else item.text for item in items),
+        (item.sentence for item in items),
         model=options.model,
+        initial=map(_initial_tree, trees) if options.refine else None,
         structure=options.structure or DEFAULTS.get(options.format),
         decoder=options.decoder,
         k=options.k,
         beam_size=options.beam_size,
+        rounds=options.rounds,
         marginals=options.marginals,
         punctuation=options.punctuation,
         batch_size=options.batch_size,
@@ -129,6 +139,12 @@ def _with_sources(parses: Iterator[Parse | None], sources: Iterator[Item]) -> It
         raise ValueError(f"{next(sources).place}: {error.reason}") from error
 
 
+def _initial_tree(item: Item) -> ConlluSentence:
+    if not isinstance(item.source, ConlluSentence):
+        raise ValueError(f"--refine needs CoNLL-U, which has trees, but {item.place} is none")
+    return item.source
+
+
 def _check_parse(options: argparse.Namespace) -> None:
     """What can be known to be wrong before a model is loaded and a file is overwritten."""
     if options.format != "json" and (options.k > 1 or options.marginals):
@@ -148,12 +164,20 @@ def _write_conllu(parsed: Parse, source: Source, number: int = 1) -> str:
     if not isinstance(source, ConlluSentence):
         names = {"sent_id": source.id} if source else {}
         return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
+    source = _without_probabilities(source)
     if parsed.graph is not None:
         return str(source.with_deps(parsed.graph.deps()))
     tree = parsed.dependency
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
     return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
+
+
+def _without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
+    """What was noted beside the trees of an earlier parse is not true of others."""
+    comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
+    notes = ([note for note in word.misc.split("|") if not note.startswith(NOTES)] for word in sentence.words)
+    return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
 def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
@@ -165,6 +189,7 @@ def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
     return parsed.to_sdp(source.metadata.get("sent_id", str(number)), lemmas, tags)
 
 
+NOTES = ("HeadProb=", "LabelProb=")  # of `DependencyTree.to_conllu`, in MISC
 HELD = {"brackets": ("constituency",), "conllu": ("dependency", "graph"), "sdp": ("graph",)}  # structures of formats
 DEFAULTS = {"brackets": "constituency", "sdp": "graph"}
 HEADERS = {"sdp": f"{HEADER}\n"}

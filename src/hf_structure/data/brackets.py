@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from hf_structure.data.files import DataError
 from hf_structure.data.normalization import keep_mask
-from hf_structure.data.text import DataError, PathOrFile, numbered_lines, source_name
+from hf_structure.data.text import PathOrFile, numbered_lines, source_name
 
 # A whole leaf, an opening bracket with its label, a closing bracket, or a word that stands apart from its bracket.
 _TOKEN = re.compile(r"\(([^\s()]+)[ \t]+([^\s()]+)[ \t]*\)|\(([^\s()]*)|(\))|([^\s()]+)")

@@ -25,7 +25,9 @@ class WordCollator:
         pad_token_id (`int`): Id of the padding.
 
     Called with dictionaries that hold `input_ids` and, all or none, `heads` and `word_ids`; returns `input_ids`,
-    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`.
+    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`. What only some
+    sentences have of `tag_ids`, `initial_heads` and `initial_relations`, one number a word, is -1 for the others:
+    `(batch_size, num_words)`.
     """
 
     pad_token_id: int
@@ -38,7 +40,18 @@ class WordCollator:
         for name in ("heads", "word_ids"):
             if examples[0].get(name) is not None:
                 batch[name] = pad_words([example[name] for example in examples], -1)
+        for name in ("tag_ids", "initial_heads", "initial_relations"):
+            if any(example.get(name) is not None for example in examples):
+                batch[name] = pad_words([_or_unknown(example, name) for example in examples], -1)
         return batch
+
+
+def _or_unknown(example: dict[str, Any], name: str) -> Sequence[int]:
+    """One number for each word, -1 if they are not known."""
+    if example.get(name) is not None:
+        return example[name]
+    word_ids = example.get("word_ids")
+    return [-1] * (len(example["input_ids"]) if word_ids is None else max(word_ids, default=-1) + 1)
 
 
 @dataclass
@@ -50,15 +63,14 @@ class ParsingCollator(WordCollator):
         pad_token_id (`int`): Id of the padding.
 
     Called with the dictionaries of [`WordCollator`], which also hold, all or none, `labels` (ids of relation labels,
-    -100 where they are not known) and `tag_ids`; returns these too, and `heads`, as tensors of shape
-    `(batch_size, num_words)`, padded with -100, -1 and -1. With one id a word, `num_words` is `seq_len`.
+    -100 where they are not known); returns these too, and `heads`, as tensors of shape `(batch_size, num_words)`,
+    padded with -100 and -1. With one id a word, `num_words` is `seq_len`.
     """
 
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         batch = super().__call__(examples)
-        for name, padding in (("labels", IGNORE_INDEX), ("tag_ids", -1)):
-            if examples[0].get(name) is not None:
-                batch[name] = pad_words([example[name] for example in examples], padding)
+        if examples[0].get("labels") is not None:
+            batch["labels"] = pad_words([example["labels"] for example in examples], IGNORE_INDEX)
         return batch
 
 

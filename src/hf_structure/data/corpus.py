@@ -3,12 +3,12 @@
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.brackets import BracketTree, read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.files import plain_path
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.sdp import read_sdp
 from hf_structure.data.text import read_text
@@ -28,12 +28,12 @@ _CHUNK = 10_000  # sentences turned into Arrow tables at a time
 
 def guess_format(path: str | os.PathLike) -> str:
     """
-    The format of a file by its suffix: `"conllu"`, `"brackets"`, `"sdp"` or `"text"`.
+    The format of a file by its suffix, before that of a compression: `"conllu"`, `"brackets"`, `"sdp"` or `"text"`.
 
     Raises:
         ValueError: the suffix is unknown.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = plain_path(path).suffix.lower()
     for name, suffixes in SUFFIXES.items():
         if suffix in suffixes:
             return name

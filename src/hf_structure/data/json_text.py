@@ -4,7 +4,8 @@ import json
 import os
 from typing import Any
 
-from hf_structure.data.text import DataError, numbered_lines
+from hf_structure.data.files import DataError
+from hf_structure.data.text import numbered_lines
 
 
 def parse_json(text: str, name: str, line: int | None = None) -> Any:

@@ -6,6 +6,7 @@ Frequency thresholds belong to the training of a tokenizer (`hf_structure.tokeni
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 # fmt: off
 # Tags of words in the Penn Treebank; punctuation, brackets and currency signs have others. The list is that of UDGN.
@@ -36,6 +37,7 @@ def normalize_word(word: str) -> str:
     return _DIGITS.sub("N", "".join(map(str.lower, word)))
 
 
+@lru_cache(maxsize=1 << 16)
 def is_punctuation(word: str) -> bool:
     """
     Whether a word is punctuation by its form: every character is of a Unicode punctuation category or one of

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
 
-from hf_structure.data.text import DataError, PathOrFile, numbered_lines, source_name, write_blocks
+from hf_structure.data.files import DataError
+from hf_structure.data.text import PathOrFile, numbered_lines, source_name, write_blocks
 
 HEADER = "#SDP 2015"
 _FIXED_COLUMNS = 7  # id form lemma pos top pred frame, then one column for every predicate

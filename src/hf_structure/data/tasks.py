@@ -4,16 +4,16 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
 
 from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.files import DataError, plain_path
 from hf_structure.data.graphs import GraphCollator
 from hf_structure.data.json_text import parse_json
-from hf_structure.data.text import DataError, numbered_lines
+from hf_structure.data.text import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
 _HIGHEST_SCORE = 5.0
@@ -107,7 +107,7 @@ def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
         DataError: the file is malformed; the message names file and line.
         ValueError: another suffix.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = plain_path(path).suffix.lower()
     if suffix not in (".tsv", ".json", ".jsonl"):
         raise ValueError(f"{path}: a table is a .tsv, .jsonl or .json file")
     lines = ((number, line.removesuffix("\r")) for number, line in numbered_lines(path))

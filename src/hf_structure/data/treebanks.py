@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hf_structure.data.brackets import read_brackets, unescape_word
 from hf_structure.data.conllu import read_conllu
+from hf_structure.data.files import new_file
 from hf_structure.data.normalization import keep_mask, normalize_word
-from hf_structure.data.text import new_file
 
 OUTPUT_SUFFIXES = {"brackets": ".mrg", "conllu": ".conllu"}
 

@@ -1,6 +1,6 @@
 """What a graph changes in a language model's attention."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.graphs import pad_graphs
+from hf_structure.pipelines.encoding import Sentence
 from hf_structure.pipelines.loading import WordTokenizer
 from hf_structure.pipelines.parsing import choose_structures, load_parser, parse
 from hf_structure.structures.attention import GraphAttention
@@ -16,7 +17,7 @@ from hf_structure.tokenization import encode_subwords
 
 @torch.no_grad()
 def graph_attention(
-    sentence: str | Sequence[str],
+    sentence: Sentence,
     model: str | Path | PreTrainedModel,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
@@ -30,7 +31,7 @@ def graph_attention(
     Attention of one head with and without the graph that the model predicts, as in figure 3 of the GiLT paper.
 
     Args:
-        sentence (`str` or `list[str]`): A raw sentence, or its words.
+        sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
         model, tokenizer, beam_size, word_tokenizer, device: As for [`~hf_structure.parse`].
         layer (`int`, *optional*): Which layer, from 1; the last one by default.
         head (`int`): Which head, from 1.

@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from hf_structure.data.sentences import LongSentenceError
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.parse import Parse
-from hf_structure.tokenization import encode_subwords
 
 BEAM_SIZE = 16  # by default: probabilities of arcs need several graphs
 
@@ -17,24 +15,6 @@ BEAM_SIZE = 16  # by default: probabilities of arcs need several graphs
 def gives_graphs(model: PreTrainedModel) -> bool:
     """Whether the structures that a model gives are graphs."""
     return "graph" in model.structures
-
-
-def encode_tokens(
-    words: Sequence[str], tokenizer: PreTrainedTokenizerBase, longest: int | None = None
-) -> dict[str, list[int]]:
-    """
-    What [`~hf_structure.tokenization.encode_subwords`] makes of words.
-
-    Raises:
-        LongSentenceError: if these are more than the `longest` tokens that the model has positions for.
-        ValueError: as there.
-    """
-    encoded = encode_subwords(words, tokenizer)
-    length = len(encoded["input_ids"])
-    if longest is not None and length > longest:
-        message = f"the sentence has {length} tokens, more than the {longest} that this model has positions for"
-        raise LongSentenceError(message)
-    return encoded
 
 
 def decode_graphs(
@@ -102,4 +82,4 @@ def assemble_graphs(words: Sequence[str], decoded: Mapping[str, torch.Tensor], r
     return Parse(words, graph=graphs[0], **parts)
 
 
-__all__ = ["assemble_graphs", "decode_graphs", "encode_tokens", "gives_graphs"]
+__all__ = ["assemble_graphs", "decode_graphs", "gives_graphs"]

@@ -7,10 +7,8 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 """
 
 import functools
-import inspect
 import types
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +20,26 @@ from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
-from hf_structure.data.normalization import is_punctuation
-from hf_structure.data.sentences import LongSentenceError, Sentence, SentenceError, read_batch, read_sentence
-from hf_structure.pipelines.graphs import (
-    assemble_graphs,
-    decode_graphs,
-    encode_tokens,
-    gives_graphs,
+from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
+from hf_structure.pipelines.encoding import (
+    MAX_WORDS,
+    Sentence,
+    encode_all,
+    encode_sentence,
+    encoding_options,
+    is_one_sentence,
+    read_sentences,
+    with_columns,
 )
-from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
+from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
+from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.parse import Parse
-from hf_structure.tokenization import encode, is_word_level
+from hf_structure.tokenization import is_word_level
 
 DEFAULT_MODEL = "udgn-en"
-MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
 RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
 STRUCTURES = ("dependency", "constituency", "both", "graph")
@@ -51,10 +52,13 @@ def parse(
     model: str | Path | PreTrainedModel = DEFAULT_MODEL,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
+    tags: Sequence[str] | Iterable[Sequence[str] | None] | None = None,
+    initial: Tree | Iterable[Tree | None] | None = None,
     structure: str | None = None,
     decoder: str = "tree",
     k: int = 1,
     beam_size: int | None = None,
+    rounds: int | None = None,
     marginals: bool = False,
     punctuation: str = "attach",
     word_tokenizer: WordTokenizer | None = None,
@@ -71,11 +75,21 @@ def parse(
     Args:
         sentences (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
             Raw sentences, which `word_tokenizer` splits into words, or sentences as lists of words, which come back
-            as they are.
+            as they are. Also what [`~hf_structure.data.conllu.read_conllu`] and
+            [`~hf_structure.data.corpus.load_sentences`] give, and other dictionaries: `words` (or `text`), and
+            optionally `tags` (which a model that reads none ignores) and `initial`. Nothing else of them is read.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
+        tags (`list[list[str]]` or an iterator of lists, *optional*):
+            For a model that reads part-of-speech tags: those of the words of every sentence, or of the one sentence.
+            Tags that it does not know, and None instead of a list, are read as unknown.
+        initial (`list` or an iterator of trees, *optional*):
+            For a model that refines given trees (`RNGTransformerForParsing`): the tree of every sentence, or None, or
+            the one tree of the one sentence, as a `DependencyTree`, a `Parse`, a sentence of `read_conllu`, heads, or
+            a pair of heads and labels. A model with labels needs labels, and leaves out the arcs of those that it does
+            not know. The heads may contain cycles and several roots.
         structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
             The kind of structure; by default all that the model gives. GiLT gives dependency graphs, no trees.
         decoder (`"tree"`, `"projective"` or `"argmax"`):
@@ -86,6 +100,8 @@ def parse(
         beam_size (`int`, *optional*):
             For models that build a structure step by step: number of derivations (G2G Transformer) or graphs (GiLT)
             followed; 1 is greedy. By default 1, or `4 * k` if `k` is more than 1; for graphs at least 16.
+        rounds (`int`, *optional*):
+            For models that refine their trees: how often at most.
         marginals (`bool`):
             Whether `Parse.marginals` is filled in: probabilities of all arcs over all trees (StructFormer: its parent
             distribution; G2G Transformer and GiLT: over the trees or graphs of the beam). They are about dependencies.
@@ -115,17 +131,21 @@ def parse(
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
-            this tokenizer.
-        SentenceError: a sentence that is empty or too long. The message gives the number of the sentence; from an
-            iterator, those before it come out first. It is a `ValueError`.
+            this tokenizer, these tags or initial trees.
+        SentenceError: a sentence that is empty or too long, or has another number of tags or heads. The message gives
+            the number of the sentence; from an iterator, those before it come out first. It is a `ValueError`.
+
+    Warns:
+        UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees.
     """
     _check_punctuation(punctuation)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype)
     _check_input(model, tokenizer)
+    check_given(model, tags, initial)
     structures = choose_structures(model, structure)
-    beam = beam_options(model, beam_size)
+    search = search_options(model, beam_size, rounds)
     encode = functools.partial(
         encode_sentence,
         tokenizer=tokenizer,
@@ -143,16 +163,24 @@ def parse(
         decoder=decoder,
         k=k,
         marginals=marginals,
-        **beam,
+        **search,
     )
-    batch = read_batch(sentences)
-    items = [batch] if isinstance(batch, str) else batch
-    total = len(items) if isinstance(items, Sized) else None
+    batch = read_sentences(sentences)
+    is_one = is_one_sentence(batch)
+    if is_one:
+        batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
+    total = len(batch) if isinstance(batch, Sized) else None
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    parses = _parse_windows(_encode_all(items, encode, skip_long), decode, batch_size, bar)
-    if isinstance(batch, str):
+    items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
+    parses = _parse_windows(items, decode, batch_size, bar)
+    if is_one:
         return next(parses)
     return list(parses) if isinstance(batch, Sized) else parses
+
+
+def _as_column(value: Any) -> list | None:
+    """What is given beside one sentence as that beside a list of one."""
+    return None if value is None else [value]
 
 
 def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
@@ -169,27 +197,21 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
     return wanted
 
 
-def beam_options(model: PreTrainedModel, beam_size: int | None) -> dict[str, int]:
-    """What `decode` is told of the beam. Raises `ValueError` for one that the model cannot have."""
-    if beam_size is None:
-        return {}
-    if not gives_graphs(model) and "beam_size" not in inspect.signature(model.decode).parameters:
-        raise ValueError(f"{type(model).__name__} searches without a beam: leave beam_size out")
-    if beam_size < 1:
-        raise ValueError(f"beam_size must be at least 1, not {beam_size}")
-    return {"beam_size": beam_size}
-
-
-def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
-    """What `encode_sentence` is told of the model: how it reads words, and how many it has positions for."""
-    if gives_graphs(model):
-        return {"encode_words": functools.partial(encode_tokens, longest=longest_input(model))}
-    return {"model_words": longest_sentence(model)}
-
-
-def longest_sentence(model: PreTrainedModel) -> int | None:
-    """Number of words that the model has positions for, if there is a limit."""
-    return getattr(model.config, "max_words", None)
+def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | None) -> dict[str, int]:
+    """What `decode` is told of the beam and of rounds. Raises `ValueError` for those that the model cannot have."""
+    options = {}
+    if beam_size is not None:
+        if not gives_graphs(model) and not decodes_with(model, "beam_size"):
+            raise ValueError(f"{type(model).__name__} searches without a beam: leave beam_size out")
+        options["beam_size"] = beam_size
+    if rounds is not None:
+        if not decodes_with(model, "num_rounds"):
+            raise ValueError(f"{type(model).__name__} does not refine its trees: leave rounds out")
+        options["num_rounds"] = rounds
+    for name, value in (("beam_size", beam_size), ("rounds", rounds)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
+    return options
 
 
 def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -200,10 +222,8 @@ def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
     if gives_graphs(model):
         return
-    if not is_word_level(tokenizer) and "word_ids" not in inspect.signature(model.decode).parameters:
+    if not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
-    if getattr(model.config, "num_tags", 0):
-        warnings.warn("this model was trained with part-of-speech tags, and parses without them here", stacklevel=3)
 
 
 def _check_punctuation(punctuation: str) -> None:
@@ -230,47 +250,6 @@ def load_parser(
     if not getattr(model, "structures", ()):
         raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
     return model, tokenizer
-
-
-def encode_sentence(
-    sentence: Sentence,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    punctuation: str = "attach",
-    word_tokenizer: Callable[[str], list[str]],
-    max_words: int = MAX_WORDS,
-    model_words: int | None = None,
-    encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode,
-) -> dict[str, Any]:
-    """
-    Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those.
-    `model_words` are as many as the model can see.
-
-    Raises:
-        LongSentenceError: if the sentence is too long.
-        ValueError: if the sentence is empty, has half a character, or is no string and no sequence of
-            strings.
-    """
-    sentence = read_sentence(sentence)
-    words = word_tokenizer(sentence) if isinstance(sentence, str) else list(sentence)
-    for position, word in enumerate(words, start=1):
-        if not isinstance(word, str) or not word.strip():
-            raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
-    if not words:
-        raise ValueError("the sentence is empty")
-    if len(words) > max_words:
-        raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
-    keep = [True] * len(words)
-    if punctuation != "parse" and tokenizer.init_kwargs.get("skip_punctuation"):
-        keep = [not is_punctuation(word) for word in words]
-        if not any(keep):
-            keep = [True] * len(words)
-    seen = [word for word, kept in zip(words, keep, strict=True) if kept]
-    if model_words is not None and len(seen) > model_words:
-        raise LongSentenceError(
-            f"the sentence has {len(seen)} words, more than the {model_words} that this model has positions for"
-        )
-    return {"words": words, "keep": keep, **encode_words(seen, tokenizer)}
 
 
 def assemble_parse(
@@ -387,8 +366,7 @@ def parse_batch(
     **options,
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
-    batch = WordCollator(tokenizer.pad_token_id)(encoded)
-    decoded = decode_batch(model, {name: value.to(model.device) for name, value in batch.items()}, **options)
+    decoded = decode_batch(encoded, model, tokenizer, **options)
     decoded = {name: value.cpu() for name, value in decoded.items()}
     names = model.config.id2label
     return [
@@ -396,8 +374,12 @@ def parse_batch(
     ]
 
 
-def decode_batch(model: PreTrainedModel, batch: Mapping[str, torch.Tensor], **options) -> Mapping[str, torch.Tensor]:
+def decode_batch(
+    encoded: Sequence[Mapping[str, Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options
+) -> Mapping[str, torch.Tensor]:
     """What a model makes of a batch; `options` are those of its `decode`, or of [`decode_graphs`]."""
+    batch = WordCollator(tokenizer.pad_token_id)(encoded)
+    batch = {name: value.to(model.device) for name, value in batch.items()}
     return decode_graphs(model, batch, **options) if gives_graphs(model) else model.decode(**batch, **options)
 
 
@@ -418,18 +400,6 @@ def _parse_windows(
             yield from parses
 
 
-def _encode_all(sentences: Iterable[Sentence], encode: Callable, skip_long: bool) -> Iterator[dict[str, Any] | None]:
-    """None for a sentence that is too long, if such are to be skipped."""
-    for number, sentence in enumerate(sentences, start=1):
-        try:
-            encoded = encode(sentence)
-        except ValueError as error:
-            if not (skip_long and isinstance(error, LongSentenceError)):
-                raise SentenceError(number, str(error)) from error
-            encoded = None
-        yield encoded
-
-
 def _windows(items: Iterator, size: int) -> Iterator[list]:
     """Lists of `size` items. An error of the iterator is raised when the items before it are out."""
     window = []
@@ -446,7 +416,10 @@ def _windows(items: Iterator, size: int) -> Iterator[list]:
 
 
 class ParsingPipeline(Pipeline):
-    """Sentences (strings or lists of words) in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out."""
+    """
+    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out. A sentence is a string, a list of
+    words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`, each as for [`parse`].
+    """
 
     structure: str  # what is given if the call does not say otherwise
 
@@ -462,8 +435,8 @@ class ParsingPipeline(Pipeline):
     def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
         """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
-            inputs = read_batch(inputs)
-            if not isinstance(inputs, str):
+            inputs = read_sentences(inputs)
+            if not is_one_sentence(inputs):
                 inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
 
@@ -473,6 +446,7 @@ class ParsingPipeline(Pipeline):
         decoder=None,
         k=None,
         beam_size=None,
+        rounds=None,
         marginals=None,
         punctuation=None,
         word_tokenizer=None,
@@ -488,18 +462,18 @@ class ParsingPipeline(Pipeline):
             word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
         return (
             given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
-            given(decoder=decoder, k=k, marginals=marginals, **beam_options(self.model, beam_size)),
+            given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
             given(structures=structures, punctuation=punctuation),
         )
 
     def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
         options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
-        encoded = encode_sentence(inputs, self.tokenizer, **options)
-        return {"encoded": encoded, **WordCollator(self.tokenizer.pad_token_id)([encoded])}
+        return {"encoded": encode_sentence(inputs, self.tokenizer, **options)}
 
     def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
-        encoded = model_inputs.pop("encoded")
-        return {"encoded": encoded, **decode_batch(self.model, model_inputs, **options)}
+        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
+        batch = encoded if isinstance(encoded, list) else [encoded]
+        return {"encoded": encoded, **decode_batch(batch, self.model, self.tokenizer, **options)}
 
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_outputs.pop("encoded")
@@ -509,7 +483,7 @@ class ParsingPipeline(Pipeline):
 class DependencyParsingPipeline(ParsingPipeline):
     """
     `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
+    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
     """
 
     structure = "dependency"

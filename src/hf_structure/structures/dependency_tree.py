@@ -97,8 +97,8 @@ class DependencyTree(Value):
         if not self.words:
             return ""
         comments = conllu_comments(metadata, self.log_probability)
-        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, comments=comments)
-        return sentence.with_column("misc", self._misc()).to_string()
+        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, comments=comments, misc=self._misc())
+        return sentence.to_string()
 
     def _misc(self) -> list[str]:
         """What is known of each word's probabilities, as CoNLL-U's last column."""

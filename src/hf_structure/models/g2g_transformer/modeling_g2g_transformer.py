@@ -12,8 +12,6 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers import initialization as init
-from transformers.activations import ACT2FN
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
@@ -22,11 +20,6 @@ from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
 from hf_structure.modeling_outputs import DependencyDecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
-from hf_structure.models.g2g_transformer.pretrained_g2g_transformer import (
-    encoder_config,
-    encoder_weights,
-    load_encoder,
-)
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     CPU_PADDING,
     DELETED,
@@ -44,121 +37,18 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     state_sequences,
 )
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.graph_transformer import (
+    Arcs,
+    GraphAttention,
+    GraphTransformerEmbeddings,
+    GraphTransformerLayer,
+    additive_mask,
+    check_positions,
+)
+from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.words import average_pieces, place_words
 
-
-class G2GTransformerEmbeddings(nn.Module):
-    """Sum of word, position and segment embeddings, eq. 5."""
-
-    def __init__(self, config: G2GTransformerConfig):
-        super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.segment_embeddings = nn.Embedding(3, config.hidden_size)
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = Dropout(config.hidden_dropout)
-
-    def forward(
-        self, inputs_embeds: torch.Tensor, position_ids: torch.Tensor, segment_ids: torch.Tensor
-    ) -> torch.FloatTensor:
-        positions = self.position_embeddings(position_ids)
-        return self.dropout(self.norm(inputs_embeds + positions + self.segment_embeddings(segment_ids)))
-
-
-class G2GTransformerAttention(nn.Module):
-    """
-    Self-attention that reads a graph, eq. 9 and 10: with i attending to j, the relation "i is the head of j" or "i is
-    a dependent of j" adds a vector to the key and another one to the value of j. No relation adds nothing (the paper
-    freezes its vector at random values), so that without a graph this is plain self-attention.
-    """
-
-    def __init__(self, config: G2GTransformerConfig):
-        super().__init__()
-        self.head_dim = config.hidden_size // config.num_attention_heads
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key_relations = nn.Embedding(2, self.head_dim) if config.use_graph_input else None
-        self.value_relations = nn.Embedding(2, self.head_dim) if config.use_graph_input else None
-        self.attention_dropout = Dropout(config.attention_dropout)
-
-    def forward(
-        self,
-        receivers: torch.Tensor,
-        hidden_states: torch.Tensor,
-        mask: torch.Tensor,
-        graph: tuple[torch.Tensor, torch.Tensor] | None,
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
-        """
-        Args:
-            receivers (`torch.FloatTensor` of shape `(batch_size, num_receivers, hidden_size)`): Vectors that attend.
-            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): To all these vectors.
-            mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): 0, or the least number at padding.
-            graph (pair of `torch.FloatTensor` of shape `(batch_size, 1, num_receivers, seq_len)`, *optional*):
-                Whether the receiver is the head of the other word, and whether it is a dependent of it.
-
-        Returns:
-            New vectors of the receivers, and attention weights `(batch_size, num_heads, num_receivers, seq_len)`.
-        """
-        query, key, value = (
-            projection(vectors).view(*vectors.shape[:2], -1, self.head_dim).transpose(1, 2)
-            for projection, vectors in (
-                (self.query, receivers),
-                (self.key, hidden_states),
-                (self.value, hidden_states),
-            )
-        )  # (B, H, R, d), and twice (B, H, L, d)
-        query = query * self.head_dim**-0.5
-        scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
-        if graph is not None:
-            # eq. 9: a query's product with the two relation vectors is enough, whatever the keys.
-            by_relation = query @ self.key_relations.weight.T.to(query.dtype)  # (B, H, R, 2)
-            for relation, holds in enumerate(graph):
-                scores = torch.addcmul(scores, by_relation[..., relation : relation + 1].to(scores.dtype), holds)
-        weights = self.attention_dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
-        context = weights @ value
-        if graph is not None:
-            # eq. 10: how much attention goes along each relation, times its vector.
-            shares = torch.stack([(weights * holds).sum(-1) for holds in graph], dim=-1)  # (B, H, R, 2)
-            context = context + shares.to(value.dtype) @ self.value_relations.weight.to(value.dtype)
-        return self.output(context.transpose(1, 2).flatten(2)), weights
-
-
-class G2GTransformerLayer(GradientCheckpointingLayer):
-    """Self-attention and feed-forward sublayer, each followed by a residual connection and a layer norm."""
-
-    def __init__(self, config: G2GTransformerConfig):
-        super().__init__()
-        self.attention = G2GTransformerAttention(config)
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.activation = ACT2FN[config.hidden_act]
-        self.output = nn.Linear(config.intermediate_size, config.hidden_size)
-        self.output_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = Dropout(config.hidden_dropout)
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        mask: torch.Tensor,
-        graph: tuple[torch.Tensor, torch.Tensor] | None,
-        wanted: torch.LongTensor | None = None,
-    ) -> torch.Tensor:
-        """New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`."""
-        receivers = hidden_states
-        if wanted is not None:
-            receivers = take(hidden_states, wanted)
-            graph = graph and tuple(take(holds.squeeze(1), wanted).unsqueeze(1) for holds in graph)
-        attended, _ = self.attention(receivers, hidden_states, mask, graph)
-        receivers = self.attention_norm(receivers + self.dropout(attended))
-        update = self.output(self.activation(self.intermediate(receivers)))
-        return self.output_norm(receivers + self.dropout(update))
-
-
-def take(values: torch.Tensor, positions: torch.LongTensor) -> torch.Tensor:
-    """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
-    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
+SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
 
 class G2GTransformerPreTrainedModel(PreTrainedModel):
@@ -167,10 +57,10 @@ class G2GTransformerPreTrainedModel(PreTrainedModel):
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["G2GTransformerLayer"]
+    _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
-        "hidden_states": G2GTransformerLayer,
-        "attentions": OutputRecorder(G2GTransformerAttention, index=1),
+        "hidden_states": GraphTransformerLayer,
+        "attentions": OutputRecorder(GraphAttention, index=1),
     }
 
     @torch.no_grad()
@@ -186,8 +76,30 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
-        self.embeddings = G2GTransformerEmbeddings(config)
-        self.layers = nn.ModuleList(G2GTransformerLayer(config) for _ in range(config.num_hidden_layers))
+        self.embeddings = GraphTransformerEmbeddings(
+            config.vocab_size,
+            config.hidden_size,
+            config.max_position_embeddings,
+            SEGMENTS,
+            config.layer_norm_eps,
+            config.hidden_dropout,
+        )  # eq. 5
+        self.layers = nn.ModuleList(
+            GraphTransformerLayer(
+                GraphAttention(
+                    config.hidden_size,
+                    config.num_attention_heads,
+                    1 if config.use_graph_input else 0,
+                    config.attention_dropout,
+                ),  # eq. 9 and 10
+                config.hidden_size,
+                config.intermediate_size,
+                config.hidden_act,
+                config.layer_norm_eps,
+                config.hidden_dropout,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -219,7 +131,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Vectors in place of `input_ids`.
             wanted (`torch.LongTensor` of shape `(batch_size, num_wanted)`, *optional*):
-                Positions whose final vectors are all that is wanted: the last layer computes no others.
+                Different positions whose final vectors are all that is wanted: the last layer computes no others.
 
         Raises:
             ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
@@ -228,32 +140,19 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
             inputs_embeds = self.embeddings.word_embeddings(input_ids)
         if attention_mask is None:
             attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
-        if inputs_embeds.shape[1] > self.config.max_position_embeddings:
-            raise ValueError(
-                f"sequences of {inputs_embeds.shape[1]} are longer than the {self.config.max_position_embeddings} "
-                "positions of this model (config.max_position_embeddings)"
-            )
+        check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
+        if parents is not None and not self.config.use_graph_input:
+            raise ValueError("this model reads no graph (config.use_graph_input)")
         if segment_ids is None:
             segment_ids = torch.zeros_like(attention_mask, dtype=torch.long)
         positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         hidden_states = self.embeddings(inputs_embeds, positions, segment_ids)
-        dtype = torch.get_autocast_dtype(hidden_states.device.type)
-        dtype = dtype if torch.is_autocast_enabled(hidden_states.device.type) else hidden_states.dtype
-        mask = torch.zeros_like(attention_mask, dtype=dtype)
-        mask = mask.masked_fill(~attention_mask.bool(), torch.finfo(dtype).min)[:, None, None]
-        graph = None if parents is None else self._graph(parents, dtype)
+        mask = additive_mask(attention_mask, hidden_states)
+        arcs = None if parents is None else Arcs(parents)
         for layer in self.layers[:-1]:
-            hidden_states = layer(hidden_states, mask, graph)
-        hidden_states = self.layers[-1](hidden_states, mask, graph, wanted)
+            hidden_states = layer(hidden_states, mask, arcs)
+        hidden_states = self.layers[-1](hidden_states, mask, arcs, wanted)
         return BaseModelOutput(last_hidden_state=hidden_states)
-
-    def _graph(self, parents: torch.LongTensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both relations of eq. 9, `(B, 1, L, L)`: is head of, is dependent of."""
-        if not self.config.use_graph_input:
-            raise ValueError("this model reads no graph (config.use_graph_input)")
-        positions = torch.arange(parents.shape[1], device=parents.device)
-        is_dependent = (parents.unsqueeze(2) == positions).unsqueeze(1).to(dtype)
-        return is_dependent.transpose(2, 3).contiguous(), is_dependent
 
 
 class G2GTransformerComposition(nn.Module):
@@ -359,13 +258,9 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         encoder, tokenizer = load_encoder(name_or_model, tokenizer)
         if labels is not None:
             settings["id2label"] = dict(enumerate(labels))
-        model = cls(encoder_config(encoder, tokenizer, num_layers, labelled=labels is not None, **settings))
-        with torch.no_grad():
-            for name, weight in encoder_weights(encoder, model.config).items():
-                model.base_model.get_parameter(name).copy_(weight)
-            words = model.get_input_embeddings().weight
-            for row, token_id in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id)):
-                model.special_embeddings.weight[row] = words[token_id]
+        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
+        model = cls(G2GTransformerConfig(**config))
+        copy_encoder(model, encoder, tokenizer, SEGMENTS)
         return model
 
     @can_return_tuple
@@ -501,45 +396,20 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         Vectors of the root, the words (eq. 2) and `EXTRA_VECTORS`, `(batch_size, n + 4, hidden_size)`; lengths; and,
         if every id is a word, the positions of the words and then of the padding.
         """
-        present = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
-        order = None
-        one_each = word_ids is None
-        if one_each:
-            order = words_first(present)
-            word_ids = present.long().cumsum(1) - 1
-            tag_ids = tag_ids if tag_ids is None else tag_ids.gather(1, order)
-        word_ids = word_ids.masked_fill(~present, -1)
-        seen = word_ids.amax(1) + 1
-        lengths = seen if num_words is None else num_words
-        if (seen != lengths if one_each else seen > lengths).any():
-            raise ValueError(f"sentences of {lengths.tolist()} words, but the input has {seen.tolist()}")
+        word_ids, lengths, order = places = place_words(input_ids, attention_mask, word_ids, num_words)
+        tag_ids = places.words_first(tag_ids)
         n = max(int(lengths.max()), 1)
         if n > self.config.max_words:
             raise ValueError(
                 f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
             )
-        words = self._average_pieces(input_ids, word_ids, n)
+        words = average_pieces(self.get_input_embeddings(), input_ids, word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = tag_ids[:, :n].unsqueeze(-1)
             words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
         special = self.special_embeddings.weight.to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
         return torch.cat([root, words, cls, sep, *(null or [sep])], dim=1), lengths, order
-
-    def _average_pieces(self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, n: int) -> torch.FloatTensor:
-        """Mean vector of the pieces of each word, `(B, n, D)`."""
-        embeddings = self.get_input_embeddings()
-        batch = len(input_ids)
-        first = n * torch.arange(batch, device=input_ids.device).unsqueeze(1)
-        place = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for what is no word
-        unknown = self.config.unk_token_id
-        # Looked up together: a look-up of its own would cost a second gradient of the whole table.
-        ids = nn.functional.pad(input_ids, (0, 1), value=0 if unknown is None else unknown)
-        pieces, last = embeddings(ids).split((input_ids.shape[1], 1), dim=1)
-        sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, place, pieces.flatten(0, 1))
-        counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)
-        means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)
-        return means if unknown is None else torch.where(counts > 0, means, last)
 
     def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.FloatTensor:
         """New vectors of composed words, eq. 3; `vectors` `(batch, n + 4, D)` has the rows of the plan."""

@@ -193,12 +193,11 @@ class Hypotheses:
         self.graphs = DependencyGraphs.empty(batch, model.config.tape_features, device=ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         self.places = torch.zeros(batch, number + 1, dtype=torch.long, device=ids.device)
-        self.older = [terms.unsqueeze(0) for terms in model.scorer.root_vectors()]
+        self.older = list(model.scorer.root_vectors())
         self.used = 1
-        self.terms = model.scorer.terms(number + 1)
+        self.terms = model.scorer.terms(number + 1, ids.device)
         self.tables: dict[int, torch.Tensor] = {}
-        values = model.model.graph_embeddings.weight
-        self.embeddings = values.unflatten(0, (len(model.config.graph_features), -1))
+        self.embeddings = model.model.feature_embeddings(ids.device)
         self.positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         self.layers = layers_of(model.model.backbone)
         self.first = len(self.layers) - model.config.graph_layers

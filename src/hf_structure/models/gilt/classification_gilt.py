@@ -29,7 +29,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         graph: torch.BoolTensor | None = None,
@@ -47,6 +47,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
         """
+        kwargs.setdefault("use_cache", kwargs.get("past_key_values") is not None)  # nothing comes after the text
         outputs = self.model(
             input_ids, attention_mask=attention_mask, word_ids=word_ids, graph=graph, tapes=tapes, **kwargs
         )

@@ -8,6 +8,10 @@ from transformers import AutoConfig, PreTrainedConfig
 from hf_structure.algorithms.graph import TapeFeatures
 
 BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
+_OF_BASE = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings", "use_cache",
+    "pad_token_id", "bos_token_id", "eos_token_id",
+)  # fmt: skip
 
 
 @strict
@@ -35,7 +39,7 @@ class GiLTConfig(PreTrainedConfig):
             Epsilon of the layer norms.
         base_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
-            it then decides on all of the above.
+            it then decides on all of the above, and follows where they are set later.
         graph_layers (`int`, *optional*):
             How many layers, the last ones, are infused with graphs; all by default, and with 0 there are no graph
             parameters at all: the Transformer-XL baseline.
@@ -66,6 +70,8 @@ class GiLTConfig(PreTrainedConfig):
             Weight of the arcs' loss, beta of eq. 6.
         count_loss_weight (`float`, defaults to 0.2):
             Weight of the counts' loss, gamma of eq. 6.
+        use_cache (`bool`, defaults to `True`):
+            Whether a cache is returned in evaluation without labels.
 
     Example:
 
@@ -89,7 +95,6 @@ class GiLTConfig(PreTrainedConfig):
     hidden_dropout: float | int = 0.0
     attention_dropout: float | int = 0.0
     layer_norm_eps: float = 1e-5
-    base_config: dict | PreTrainedConfig | None = None
     graph_layers: int | None = None
     graph_features: list[str] | tuple[str, ...] = ("degree", "distance", "depth")
     degree_weights: list[int] | tuple[int, ...] = (10, 1)
@@ -108,6 +113,8 @@ class GiLTConfig(PreTrainedConfig):
     pad_token_id: int | None = 1
     bos_token_id: int | None = 2
     eos_token_id: int | list[int] | None = 3
+    use_cache: bool = True
+    base_config: dict | PreTrainedConfig | None = None  # last: what is set after it is set in it, too
 
     def __post_init__(self, **kwargs):
         if isinstance(self.base_config, dict):
@@ -132,12 +139,18 @@ class GiLTConfig(PreTrainedConfig):
             raise ValueError(f"graphs can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}")
         if "sliding_attention" in (getattr(base, "layer_types", None) or []):
             raise ValueError("a model with sliding windows cannot be grafted on: graphs reach over whole sentences")
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings"):
-            setattr(self, name, getattr(base, name))
-        for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        for name in _OF_BASE:
             setattr(self, name, getattr(base, name))
         self.intermediate_size = getattr(base, "intermediate_size", None)
+        self.num_key_value_heads = getattr(base, "num_key_value_heads", base.num_attention_heads)
+        self.head_dim = getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads
+        self.max_position_embeddings = base.max_position_embeddings
         self.graph_key = "content"
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):
+            setattr(base, name, value)
 
     @property
     def tape_features(self) -> TapeFeatures:

@@ -69,6 +69,12 @@ class GraphWriter:
             raise ValueError(
                 "graphs are built word by word in the cache: they do not go together with use_cache=False"
             )
+        if config.cache_implementation not in (None, "dynamic"):
+            raise ValueError(
+                f"graphs are built in a cache of their own: cache_implementation={config.cache_implementation!r} "
+                "needs use_graph=False"
+            )
+        config.cache_implementation = None  # nothing but the cache that is given
         self.token_beams = config.num_beams
         if self.sample is None:
             self.sample = config.do_sample and self.num_beams == self.token_beams == 1
@@ -277,7 +283,7 @@ class GraphGenerationMixin(GenerationMixin):
 
         Raises:
             ValueError: neither `tokenizer` nor `word_starts`; a mode or settings that graphs cannot be built with; a
-                prompt that begins with a word.
+                prompt that begins with a word, or is given by its embeddings.
         """
         if not use_graph and kwargs.get("graph") is None:
             return super().generate(inputs, generation_config, *args, **kwargs)
@@ -287,7 +293,11 @@ class GraphGenerationMixin(GenerationMixin):
             raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
         if kwargs.get("custom_generate") is not None:
             raise ValueError("custom_generate does not build graphs: it needs use_graph=False")
-        kinds = token_kinds(self.config, kwargs.get("tokenizer"), word_starts).to(self.device)
+        if kwargs.get("inputs_embeds") is not None:
+            raise ValueError("graphs are built over tokens: pass input_ids instead of inputs_embeds")
+        prompts = next((ids for ids in (inputs, kwargs.get("input_ids")) if ids is not None), None)
+        device = self.device if prompts is None else prompts.device  # that of an offloaded model says nothing
+        kinds = token_kinds(self.config, kwargs.get("tokenizer"), word_starts).to(device)
         writer = GraphWriter(kinds, sample_graphs, num_graph_beams)
         result = super().generate(inputs, generation_config, *args, graph_writer=writer, **kwargs)
         return self._with_graphs(result, writer) if isinstance(result, ModelOutput) else result
@@ -297,12 +307,16 @@ class GraphGenerationMixin(GenerationMixin):
         input_ids: torch.LongTensor,
         graph_writer: GraphWriter | None = None,
         is_first_iteration: bool | None = False,
+        inputs_embeds: torch.FloatTensor | None = None,  # by name: `generate` looks for it
         **kwargs,
     ) -> dict:
         """As in transformers; with a graph, the words of the new tokens are put into it."""
-        inputs = super().prepare_inputs_for_generation(input_ids, is_first_iteration=is_first_iteration, **kwargs)
+        inputs = super().prepare_inputs_for_generation(
+            input_ids, is_first_iteration=is_first_iteration, inputs_embeds=inputs_embeds, **kwargs
+        )
         if graph_writer is None:
             return inputs
+        inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
         graph_writer.prompt = graph_writer.prompt or dict(inputs)
         return graph_writer.read(self, inputs, sample=graph_writer.sample and not is_first_iteration)
 
@@ -317,6 +331,17 @@ class GraphGenerationMixin(GenerationMixin):
             writer.begin(generation_config, generation_mode, cache)
             model_kwargs["past_key_values"] = cache
         return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+
+    def init_continuous_batching(self, *args, **kwargs):
+        """
+        As in transformers, for grafted backbones and without graphs.
+
+        Raises:
+            ValueError: a backbone from scratch.
+        """
+        if self.config.base_config is None:
+            raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
+        return super().init_continuous_batching(*args, **kwargs)
 
     def _with_graphs(self, result: ModelOutput, writer: GraphWriter) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""

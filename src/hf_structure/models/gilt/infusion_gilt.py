@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from hf_structure.models.gilt.affine_gilt import is_plain, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import RelativeAttention, TransformerXLModel, add_bias
 
@@ -50,6 +51,10 @@ class GraphKeys(nn.Module):
             torch.empty(len(config.graph_features), config.graph_embedding_size, config.hidden_size)
         )
 
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """f_l: embeddings `(features, values, graph_embedding_size)` to their parts of keys, `(..., hidden_size)`."""
+        return embeddings @ self.fusion
+
     def infuse(self, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """Pre-hook of the layer's attention: adds the graph to its mask, if there is a graph."""
         lookup = kwargs.pop("graph_lookup", None)
@@ -63,19 +68,19 @@ class GraphKeys(nn.Module):
     def bias(self, attention: nn.Module, hidden_states: torch.Tensor, lookup: GraphLookup, **biases) -> torch.Tensor:
         """`(batch_size, heads, queries, keys)`: the graph's part of the attention scores, scaled as they are."""
         query = graph_queries(attention, hidden_states, self.config, **biases)  # (B, H, Q, head_dim)
-        table = self._table(attention, lookup)  # (key heads, features, values, head_dim)
+        table = self._table(attention, lookup, query.device)  # (key heads, features, values, head_dim)
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
         scores = torch.einsum("bkgqd,kfvd->fbkgqv", grouped, table).flatten(2, 3)  # (F, B, H, Q, values)
         bias = 0
         for feature, of_values in enumerate(scores):
-            index = lookup.index[:, feature].unsqueeze(1).expand(-1, query.shape[1], -1, -1)
+            index = lookup.index[:, feature].to(query.device).unsqueeze(1).expand(-1, query.shape[1], -1, -1)
             bias = bias + of_values.gather(-1, index)
         return bias * attention_scaling(attention, self.config)
 
-    def _table(self, attention: nn.Module, lookup: GraphLookup) -> torch.Tensor:
+    def _table(self, attention: nn.Module, lookup: GraphLookup, device: torch.device) -> torch.Tensor:
         if lookup.tables is not None and self.layer_idx in lookup.tables:
             return lookup.tables[self.layer_idx]
-        table = graph_keys(attention, lookup.embeddings @ self.fusion, self.config)
+        table = graph_keys(attention, self(lookup.embeddings).to(device), self.config)
         table = table.unflatten(-1, (-1, attention.head_dim)).permute(2, 0, 1, 3)
         if lookup.tables is not None:
             lookup.tables[self.layer_idx] = table
@@ -92,9 +97,9 @@ def layers_of(backbone: nn.Module) -> nn.ModuleList:
 
 def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(batch_size, length, hidden_size)`: what the first layer reads of tokens at positions `(1, length)`."""
-    if isinstance(backbone, TransformerXLModel):
-        return backbone.embed(input_ids)
     embeddings = backbone.get_input_embeddings()(input_ids)
+    if isinstance(backbone, TransformerXLModel):
+        return backbone.scale(embeddings)
     return backbone.drop(embeddings + backbone.wpe(positions)) if hasattr(backbone, "wpe") else embeddings
 
 
@@ -147,9 +152,7 @@ def graph_keys(attention: nn.Module, fused: torch.Tensor, config: GiLTConfig) ->
         return (attention.position_key if config.graph_key == "relative" else attention.key)(fused)
     if hasattr(attention, "c_attn"):
         return _third(attention.c_attn, fused, 1) - _third(attention.c_attn, torch.zeros_like(fused[:1, :1]), 1)
-    if attention.k_proj.bias is None:
-        return attention.k_proj(fused)
-    return attention.k_proj(fused) - attention.k_proj(torch.zeros_like(fused[:1, :1]))
+    return without_bias(attention.k_proj, fused)
 
 
 def attention_scaling(attention: nn.Module, config: GiLTConfig) -> float:
@@ -163,10 +166,10 @@ def attention_scaling(attention: nn.Module, config: GiLTConfig) -> float:
 
 def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
     """One third of GPT-2's joint projection to queries, keys and values."""
-    if type(projection) is Conv1D:
+    if is_plain(projection, Conv1D):
         weight, bias = projection.weight.chunk(3, dim=1)[part], projection.bias.chunk(3)[part]
         return states @ weight + bias
-    return projection(states).chunk(3, dim=-1)[part]  # adapted by PEFT, for example
+    return projection(states).chunk(3, dim=-1)[part]
 
 
 __all__ = ["GraphKeys", "GraphLookup", "attention_modules", "embed", "last_norm", "layer_inputs", "layers_of"]

@@ -11,7 +11,7 @@ import math
 
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModel, AutoModelForCausalLM, PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -19,6 +19,7 @@ from transformers.utils import can_return_tuple
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
+from hf_structure.models.gilt.affine_gilt import all_rows
 from hf_structure.models.gilt.beam_search_gilt import beam_search
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
@@ -55,13 +56,6 @@ class GiLTPreTrainedModel(PreTrainedModel):
         elif isinstance(module, DependencyScorer):
             module.init_weights()
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """As in transformers; the configuration of the backbone follows."""
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        if self.config.base_config is not None:
-            self.config.base_config.vocab_size = self.config.vocab_size
-        return embeddings
-
 
 class GiLTModel(GiLTPreTrainedModel):
     """The backbone with graph-infused layers, without a head on top."""
@@ -88,10 +82,14 @@ class GiLTModel(GiLTPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.backbone.set_input_embeddings(value)
 
+    def feature_embeddings(self, device: torch.device) -> torch.Tensor:
+        """`(features, values, graph_embedding_size)`: Emb_f."""
+        return all_rows(self.graph_embeddings, device).unflatten(0, (len(self.config.graph_features), -1))
+
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         graph: torch.BoolTensor | None = None,
@@ -99,13 +97,15 @@ class GiLTModel(GiLTPreTrainedModel):
         past_key_values: Cache | None = None,
         use_cache: bool | None = None,
         position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Token ids.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding.
+                1 for tokens, 0 for padding. A mask of four dimensions is the backbone's attention; which tokens are
+                padding is then not known.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Word of each token, from 1; 0 for tokens of no word. Needed with a graph.
             graph (`torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`, *optional*):
@@ -114,25 +114,39 @@ class GiLTModel(GiLTPreTrainedModel):
             tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
                 What [`prefix_tapes`] makes of the graph, where it is known already.
             past_key_values (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
-            use_cache (`bool`, *optional*): Whether to return a cache; by default if one is given.
+            use_cache (`bool`, *optional*):
+                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
             position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                For grafted backbones; by default counted without the padding.
+                By default counted without the padding. Only grafted backbones read them; from scratch, distances are
+                what counts.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Instead of `input_ids`, what the input embeddings make of them.
 
         Raises:
-            ValueError: a graph without `word_ids`, in a model without graph layers, or after tokens without one; tapes
-                of other features or another size.
+            ValueError: not one of `input_ids` and `inputs_embeds`; a graph without a word for each token, in a model
+                without graph layers, or after tokens without one; tapes of other features or another size; positions
+                with gaps for a backbone that knows distances only.
         """
-        use_cache = past_key_values is not None if use_cache is None else use_cache
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("pass either `input_ids` or `inputs_embeds`")
+        length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
+        if graph is not None and word_ids is not None and word_ids.shape[1] != length:
+            raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")
+        if use_cache is None:
+            use_cache = past_key_values is not None or (self.config.use_cache and not self.training)
         if graph is not None:
             kwargs["graph_lookup"], past_key_values = self._lookup(
                 word_ids, graph, tapes, attention_mask, past_key_values, use_cache
             )
         if self.config.base_config is not None:
             if position_ids is None and attention_mask is not None and attention_mask.dim() == 2:
-                position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
+                position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)[:, -length:]
             kwargs["position_ids"] = position_ids
+        elif position_ids is not None and length > 1:
+            check_positions(position_ids, attention_mask)
         return self.backbone(
             input_ids=input_ids,
+            inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             use_cache=use_cache,
@@ -153,7 +167,7 @@ class GiLTModel(GiLTPreTrainedModel):
                 f"and the features {', '.join(features.names)}"
             )
         word_ids = without_padding(word_ids, attention_mask)
-        embeddings = self.graph_embeddings.weight.unflatten(0, (len(features.names), -1))
+        embeddings = self.feature_embeddings(word_ids.device)
         if not use_cache:
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
             return GraphLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), past_key_values
@@ -175,6 +189,10 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         name = next(name for name, module in self.model.named_modules() if module is embeddings)
         self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
         self.post_init()
+        if config.base_config is not None:  # of the head, as of the language model that it is from
+            base = MODEL_FOR_CAUSAL_LM_MAPPING[type(config.base_config)]
+            self._tp_plan.update(base._tp_plan or {})
+            self._pp_plan.update(base._pp_plan or {})
 
     @classmethod
     def from_pretrained_lm(
@@ -235,26 +253,30 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         graph: torch.BoolTensor | None = None,
         tapes: torch.ByteTensor | None = None,
         labels: torch.LongTensor | None = None,
-        shift_labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
+        position_ids: torch.LongTensor | None = None,  # by name: `generate` looks for it
+        inputs_embeds: torch.FloatTensor | None = None,
         **kwargs,
     ) -> GiLTCausalLMOutput:
         """
         Args:
-            input_ids, attention_mask, word_ids, graph, tapes, past_key_values:
+            input_ids, attention_mask, word_ids, graph, tapes, past_key_values, position_ids, inputs_embeds:
                 As in [`GiLTModel.forward`].
+            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 The tokens themselves, -100 where they do not count; each is predicted from the one before.
             shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict.
+                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers: its
+                `Trainer` takes such names for columns that every batch has.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
             logits_to_keep (`int` or `torch.LongTensor`):
@@ -265,9 +287,12 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         that can come with a word, the root's included; counts above `config.max_new_arcs` count as that many). Without
         a graph it is the language model's alone.
         """
+        shift_labels = kwargs.pop("shift_labels", None)
         wants_loss = labels is not None or shift_labels is not None
         if graph is not None and tapes is None and wants_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
+        if use_cache is None and wants_loss:
+            use_cache = past_key_values is not None
         wants_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         outputs = self.model(
             input_ids,
@@ -276,13 +301,16 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
             graph=graph,
             tapes=tapes,
             past_key_values=past_key_values,
+            use_cache=use_cache,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
             output_hidden_states=wants_states or graph is not None,
             **kwargs,
         )
         if labels is not None and shift_labels is None:
             shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
-        if shift_labels is not None and attention_mask is not None:  # padding on the left predicts nothing
-            shift_labels = shift_labels.masked_fill(attention_mask[:, -shift_labels.shape[1] :] == 0, -100)
+        if shift_labels is not None:  # padding on the left predicts nothing
+            shift_labels = without_padding(shift_labels, attention_mask, -100)
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         result = GiLTCausalLMOutput(
             logits=self.lm_head(outputs.last_hidden_state[:, keep]),
@@ -291,7 +319,8 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
             attentions=outputs.attentions,
         )
         if graph is not None and (wants_loss or isinstance(outputs.past_key_values, GraphCache)):
-            self._read_words(result, outputs.hidden_states, input_ids, attention_mask, word_ids, tapes)
+            tokens = input_ids if inputs_embeds is None else inputs_embeds
+            self._read_words(result, outputs.hidden_states, tokens, attention_mask, word_ids, tapes)
         if shift_labels is not None:
             self._add_losses(result, shift_labels, graph, num_items_in_batch)
         return result
@@ -331,9 +360,9 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
     def _scorer_terms(self, cache: GraphCache, distances: int) -> Terms:
         """From the cache, unless there are too few or a gradient is to go through them."""
         if torch.is_grad_enabled():
-            return self.scorer.terms(distances)
+            return self.scorer.terms(distances, cache.words.device)
         if cache.terms is None or cache.terms.distances < distances:
-            cache.terms = self.scorer.terms(max(2 * distances, 128))
+            cache.terms = self.scorer.terms(max(2 * distances, 128), cache.words.device)
         return cache.terms
 
     def beam_search(
@@ -388,26 +417,31 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         return self.beam_search(input_ids, word_ids, attention_mask).graphs[:, 0]
 
     @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
-    def _read_words(self, result, hidden_states, input_ids, attention_mask, word_ids, tapes) -> None:
+    def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
         """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
         cache = result.past_key_values if isinstance(result.past_key_values, GraphCache) else None
         has_past = cache is not None and cache.states is not None
-        words = self._first_vectors(hidden_states, input_ids, word_ids, attention_mask, cache if has_past else None)
+        words = self._first_vectors(hidden_states, tokens, word_ids, attention_mask, cache if has_past else None)
         if cache is not None:
             cache.update_words(**words)
         if tapes is not None and not has_past:
             lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
+            result.arc_logits, result.count_logits = self.scorer.score(
+                *place_words(words, tapes.shape[-1]), tapes, lengths
+            )
 
-    def _words(self, states: torch.Tensor, input_ids: torch.Tensor) -> torch.Tensor:
-        """Words `(..., 3 * hidden_size)`: states of the token before, embedding of the first token (section 3.1)."""
-        return torch.cat([states, self.get_input_embeddings()(input_ids).to(states.dtype)], dim=-1)
+    def _words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """
+        Words `(..., 3 * hidden_size)`: states of the token before, embedding of the first token (section 3.1), which
+        is given or looked up.
+        """
+        embedded = tokens if tokens.is_floating_point() else self.get_input_embeddings()(tokens)
+        return torch.cat([states, embedded.to(states.dtype)], dim=-1)
 
-    def _first_vectors(self, hidden_states, input_ids, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
+    def _first_vectors(self, hidden_states, tokens, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
         """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
         states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)
-        if attention_mask is not None:
-            states = states * attention_mask[:, -states.shape[1] :].unsqueeze(-1).to(states.dtype)
+        states = without_padding(states, attention_mask)
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]
             return {"states": states, "rows": none, "words": none, "parents": None, "children": None}
@@ -421,7 +455,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         rows, places = starts.nonzero(as_tuple=True)
         words = word_ids[starts]
         parents, children = self.scorer.represent(
-            self._words(torch.cat([before, states], dim=1)[rows, places], input_ids[starts])
+            self._words(torch.cat([before, states], dim=1)[rows, places], tokens[starts])
         )
         if cache is None:
             root = (vector.to(parents.dtype).expand(len(states), -1) for vector in self.scorer.root_vectors())
@@ -459,9 +493,25 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         return self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means
 
 
-def without_padding(word_ids: torch.LongTensor, attention_mask: torch.Tensor | None) -> torch.LongTensor:
-    """The same `(batch_size, seq_len)`, 0 for padding."""
-    return word_ids if attention_mask is None else word_ids * attention_mask[:, -word_ids.shape[1] :].long()
+def without_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:
+    """The same `(batch_size, seq_len)` or `(batch_size, seq_len, size)`, with `filler` at padding that is known."""
+    if attention_mask is None or attention_mask.dim() == 4:
+        return values
+    is_padding = attention_mask[:, -values.shape[1] :] == 0
+    return values.masked_fill(is_padding if values.dim() == 2 else is_padding.unsqueeze(-1), filler)
+
+
+@torch.compiler.disable  # a question about values
+def check_positions(position_ids: torch.LongTensor, attention_mask: torch.Tensor | None) -> None:
+    """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
+    if attention_mask is not None and attention_mask.dim() == 4:
+        return  # padding is not known, and texts in one row that do not see each other may each begin anew
+    follows = torch.ones_like(position_ids, dtype=torch.bool)
+    follows = without_padding(follows, attention_mask)
+    if ((position_ids.diff(dim=1) != 1) & follows[:, 1:] & follows[:, :-1]).any():
+        raise ValueError(
+            "a Transformer-XL knows distances, not positions: leave `position_ids` out, or let them rise by one"
+        )
 
 
 def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:

@@ -14,7 +14,7 @@ looked up. It needs no second map either:
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
+from hf_structure.models.gilt.affine_gilt import all_rows, by_call, scaled, weight_and_bias, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
 
@@ -33,18 +34,22 @@ def perceptron(size: int, out_size: int) -> nn.Sequential:
 
 class RoleTerms(NamedTuple):
     """
-    What a second perceptron reads beside first vectors.
+    What a second perceptron reads beside first vectors, and its second map.
 
     Attributes:
         table (`torch.FloatTensor` of shape `(distances + features * values, 2 * scorer_hidden_size)`):
             Sinusoids of distances from 0 and embeddings of the values of features, as terms of the sum.
         itself (`torch.FloatTensor` of shape `(1, 2 * scorer_hidden_size)`): Those of a word and itself, summed.
-        offset (`torch.FloatTensor` of shape `(scorer_hidden_size,)`): W1 b + b1.
+        offset (`torch.FloatTensor` of shape `(1, scorer_hidden_size)`): W1 b + b1.
+        weight (`torch.FloatTensor` of shape `(scorer_size, scorer_hidden_size)`): W2.
+        bias (`torch.FloatTensor` of shape `(scorer_size,)`): b2.
     """
 
     table: torch.Tensor
     itself: torch.Tensor
     offset: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor
 
 
 class Terms(NamedTuple):
@@ -97,23 +102,31 @@ class DependencyScorer(nn.Module):
             self.child_second, self.child_first(words)
         )
 
-    def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors of the root; it is never a child."""
-        return self.represent(self.root)
+    def forward(self, method: Callable, *args, **kwargs):
+        """Runs a method that reads the module's own parameters, see [`by_call`]."""
+        return method(self, *args, **kwargs)
 
-    def terms(self, distances: int) -> Terms:
+    @by_call
+    def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """First vectors of the root, `(1, 2 * scorer_hidden_size)`; it is never a child."""
+        return self.represent(self.root.unsqueeze(0))
+
+    def terms(self, distances: int, device: torch.device) -> Terms:
         """The other terms, for so many distances from 0."""
-        encoded = sinusoids(torch.arange(distances, device=self.root.device), self.hidden_size)
-        zeros = self._feature_places(distances)
+        encoded = sinusoids(torch.arange(distances, device=device), self.hidden_size)
+        zeros = distances + self.num_values * torch.arange(self.num_features, device=device)
         roles = []
-        for role, features in enumerate((self.parent_features.weight, self.child_features.weight)):
-            norm, linear = self._second(role)[:2]
+        for role, embedding in enumerate((self.parent_features, self.child_features)):
+            features = all_rows(embedding, device)
+            norm, linear, _, last = self._second(role)
             table = as_term(self._second(role), torch.cat([encoded.to(features.dtype), features]))
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
-            roles.append(RoleTerms(table, itself, linear(norm.bias)))
+            offset = linear(norm(torch.zeros_like(features[:1])))
+            roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
         return Terms(*roles, distances)
 
-    def forward(
+    @by_call
+    def score(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -134,12 +147,12 @@ class DependencyScorer(nn.Module):
         is_pair = (position < position.unsqueeze(1)) & (position.unsqueeze(1) <= lengths.view(-1, 1, 1))
         row, newer, older = is_pair.nonzero(as_tuple=True)
         is_word = older > 0  # the root is nobody's dependent
-        terms, number = self.terms(size), position[1:].repeat(batch)
+        terms, number = self.terms(size, parents.device), position[1:].repeat(batch)
         new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)
         arcs_in, arcs_out, sums = self._pairs_in_chunks(
             (parents.flatten(0, 1), children.flatten(0, 1)),
             terms,
-            self._queries(*new),
+            self._queries(*new, terms),
             step=row * (size - 1) + newer - 1,
             place=row * size + older,
             keys=self._keys(newer - older, tapes[row, :, newer - 1, older], terms),  # before the newer word's own arcs
@@ -148,8 +161,9 @@ class DependencyScorer(nn.Module):
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
         logits = torch.index_put(logits, (row, older, newer), arcs_in)
         logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
-        return logits, self._count(new, sums, number).unflatten(0, (batch, size - 1))
+        return logits, self._count(new, sums, number, terms).unflatten(0, (batch, size - 1))
 
+    @by_call
     def step(
         self,
         new: tuple[torch.Tensor, torch.Tensor],
@@ -181,12 +195,12 @@ class DependencyScorer(nn.Module):
         pairs, pair = self._distinct(places, (newer.unsqueeze(1) - position).clamp(min=0), tape, terms, is_parent)
         new = self._newer(*new, terms)
         arcs, sums = [], []
-        for role, (query, constant) in enumerate(self._queries(*new)):
+        for role, (query, constant) in enumerate(self._queries(*new, terms)):
             hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)[pair]  # (batch_size, n + 1, hidden)
             scores = (hidden @ query.unsqueeze(-1)).squeeze(-1) + constant.unsqueeze(-1)
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
             sums.append((are_older[role].to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1))
-        return torch.stack(arcs, dim=1), self._count(new, sums, newer)
+        return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
 
     def _distinct(
         self, places, distances, tape, terms: Terms, is_pair
@@ -205,11 +219,8 @@ class DependencyScorer(nn.Module):
 
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
         """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
-        return torch.cat([distances.unsqueeze(1), values.long() + self._feature_places(terms.distances)], dim=1)
-
-    def _feature_places(self, distances: int) -> torch.Tensor:
-        """Place of the value 0 of each feature."""
-        return distances + self.num_values * torch.arange(self.num_features, device=self.root.device)
+        zeros = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
+        return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)
 
     def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> list[torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
@@ -232,12 +243,13 @@ class DependencyScorer(nn.Module):
         scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
         return (mapped * scale.to(mapped.dtype) + terms[role].offset).relu()
 
-    def _queries(self, parents: torch.Tensor, children: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def _queries(
+        self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What hidden units of older parents, then children, are compared with, and what is added (eq. 2)."""
         as_child = self._times(children, self.arc_matrix)
         as_parent = self._times(parents, self.arc_matrix, transpose=True)
-        lasts = self.parent_second[-1], self.child_second[-1]
-        return [(q @ last.weight, q @ last.bias) for q, last in zip((as_child, as_parent), lasts, strict=True)]
+        return [(q @ terms[role].weight, q @ terms[role].bias) for role, q in enumerate((as_child, as_parent))]
 
     def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
@@ -271,17 +283,17 @@ class DependencyScorer(nn.Module):
             sums.append(hidden.new_zeros(query.shape, dtype=torch.float32).index_add(0, step, hidden.float()))
         return *arcs, torch.stack(sums)
 
-    def _count(self, new: list[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor) -> torch.Tensor:
+    def _count(
+        self, new: list[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor, terms: Terms
+    ) -> torch.Tensor:
         """
         Logits `(steps, max_new_arcs + 1)` of the number of arcs of the words `newer`: at most the 2i - 1 that there
         can be, eq. 3.
         """
         number = newer.unsqueeze(-1)
         parents, children = (
-            nn.functional.linear(hidden.to(new[0].dtype), last.weight) + older * last.bias
-            for hidden, last, older in zip(
-                sums, (self.parent_second[-1], self.child_second[-1]), (number, number - 1), strict=True
-            )
+            nn.functional.linear(hidden.to(new[0].dtype), terms[role].weight) + older * terms[role].bias
+            for role, (hidden, older) in enumerate(zip(sums, (number, number - 1), strict=True))
         )
         summary = new[0] * self._times(children, self.count_matrix) + parents * self._times(new[1], self.count_matrix)
         candidates = (2 * number - 1).clamp(min=1)
@@ -298,7 +310,7 @@ def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
     """Vectors `(..., size)` as terms of what a second perceptron reads: x~ and W1 (g * x~), `(..., 2 * size)`."""
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)
-    return torch.cat([centred, nn.functional.linear(centred * norm.weight, linear.weight).to(centred.dtype)], dim=-1)
+    return torch.cat([centred, without_bias(linear, scaled(norm, centred)).to(centred.dtype)], dim=-1)
 
 
 def unravel(codes: torch.LongTensor, sizes: Sequence[int]) -> list[torch.LongTensor]:

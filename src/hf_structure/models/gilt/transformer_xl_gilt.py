@@ -26,13 +26,22 @@ def sinusoids(positions: torch.Tensor, size: int) -> torch.FloatTensor:
 
 
 def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past: int) -> torch.FloatTensor:
-    """`(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small."""
+    """
+    `(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small. A mask of four
+    dimensions, boolean or additive already, says all of it, also for keys that a cache has room for only.
+    """
     queries, keys = states.shape[1], states.shape[1] + past
-    position = torch.arange(keys, device=states.device)
-    visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)
-    if attention_mask is not None:
-        visible = visible & attention_mask[:, None, None, :].bool()
-    return torch.zeros_like(visible, dtype=states.dtype).masked_fill(~visible, torch.finfo(states.dtype).min)
+    lowest = torch.finfo(states.dtype).min
+    if attention_mask is not None and attention_mask.dim() == 4:
+        visible = attention_mask[..., :keys]
+        if visible.is_floating_point():
+            return visible.to(states.dtype).clamp(min=lowest)
+    else:
+        position = torch.arange(keys, device=states.device)
+        visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)
+        if attention_mask is not None:
+            visible = visible & attention_mask[:, None, None, :].bool()
+    return torch.zeros_like(visible, dtype=states.dtype).masked_fill(~visible.bool(), lowest)
 
 
 def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.FloatTensor:
@@ -92,7 +101,8 @@ class RelativeAttention(nn.Module):
         """
         query, key, value = (self.heads(m(hidden_states)) for m in (self.query, self.key, self.value))
         if past_key_values is not None:
-            key, value = past_key_values.update(key, value, self.layer_idx)
+            known = slice(attention_mask.shape[-1])  # a static cache has room for more
+            key, value = (kept[:, :, known] for kept in past_key_values.update(key, value, self.layer_idx))
         scores = self._position_scores(query + position_bias, key.shape[2]) * self.scaling
         mask = add_bias(attention_mask, scores)
         weights = None
@@ -114,7 +124,7 @@ class RelativeAttention(nn.Module):
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """`(batch_size, heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj; of no meaning for tokens still to come."""
         distances = torch.arange(keys - 1, -1, -1, device=query.device)
-        encoded = sinusoids(distances, self.position_key.in_features).to(self.position_key.weight.dtype)
+        encoded = sinusoids(distances, self.config.hidden_size).to(query.dtype)
         position_keys = self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim))
         scores = torch.einsum("bhqd,khd->bhqk", query, position_keys)  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
@@ -188,32 +198,35 @@ class TransformerXLModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.embeddings = value
 
-    def embed(self, input_ids: torch.LongTensor) -> torch.FloatTensor:
-        """What the first layer reads of tokens."""
+    def scale(self, embeddings: torch.FloatTensor) -> torch.FloatTensor:
+        """What the first layer reads of the embeddings of tokens."""
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
-        return self.dropout(self.embeddings(input_ids) * math.sqrt(self.config.hidden_size))
+        return self.dropout(embeddings * math.sqrt(self.config.hidden_size))
 
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
         use_cache: bool = False,
+        inputs_embeds: torch.FloatTensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Token ids.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding.
+                1 for tokens, 0 for padding; or of four dimensions, as in [`causal_mask`].
             past_key_values (`Cache`, *optional*): Keys and values of the tokens before these.
             use_cache (`bool`): Whether to keep those of these tokens.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Instead of `input_ids`, their embeddings.
         """
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache()
-        past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        hidden_states = self.embed(input_ids)
+        past = 0 if past_key_values is None else int(past_key_values.get_seq_length())
+        hidden_states = self.scale(self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds)
         mask = causal_mask(attention_mask, hidden_states, past)
         for layer in self.layers:
             hidden_states = layer(

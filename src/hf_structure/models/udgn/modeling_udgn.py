@@ -19,10 +19,10 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from hf_structure.algorithms.spanning_tree import (
     arc_marginals,
     argmax_heads,
-    k_best_spanning_trees,
-    max_projective_tree,
-    max_spanning_tree,
-    tree_log_partition,
+    check_decoder,
+    chosen_scores,
+    find_heads,
+    tree_log_probs,
 )
 from hf_structure.modeling_outputs import (
     DependencyDecoderOutput,
@@ -228,10 +228,7 @@ class UDGNPreTrainedModel(PreTrainedModel):
         Raises:
             ValueError: if `decoder` is unknown or `k` does not fit it.
         """
-        if decoder not in ("tree", "projective", "argmax"):
-            raise ValueError(f"decoder must be 'tree', 'projective' or 'argmax', not {decoder!r}")
-        if k < 1 or (decoder != "tree" and k > 1):
-            raise ValueError(f"k={k} is not possible with decoder={decoder!r}: k-best needs 'tree' and k at least 1")
+        check_decoder(decoder, k)
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         order = words_first(attention_mask)
@@ -252,20 +249,11 @@ class UDGNPreTrainedModel(PreTrainedModel):
         objective = arc_probs if expected_heads else scores
         if decoder == "argmax":
             output.heads = argmax_heads(log_probs, lengths, root=False).unsqueeze(1)
-        elif decoder == "projective":
-            output.heads = max_projective_tree(objective, lengths).unsqueeze(1)
-        elif k == 1:
-            output.heads = max_spanning_tree(objective, lengths).unsqueeze(1)
         else:
-            output.heads, _ = k_best_spanning_trees(objective, k, lengths)
-        chosen = output.heads.clamp(min=0).unsqueeze(-1)  # (B, k, L, 1)
+            output.heads = find_heads(objective, lengths, decoder, k)
+            output.log_probs = tree_log_probs(scores, output.heads, lengths)
         is_word = output.heads >= 0
-        head_log_probs = log_probs.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
-        output.head_probs = head_log_probs.exp().masked_fill(~is_word, 0.0)
-        if decoder != "argmax":
-            arc_scores = scores.unsqueeze(1).expand(-1, k, -1, -1).gather(-1, chosen).squeeze(-1)
-            tree_scores = arc_scores.masked_fill(~is_word, 0.0).sum(-1).masked_fill(~is_word.any(-1), -torch.inf)
-            output.log_probs = tree_scores - tree_log_partition(scores, lengths).unsqueeze(1)
+        output.head_probs = chosen_scores(log_probs, output.heads).exp().masked_fill(~is_word, 0.0)
         return output
 
     def parse(self, sentences, tokenizer, **kwargs):

@@ -1,11 +1,10 @@
-"""Weights of pretrained encoders for the Graph-to-Graph Transformer (section 3.5)."""
+"""Sizes and weights of pretrained encoders, for the encoder of `graph_transformer`."""
 
 import re
+from typing import Any
 
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-
-from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 
 # Encoders with absolute positions and a layer norm after each sublayer. (ModernBERT has neither.)
 MODEL_TYPES = ("bert", "camembert", "distilbert", "roberta", "xlm-roberta")
@@ -62,11 +61,9 @@ def load_encoder(
     return encoder, tokenizer or AutoTokenizer.from_pretrained(name)
 
 
-def encoder_config(
-    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int, **settings
-) -> G2GTransformerConfig:
+def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
     """
-    Configuration of a model with the sizes of an encoder; `settings` have precedence.
+    The sizes of an encoder, as settings of a configuration.
 
     Raises:
         ValueError: if the encoder has fewer layers.
@@ -75,33 +72,54 @@ def encoder_config(
     if not 1 <= num_layers <= source.num_hidden_layers:
         raise ValueError(f"num_layers={num_layers} is not possible: the encoder has {source.num_hidden_layers} layers")
     distilled = source.model_type == "distilbert"
-    return G2GTransformerConfig(
-        **{
-            "vocab_size": source.vocab_size,
-            "hidden_size": source.hidden_size,
-            "num_hidden_layers": num_layers,
-            "num_attention_heads": source.num_attention_heads,
-            "intermediate_size": source.hidden_dim if distilled else source.intermediate_size,
-            "hidden_act": source.activation if distilled else source.hidden_act,
-            "hidden_dropout": source.dropout if distilled else source.hidden_dropout_prob,
-            "attention_dropout": source.attention_dropout if distilled else source.attention_probs_dropout_prob,
-            "max_position_embeddings": len(_positions(encoder)),
-            "layer_norm_eps": encoder.embeddings.LayerNorm.eps,
-            "initializer_range": source.initializer_range,
-            "pad_token_id": source.pad_token_id,
-            "unk_token_id": tokenizer.unk_token_id,
-            **settings,
-        }
-    )
+    return {
+        "vocab_size": source.vocab_size,
+        "hidden_size": source.hidden_size,
+        "num_hidden_layers": num_layers,
+        "num_attention_heads": source.num_attention_heads,
+        "intermediate_size": source.hidden_dim if distilled else source.intermediate_size,
+        "hidden_act": source.activation if distilled else source.hidden_act,
+        "hidden_dropout": source.dropout if distilled else source.hidden_dropout_prob,
+        "attention_dropout": source.attention_dropout if distilled else source.attention_probs_dropout_prob,
+        "max_position_embeddings": len(_positions(encoder)),
+        "layer_norm_eps": encoder.embeddings.LayerNorm.eps,
+        "initializer_range": source.initializer_range,
+        "pad_token_id": source.pad_token_id,
+        "unk_token_id": tokenizer.unk_token_id,
+    }
 
 
-def encoder_weights(encoder: PreTrainedModel, config: G2GTransformerConfig) -> dict[str, torch.Tensor]:
+@torch.no_grad()
+def copy_encoder(
+    model: PreTrainedModel, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, segments: int
+) -> None:
     """
-    An encoder's weights under the names of [`G2GTransformerModel`]: embeddings and the first layers. The segments get
-    the vectors of the encoder's token types (the stack that of the first), and zero where it has none.
+    Gives a parser an encoder's weights, all of them for as many layers and positions as it has: its base model
+    embeddings and layers, and the first two of its `special_embeddings` the vectors of the start and the separation
+    token. `segments` is the number of its segments, see [`encoder_weights`].
 
     Raises:
         ValueError: names the weights that have no place in this model.
+    """
+    config = model.config
+    weights = encoder_weights(encoder, config.num_hidden_layers, config.max_position_embeddings, segments)
+    for name, weight in weights.items():
+        model.base_model.get_parameter(name).copy_(weight)
+    words = model.get_input_embeddings().weight
+    for row, token_id in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id)):
+        model.special_embeddings.weight[row] = words[token_id]
+
+
+def encoder_weights(
+    encoder: PreTrainedModel, num_layers: int, positions: int, segments: int
+) -> dict[str, torch.Tensor]:
+    """
+    An encoder's weights under the names of `graph_transformer`: embeddings and the first layers. The segments get the
+    vectors of the encoder's token types (the first that of the first), and zero where it has none; without segments,
+    the vector of the first type becomes a part of the positions.
+
+    Raises:
+        ValueError: names the weights that have no place.
     """
     weights, unknown = {}, []
     for name, weight in encoder.named_parameters():
@@ -109,17 +127,20 @@ def encoder_weights(encoder: PreTrainedModel, config: G2GTransformerConfig) -> d
         if name in EMBEDDINGS:
             weights[EMBEDDINGS[name]] = weight
         elif layer and layer[2] in LAYER_PARTS:
-            if int(layer[1]) < config.num_hidden_layers:
+            if int(layer[1]) < num_layers:
                 weights[f"layers.{layer[1]}.{LAYER_PARTS[layer[2]]}.{layer[3]}"] = weight
         elif not name.startswith("pooler."):  # reads the output, is no part of the encoder
             unknown.append(name)
     if unknown:
         raise ValueError(f"this parser has no place for the encoder's weights {', '.join(unknown)}")
-    segments = torch.zeros(3, config.hidden_size)
-    for row, vector in enumerate(weights.get("embeddings.segment_embeddings.weight", ())[:3]):
-        segments[row] = vector
-    weights["embeddings.segment_embeddings.weight"] = segments
-    weights["embeddings.position_embeddings.weight"] = _positions(encoder)[: config.max_position_embeddings]
+    table = torch.zeros(max(segments, 1), encoder.embeddings.word_embeddings.embedding_dim)
+    for row, vector in enumerate(weights.pop("embeddings.segment_embeddings.weight", ())[: len(table)]):
+        table[row] = vector
+    weights["embeddings.position_embeddings.weight"] = _positions(encoder)[:positions]
+    if segments:
+        weights["embeddings.segment_embeddings.weight"] = table
+    else:
+        weights["embeddings.position_embeddings.weight"] = weights["embeddings.position_embeddings.weight"] + table
     return weights
 
 
@@ -129,4 +150,4 @@ def _positions(encoder: PreTrainedModel) -> torch.Tensor:
     return table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]
 
 
-__all__ = ["MODEL_TYPES"]
+__all__ = ["MODEL_TYPES", "copy_encoder", "encoder_settings", "load_encoder"]

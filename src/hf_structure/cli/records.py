@@ -1,0 +1,95 @@
+"""Large inputs, files and data sets, as records: what is not wanted is passed over without being looked at."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from hf_structure.cli.common import Item, guess_input, text_item, unread_items
+from hf_structure.data.files import bytes_read, open_input
+from hf_structure.data.rows import Row, Rows, open_file, row_suffix
+from hf_structure.data.text import split_sentences
+
+Record = Callable[[], list[Item]]  # makes the sentences of a line, a tree or a row
+
+
+class TextFile:
+    """A file of text, CoNLL-U, SDP or brackets, every sentence a record."""
+
+    def __init__(self, name: str, input_format: str):
+        self.name, self.input_format, self.files = name, input_format, [name]
+        self.size = os.path.getsize(name)
+
+    def __iter__(self) -> Iterator[Record]:
+        with open_input(self.name) as self._file:
+            form = guess_input(self.name, self._file) if self.input_format == "auto" else self.input_format
+            for make_item in unread_items(self._file, form):
+                yield partial(_alone, make_item)
+
+    def fraction(self) -> float:
+        """How much of it is read."""
+        return 1.0 if self._file.closed else bytes_read(self._file) / self.size
+
+
+class RowSource:
+    """A column of a data set, every row a record."""
+
+    def __init__(self, rows: Rows, input_format: str):
+        if input_format not in ("auto", "raw", "words"):
+            raise ValueError(f"--input_format {input_format} is for files of text: {rows.name} has rows")
+        self.rows, self.input_format, self.files = rows, input_format, rows.files
+        self.size = sum(os.path.getsize(file) for file in self.files if os.path.exists(file))
+        self._read = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        for number, row in enumerate(self.rows, start=1):
+            self._read = number
+            yield partial(_row_items, row, self.input_format, f"{self.rows.name}: row {number}")
+
+    def fraction(self) -> float | None:
+        """How much of it is read; None if that is not known."""
+        return self._read / self.rows.total if self.rows.total else None
+
+
+def _alone(make_item: Callable[[], Item]) -> list[Item]:
+    return [make_item()]
+
+
+def _row_items(row: Row, form: str, place: str) -> list[Item]:
+    """The sentences of a row: a list of words is one, text is split, by rules or (not `"auto"`) at line ends."""
+    value = row()
+    if isinstance(value, list):
+        return [Item(value, place=place)] if value else []
+    sentences = split_sentences(value or "") if form == "auto" else (value or "").split("\n")
+    return [text_item(sentence, form, place) for sentence in sentences if sentence.strip()]
+
+
+class Corpus:
+    """All parts of the input in a row."""
+
+    def __init__(self, parts: Sequence[TextFile | RowSource]):
+        self.parts = parts
+        self.files = [file for part in parts for file in part.files]
+
+    def __iter__(self) -> Iterator[Record]:
+        for index, part in enumerate(self.parts):
+            self._index = index
+            yield from part
+
+    def fraction(self) -> float | None:
+        """How much of it is read; None if that is not known."""
+        fraction = self.parts[self._index].fraction()
+        if len(self.parts) == 1 or fraction is None:
+            return fraction
+        sizes = [part.size for part in self.parts]
+        return (sum(sizes[: self._index]) + fraction * sizes[self._index]) / sum(sizes)
+
+
+def open_files(names: Iterable[str], input_format: str, column: str) -> Corpus:
+    """Files of text, CoNLL-U, SDP, brackets, or rows (Parquet, JSON). Raises `OSError` or `ValueError`."""
+    parts = []
+    for name in names:
+        if row_suffix(name) is None:
+            parts.append(TextFile(name, input_format))
+        else:
+            parts.append(RowSource(open_file(name, column), input_format))
+    return Corpus(parts)

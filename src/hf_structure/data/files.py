@@ -1,0 +1,245 @@
+"""Files that are compressed or not, as their suffix tells (`.gz`, `.xz`, `.bz2`), and files that are there whole."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, NamedTuple
+
+
+class DataError(ValueError):
+    """
+    A file that cannot be read. The message starts with `file:line:`.
+
+    Args:
+        message (`str`): What is wrong.
+        file (`str`): Name of the file.
+        line (`int`, *optional*): Line number, from 1.
+    """
+
+    def __init__(self, message: str, file: str, line: int | None = None):
+        super().__init__(f"{file}: {message}" if line is None else f"{file}:{line}: {message}")
+        self.file, self.line = file, line
+
+    def __reduce__(self):  # picklable, so that worker processes can hand it on
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls, args, state):
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+_BUFFER = 1 << 17  # bytes of content that are buffered
+_READ = 1 << 14  # bytes of a compressed file that are read at a time
+
+
+class _Pieces:
+    """
+    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take what follows the first piece, and is no piece, for the
+    end: they would lose the rest of a damaged file without a word.
+    """
+
+    def __init__(self, file: io.FileIO, new_decompressor: Callable):
+        self._file, self._new = file, new_decompressor
+        self._piece = new_decompressor()
+
+    def readinto(self, buffer: memoryview) -> int:
+        content = b""
+        while not content:
+            data = b""
+            if self._piece.eof:
+                data = self._next_piece()
+                if not data:
+                    return 0
+                self._piece = self._new()
+            elif self._piece.needs_input:
+                data = self._file.read(_READ)
+                if not data:
+                    raise EOFError("it ends too early")
+            content = self._piece.decompress(data, len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def _next_piece(self) -> bytes:
+        """Its first bytes, the zeros before it, which may pad the last one, taken off."""
+        data = self._piece.unused_data
+        while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_READ)):
+            pass
+        return begin
+
+    def close(self) -> None:
+        """The file is closed by who opened it."""
+
+
+class Compression(NamedTuple):
+    """How files of one suffix are read, opened and made. Compressed pieces in a row are one file."""
+
+    reader: Callable[[io.FileIO], IO | _Pieces]
+    open: Callable[..., IO]
+    compress: Callable[[bytes], bytes]
+
+
+COMPRESSIONS = {
+    # Fast levels: the usual ones take several times as long for files a fifth smaller at best. A gzip file without its
+    # time has equal bytes for equal content.
+    ".gz": Compression(gzip.open, gzip.open, partial(gzip.compress, compresslevel=6, mtime=0)),
+    ".xz": Compression(
+        partial(_Pieces, new_decompressor=lzma.LZMADecompressor), lzma.open, partial(lzma.compress, preset=3)
+    ),
+    ".bz2": Compression(partial(_Pieces, new_decompressor=bz2.BZ2Decompressor), bz2.open, bz2.compress),
+}
+
+
+def compression_of(path: str | os.PathLike) -> Compression | None:
+    """The compression that the suffix names; None for a plain file."""
+    return COMPRESSIONS.get(Path(path).suffix.lower())
+
+
+def plain_path(path: str | os.PathLike) -> Path:
+    """The path without a suffix of compression: `train.conllu` for `train.conllu.xz`."""
+    return Path(path) if compression_of(path) is None else Path(path).with_suffix("")
+
+
+class _Decompressed(io.RawIOBase):
+    """What a compressed file holds."""
+
+    def __init__(self, path: str | os.PathLike, compression: Compression):
+        self.file, self.name = io.FileIO(path), path
+        self._content = compression.reader(self.file)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        try:
+            count = self._content.readinto(buffer)
+            if not count and not self.file.tell():  # gzip takes it for the end of the content
+                raise EOFError("the file is empty")
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+            if getattr(error, "errno", None):  # of the disk, not of what is on it
+                raise
+            suffix = Path(self.name).suffix
+            raise DataError(f"no whole {suffix} file, it is cut off or damaged ({error})", str(self.name)) from None
+        return count
+
+    def close(self) -> None:
+        self._content.close()
+        self.file.close()
+        super().close()
+
+
+def open_input(path: str | os.PathLike) -> io.BufferedReader:
+    """
+    Opens a file to read its bytes, those of the content if it is compressed.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: when read, a compressed file turns out to be cut off or damaged.
+    """
+    compression = compression_of(path)
+    return open(path, "rb") if compression is None else io.BufferedReader(_Decompressed(path, compression), _BUFFER)
+
+
+def bytes_read(file: io.BufferedReader) -> int:
+    """How far a file of `open_input` has been read: bytes on the disk, compressed or not."""
+    return getattr(file.raw, "file", file.raw).tell()
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors of writing name a file."""
+
+    def __init__(self, path: Path, name: str):
+        self.final_name = name
+        try:
+            super().__init__(path, "w")
+        except OSError as error:
+            error.filename = name
+            raise
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self.final_name
+            raise
+
+
+@contextmanager
+def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]]:
+    """
+    Opens a text file to write in UTF-8, compressed if its suffix says so. It comes into being whole or not at all: it
+    is written beside `path` and renamed at the end. What is there and no file, a device or a pipe, is written to.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        keep (`bool`, defaults to `False`): Whether what was written before an error stays, in `path.partial`.
+
+    Raises:
+        OSError: it cannot be opened or written; the error names `path`.
+    """
+    compression = compression_of(path)
+    with _path_beside(path, keep) as partial, ExitStack() as stack:
+        file = stack.enter_context(io.BufferedWriter(_NamedFile(partial, os.fspath(path))))
+        if compression is not None:
+            file = stack.enter_context(compression.open(file, "wb"))
+        yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline=""))
+
+
+@contextmanager
+def _path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
+    """The path where `open_output` writes. What a link leads to is replaced, not the link."""
+    path = Path(path)
+    is_file = path.is_file() or not path.exists()
+    path = Path(os.path.realpath(path)) if is_file else path
+    partial = path.with_name(f"{path.name}.partial") if is_file else path
+    try:
+        yield partial
+        if is_file:
+            if path.exists():
+                shutil.copymode(path, partial)
+            partial.replace(path)
+    finally:
+        if is_file and not keep:
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
+    """
+    Another path, to write a file to that comes into being whole or not at all: it is beside `path` and is renamed at
+    the end. Missing folders are made.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        overwrite (`bool`, defaults to `False`): Whether an existing file may be replaced.
+
+    Raises:
+        FileExistsError: the file exists and `overwrite` is False.
+    """
+    _prepare(path, overwrite)
+    with _path_beside(path) as partial:
+        yield partial
+
+
+@contextmanager
+def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
+    """As [`open_output`], but missing folders are made, and existing files kept (see [`new_path`])."""
+    _prepare(path, overwrite)
+    with open_output(path) as file:
+        yield file
+
+
+def _prepare(path: str | os.PathLike, overwrite: bool) -> None:
+    if Path(path).exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already (--overwrite replaces it)")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,66 @@
+"""
+What the affine maps, layer norms and embeddings of a GiLT are, for the places that do algebra with them.
+
+Weights are read only where a module is what it seems to be. What stands for it (adapters, quantized layers) or watches
+it (hooks, which may also bring weights from elsewhere) is called instead.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+
+import torch
+from torch import nn
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def by_call(method: Callable) -> Callable:
+    """
+    Makes a method a call of its module, whose `forward` takes it with its arguments: hooks come to know of it, and
+    those that bring parameters from elsewhere do.
+    """
+
+    @wraps(method)
+    def call(module: nn.Module, *args, **kwargs):
+        return module(method, *args, **kwargs)
+
+    return call
+
+
+def is_plain(module: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
+    """Whether calling a module does what its class says, and nothing else."""
+    return type(module) is kind and "forward" not in vars(module) and not any(getattr(module, name) for name in _HOOKS)
+
+
+def weight_and_bias(linear: nn.Module, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight `(out_size, in_size)` and bias `(out_size,)` of an affine map of such tensors."""
+    if is_plain(linear):
+        return linear.weight, linear.bias
+    size = linear.in_features
+    bias = linear(like.new_zeros(1, size))
+    return (linear(torch.eye(size, dtype=like.dtype, device=like.device)) - bias).T, bias.squeeze(0)
+
+
+def without_bias(linear: nn.Module, states: torch.Tensor) -> torch.Tensor:
+    """An affine map of states `(..., in_size)`, without what it adds to all."""
+    if is_plain(linear):
+        return nn.functional.linear(states, linear.weight)
+    return linear(states) - linear(states.new_zeros(1, states.shape[-1])).squeeze(0)
+
+
+def all_rows(embedding: nn.Module, device: torch.device) -> torch.Tensor:
+    """The embeddings of all values, `(values, size)`."""
+    if is_plain(embedding, nn.Embedding):
+        return embedding.weight
+    return embedding(torch.arange(embedding.num_embeddings, device=device))
+
+
+def scaled(norm: nn.Module, centred: torch.Tensor) -> torch.Tensor:
+    """States `(..., size)` without their mean, times the weight of a layer norm."""
+    if is_plain(norm, nn.LayerNorm):
+        return centred * norm.weight
+    deviation = (centred.float().square().mean(-1, keepdim=True) + norm.eps).sqrt()
+    return (norm(centred) - norm(torch.zeros_like(centred))) * deviation.to(centred.dtype)
+
+
+__all__ = ["all_rows", "by_call", "is_plain", "scaled", "weight_and_bias", "without_bias"]

@@ -1,0 +1,1 @@
+"""Recursive non-autoregressive Graph-to-Graph Transformer (Mohammadshahi & Henderson 2021)."""

@@ -1,0 +1,597 @@
+"""
+Recursive Non-autoregressive Graph-to-Graph Transformer (Mohammadshahi & Henderson 2021, "Recursive Non-Autoregressive
+Graph-to-Graph Transformer for Dependency Parsing with Iterative Refinement").
+
+A parser that predicts all arcs at once, reads the graph that it predicted in its self-attention, and predicts again:
+
+    H^t = Encoder(words, G^(t-1))      G^t = Decoder(H^t)      t = 1 .. T
+
+until the graph does not change any more. G^0 is empty, or what any other parser gave.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map, tree_map_only
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import can_return_tuple
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from hf_structure.algorithms.spanning_tree import (
+    arc_marginals,
+    argmax_heads,
+    check_decoder,
+    chosen_scores,
+    find_heads,
+    tree_log_prob,
+    tree_log_probs,
+)
+from hf_structure.modeling_outputs import DependencyDecoderOutput, GraphParserOutput
+from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.graph_transformer import (
+    Arcs,
+    GraphAttention,
+    GraphTransformerEmbeddings,
+    GraphTransformerLayer,
+    additive_mask,
+    check_positions,
+    take,
+)
+from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.words import WordPlaces, average_pieces, place_words
+
+
+class RNGTransformerPreTrainedModel(PreTrainedModel):
+    """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
+
+    config_class = RNGTransformerConfig
+    base_model_prefix = "rng_transformer"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["GraphTransformerLayer"]
+    _can_record_outputs = {
+        "hidden_states": GraphTransformerLayer,
+        "attentions": OutputRecorder(GraphAttention, index=1),
+    }
+
+
+class RNGTransformerModel(RNGTransformerPreTrainedModel):
+    """A Transformer encoder that reads a sequence and a graph over it: Encoder(words, G)."""
+
+    def __init__(self, config: RNGTransformerConfig):
+        super().__init__(config)
+        self.embeddings = GraphTransformerEmbeddings(
+            config.vocab_size,
+            config.hidden_size,
+            config.max_position_embeddings,
+            0,
+            config.layer_norm_eps,
+            config.hidden_dropout,
+        )
+        self.layers = nn.ModuleList(
+            GraphTransformerLayer(
+                GraphAttention(
+                    config.hidden_size,
+                    config.num_attention_heads,
+                    0 if number < config.num_plain_layers else config.num_relations,
+                    config.attention_dropout,
+                    config.scale_relations,
+                ),
+                config.hidden_size,
+                config.intermediate_size,
+                config.hidden_act,
+                config.layer_norm_eps,
+                config.hidden_dropout,
+            )
+            for number in range(config.num_hidden_layers)
+        )
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.embeddings.word_embeddings = value
+
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        parents: torch.LongTensor | None = None,
+        relations: torch.LongTensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutput:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                The graph: for each position that of its head, -1 for none.
+            relations (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                The labels of these arcs.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors in place of `input_ids`.
+
+        Raises:
+            ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
+        """
+        if parents is not None and not self.config.use_graph_input:
+            raise ValueError("this model reads no graph (config.use_graph_input)")
+        if inputs_embeds is None:
+            inputs_embeds = self.embeddings.word_embeddings(input_ids)
+        hidden_states, mask = self.read(inputs_embeds, attention_mask)
+        arcs = None if parents is None else Arcs(parents, relations)
+        return BaseModelOutput(last_hidden_state=self.read_graph(hidden_states, mask, arcs))
+
+    def read(
+        self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        """What does not depend on the graph: vectors below the layers that read it, and the mask of attention."""
+        check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
+        if attention_mask is None:
+            attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
+        hidden_states = self.embeddings(inputs_embeds, positions)
+        mask = additive_mask(attention_mask, hidden_states)
+        for layer in self.layers[: self.config.num_plain_layers]:
+            hidden_states = layer(hidden_states, mask)
+        return hidden_states, mask
+
+    def read_graph(self, hidden_states: torch.Tensor, mask: torch.Tensor, arcs: Arcs | None) -> torch.FloatTensor:
+        """Final vectors, from what [`read`] gives."""
+        for layer in self.layers[self.config.num_plain_layers :]:
+            hidden_states = layer(hidden_states, mask, arcs)
+        return hidden_states
+
+
+class RNGTransformerDecoder(nn.Module):
+    """
+    Scores of arcs and labels (Dozat & Manning 2017), from vectors of the root and the words:
+
+        s(i, j) = h_j (W d_i + b)                               word j (or the root) as the head of word i
+        s(l | i, j) = h'_j (W_l d'_i + b_l) + w_l d'_i + c_l    label l of this arc
+
+    with d and h (d' and h') what a perceptron each makes of the words as dependents and as heads.
+    """
+
+    def __init__(self, config: RNGTransformerConfig):
+        super().__init__()
+        self.arc_dependent = nn.Linear(config.hidden_size, config.arc_size)
+        self.arc_head = nn.Linear(config.hidden_size, config.arc_size)
+        self.arc = nn.Linear(config.arc_size, config.arc_size)
+        if config.labelled:
+            self.label_dependent = nn.Linear(config.hidden_size, config.label_size)
+            self.label_head = nn.Linear(config.hidden_size, config.label_size)
+            self.label = nn.Linear(config.label_size, config.num_relations * config.label_size)
+            self.label_bias = nn.Linear(config.label_size, config.num_relations)
+        self.activation = nn.LeakyReLU(0.1)
+        self.dropout = Dropout(config.decoder_dropout)
+
+    def score_arcs(self, vectors: torch.Tensor, lengths: torch.LongTensor) -> torch.FloatTensor:
+        """`(B, n, n + 1)`: scores of heads, 0 the root; -inf for a word itself and for padding."""
+        dependents = self.dropout(self.activation(self.arc_dependent(vectors[:, 1:])))
+        heads = self.dropout(self.activation(self.arc_head(vectors)))
+        scores = (self.arc(dependents) @ heads.transpose(1, 2)).float()
+        columns = torch.arange(vectors.shape[1], device=vectors.device)
+        return scores.masked_fill((columns[1:, None] == columns) | (columns > lengths[:, None, None]), -torch.inf)
+
+    def label_vectors(self, vectors: torch.Tensor) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        """Words as dependents `(B, n, label_size)`, and root and words as heads `(B, n + 1, label_size)`."""
+        dependents = self.dropout(self.activation(self.label_dependent(vectors[:, 1:])))
+        return dependents, self.dropout(self.activation(self.label_head(vectors)))
+
+    def score_labels(
+        self, dependents: torch.Tensor, as_heads: torch.Tensor, heads: torch.LongTensor
+    ) -> torch.FloatTensor:
+        """`(B, n, num_relations)`: scores of the labels of the arcs from given heads `(B, n)`, if they are not -1."""
+        of_heads = take(as_heads, heads.clamp(min=0)).unsqueeze(3)
+        by_label = self.label(dependents).unflatten(2, (-1, of_heads.shape[2]))  # (B, n, num_relations, label_size)
+        return ((by_label @ of_heads).squeeze(3) + self.label_bias(dependents)).float()
+
+
+class Graph(NamedTuple):
+    """
+    Graphs that are read and predicted.
+
+    Attributes:
+        heads (`torch.LongTensor` of shape `(batch_size, n)`): Heads, words from 1, 0 is the root; -1 for none.
+        labels (`torch.LongTensor` of shape `(batch_size, n)`, *optional*):
+            Their labels, -1 for none; in a model with labels.
+    """
+
+    heads: torch.LongTensor
+    labels: torch.LongTensor | None
+
+    def select(self, rows: torch.LongTensor) -> "Graph":
+        return Graph(self.heads[rows], None if self.labels is None else self.labels[rows])
+
+    def differs(self, other: "Graph") -> torch.BoolTensor:
+        """`(batch_size,)`: which sentences have other arcs or labels."""
+        changed = (self.heads != other.heads).any(1)
+        return changed if self.labels is None else changed | (self.labels != other.labels).any(1)
+
+
+class Sentences(NamedTuple):
+    """
+    Sentences as the encoder reads them without a graph.
+
+    Attributes:
+        hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Vectors.
+        mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention.
+        places (`torch.LongTensor` of shape `(batch_size, n + 1)`): Positions of the root and the words, 0 for padding.
+        lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
+    """
+
+    hidden_states: torch.Tensor
+    mask: torch.Tensor
+    places: torch.LongTensor
+    lengths: torch.LongTensor
+
+    def select(self, rows: torch.LongTensor) -> "Sentences":
+        return Sentences(*(part[rows] for part in self))
+
+    def arcs(self, graph: Graph) -> Arcs:
+        """The graph as arcs between positions. An arc whose label is not known is left out."""
+        known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
+        heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)
+        # Padding would write to the position of the root, which has no head anyway: it is cut off again.
+        places = torch.where(known, self.places[:, 1:], self.hidden_states.shape[1])
+        nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
+        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]
+        return Arcs(nothing.scatter(1, places, heads)[:, :-1], labels)
+
+
+class Round(NamedTuple):
+    """
+    What a round gives.
+
+    Attributes:
+        scores (`torch.FloatTensor` of shape `(batch_size, n, n + 1)`): Of arcs.
+        label_vectors (pair of `torch.FloatTensor`, *optional*): What labels are scored by.
+        graph ([`Graph`]): The graph.
+        label_probs (`torch.FloatTensor` of shape `(batch_size, n)`, *optional*): Of the labels of its arcs.
+    """
+
+    scores: torch.FloatTensor
+    label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None
+    graph: Graph
+    label_probs: torch.FloatTensor | None
+
+    def select(self, rows: torch.Tensor) -> "Round":
+        return tree_map_only(torch.Tensor, lambda part: part[rows], self)
+
+    def replace(self, rows: torch.LongTensor, newer: "Round") -> "Round":
+        """With other values in some rows."""
+        return tree_map(lambda part, new: part if part is None else part.index_copy(0, rows, new), self, newer)
+
+
+class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
+    """The parser: it predicts a graph, reads it, and predicts again."""
+
+    structures = ("dependency",)
+
+    def __init__(self, config: RNGTransformerConfig):
+        super().__init__(config)
+        self.rng_transformer = RNGTransformerModel(config)
+        self.special_embeddings = nn.Embedding(2, config.hidden_size)  # [CLS], which stands for the root, and [SEP]
+        self.tag_embeddings = nn.Embedding(config.num_tags, config.hidden_size) if config.num_tags else None
+        self.decoder = RNGTransformerDecoder(config)
+        self.post_init()
+
+    @classmethod
+    def from_pretrained_encoder(
+        cls,
+        name_or_model: str | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        num_layers: int | None = None,
+        labels: list[str] | None = None,
+        **settings,
+    ) -> "RNGTransformerForParsing":
+        """
+        A parser that starts from a pretrained encoder; what the encoder has not is initialised at random.
+
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
+            tokenizer (`PreTrainedTokenizerBase`, *optional*):
+                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
+            num_layers (`int`, *optional*): Number of layers, the first ones; by default all.
+            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
+            settings: Further settings of [`RNGTransformerConfig`].
+
+        Raises:
+            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
+                no tokenizer is known.
+        """
+        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
+        if labels is not None:
+            settings["id2label"] = dict(enumerate(labels))
+        config = encoder_settings(encoder, tokenizer, num_layers or encoder.config.num_hidden_layers)
+        model = cls(RNGTransformerConfig(**{**config, "labelled": labels is not None, **settings}))
+        copy_encoder(model, encoder, tokenizer, segments=0)
+        return model
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.LongTensor | None = None,
+        tag_ids: torch.LongTensor | None = None,
+        initial_heads: torch.LongTensor | None = None,
+        initial_relations: torch.LongTensor | None = None,
+        heads: torch.LongTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs,
+    ) -> GraphParserOutput:
+        """
+        Scores all arcs in each of `config.num_rounds` rounds. Between rounds every word takes its best head, without
+        gradient.
+
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens, which the
+                model has of its own). By default every id is a word.
+            tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                Part-of-speech tags, -1 for none; read if `config.num_tags`.
+            initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                The graph that the first round reads: heads (words from 1, 0 is the root, negative for none). By
+                default it is empty.
+            initial_relations (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                The labels of these arcs, negative where they are not known; an arc without label is not read by a
+                model with labels.
+            heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                The heads to learn, negative for padding and for words that have none.
+            labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                The relation labels to learn; -100 for padding, and for words whose label is not known.
+            num_items_in_batch (`int`, *optional*):
+                What the sum of losses is divided by; the number of words with a label (or head) by default.
+
+        What is about words holds the words of each sentence first if there are `word_ids`, and else is padded as
+        `input_ids`.
+
+        The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
+        the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn.
+
+        Raises:
+            ValueError: if hidden states or attentions are asked for, a sentence is too long, or the loss of whole
+                trees is wanted of words without a head.
+        """
+        if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
+            raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
+        sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
+        initial_heads, initial_relations, heads, labels = map(
+            words.words_first, (initial_heads, initial_relations, heads, labels)
+        )
+        with_loss = heads is not None and (labels is not None or not self.config.labelled)
+        graph = self._initial_graph(initial_heads, initial_relations, sentences)
+        loss = 0.0
+        for number in range(self.config.num_rounds):
+            vectors = self._encode(sentences, graph)
+            scores = self.decoder.score_arcs(vectors, sentences.lengths)
+            label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
+            if with_loss:
+                loss = loss + self._loss(scores, label_vectors, heads, labels, sentences.lengths)
+            if number < self.config.num_rounds - 1:
+                graph = self._predict(scores, label_vectors, sentences.lengths, "argmax").graph
+        label_scores = None
+        if self.config.labelled:
+            best = argmax_heads(scores, sentences.lengths) if heads is None else heads
+            label_scores = self.decoder.score_labels(*label_vectors, best)
+        if with_loss and num_items_in_batch is None:
+            num_items_in_batch = ((heads if labels is None else labels) >= 0).sum()
+        return GraphParserOutput(
+            loss=loss / torch.as_tensor(num_items_in_batch).clamp(min=1) if with_loss else None,
+            logits=scores,
+            label_logits=label_scores,
+        )
+
+    @torch.no_grad()
+    def decode(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.LongTensor | None = None,
+        tag_ids: torch.LongTensor | None = None,
+        initial_heads: torch.LongTensor | None = None,
+        initial_relations: torch.LongTensor | None = None,
+        decoder: str = "tree",
+        k: int = 1,
+        marginals: bool = False,
+        num_rounds: int | None = None,
+    ) -> DependencyDecoderOutput:
+        """
+        Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
+
+        Args:
+            input_ids, attention_mask, word_ids, tag_ids, initial_heads, initial_relations:
+                As in `forward`. The output holds the words of each sentence first, wherever the padding is.
+            decoder (`"tree"`, `"projective"` or `"argmax"`):
+                What every round predicts: the best tree with one root, the best such tree without crossing arcs, or
+                each word's best head.
+            k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
+            marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
+            num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.
+
+        Raises:
+            ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
+                are several rounds or an initial graph in a model that reads no graph.
+        """
+        check_decoder(decoder, k)
+        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
+        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
+            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
+        sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
+        graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
+        last = self._refine(sentences, graph, decoder, num_rounds)
+        heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
+        output = DependencyDecoderOutput(heads=heads)
+        is_word = heads >= 0
+        output.head_probs = chosen_scores(last.scores.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
+        if decoder != "argmax":
+            output.log_probs = tree_log_probs(last.scores, heads, sentences.lengths)
+        if marginals:
+            output.marginals = arc_marginals(last.scores, sentences.lengths)
+        if self.config.labelled:
+            labelled = [(last.graph.labels, last.label_probs)]  # known already, where there is but one tree
+            if k > 1:
+                labelled = [self._best_labels(last.label_vectors, tree) for tree in heads.unbind(1)]
+            output.labels, output.label_probs = (torch.stack(parts, 1) for parts in zip(*labelled, strict=True))
+        return output
+
+    def _refine(self, sentences: Sentences, graph: Graph | None, decoder: str, num_rounds: int) -> "Round":
+        """What the last round of each sentence gives."""
+        busy = torch.arange(len(sentences.lengths), device=sentences.lengths.device)
+        result = None
+        for _ in range(num_rounds):
+            now = self._round(sentences.select(busy), graph, decoder)
+            result = now if result is None else result.replace(busy, now)
+            if graph is not None:
+                changed = now.graph.differs(graph)
+                busy, now = busy[changed], now.select(changed)
+            if not len(busy):
+                break
+            graph = now.graph
+        return result
+
+    def _initial_graph(
+        self, heads: torch.LongTensor | None, labels: torch.LongTensor | None, sentences: Sentences
+    ) -> Graph | None:
+        if heads is None:
+            return None
+        if not self.config.use_graph_input:
+            raise ValueError("this model reads no graph, so that it cannot start from one (config.use_graph_input)")
+        if (heads > sentences.lengths.unsqueeze(1)).any():
+            raise ValueError("an initial head is a word that the sentence has not")
+        if not self.config.labelled:
+            return Graph(heads, None)
+        return Graph(heads, torch.full_like(heads, -1) if labels is None else labels)
+
+    def _read(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None,
+        word_ids: torch.LongTensor | None,
+        tag_ids: torch.LongTensor | None,
+    ) -> tuple[Sentences, WordPlaces]:
+        """The sentences between [CLS] and [SEP], as they are before the graph is read."""
+        words = place_words(input_ids, attention_mask, word_ids)
+        tags = self._embed_tags(words.words_first(tag_ids))
+        n = max(int(words.lengths.max()), 1)
+        numbers = torch.arange(1, n + 1, device=input_ids.device)
+        if self.config.word_vectors == "mean":
+            vectors = average_pieces(
+                self.get_input_embeddings(), input_ids, words.word_ids, n, self.config.unk_token_id
+            )
+            lengths, places = words.lengths, numbers.expand(len(input_ids), n)
+        else:
+            vectors, lengths, places = self._pieces(input_ids, attention_mask, words, n)
+        places = places.masked_fill(numbers > words.lengths.unsqueeze(1), 0)
+        if tags is not None:  # a word's tag belongs to its first piece
+            vectors = vectors.scatter_add(1, (places - 1).clamp(min=0).unsqueeze(2).expand_as(tags), tags)
+        sequence, mask = self._enclose(vectors, lengths)
+        hidden_states, mask = self.rng_transformer.read(sequence, mask)
+        places = nn.functional.pad(places, (1, 0))
+        return Sentences(hidden_states, mask, places, words.lengths), words
+
+    def _pieces(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, words: WordPlaces, n: int
+    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor]:
+        """Vectors of the pieces, their number, and the position of each word's first one when [CLS] is before them."""
+        present = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
+        order = present.argsort(dim=1, descending=True, stable=True)
+        word_ids = words.word_ids.gather(1, order)
+        begins = (word_ids >= 0) & (word_ids != nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1])
+        if (begins.sum(1) != words.lengths).any():
+            raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
+        positions = torch.arange(1, input_ids.shape[1] + 1, device=input_ids.device).expand_as(input_ids)
+        places = positions.new_zeros(len(input_ids), n + 1)
+        places = places.scatter(1, torch.where(begins, word_ids, n), positions)[:, :n]
+        return self.get_input_embeddings()(input_ids.gather(1, order)), present.sum(1), places
+
+    def _embed_tags(self, tag_ids: torch.LongTensor | None) -> torch.FloatTensor | None:
+        if self.tag_embeddings is None or tag_ids is None:
+            return None
+        return self.tag_embeddings(tag_ids.clamp(min=0)).masked_fill(tag_ids.unsqueeze(2) < 0, 0.0)
+
+    def _enclose(
+        self, vectors: torch.FloatTensor, lengths: torch.LongTensor
+    ) -> tuple[torch.FloatTensor, torch.LongTensor]:
+        """[CLS] before the vectors and [SEP] after them, and the attention mask."""
+        cls, sep = self.special_embeddings.weight.to(vectors.dtype)
+        positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
+        vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]
+        vectors = torch.where((positions == 0).unsqueeze(1), cls, vectors)
+        ends = lengths.unsqueeze(1) + 1
+        return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
+
+    def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.FloatTensor:
+        """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
+        arcs = None if graph is None else sentences.arcs(graph)
+        return take(self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs), sentences.places)
+
+    @torch.no_grad()
+    def _round(self, sentences: Sentences, graph: Graph | None, decoder: str) -> "Round":
+        vectors = self._encode(sentences, graph)
+        scores = self.decoder.score_arcs(vectors, sentences.lengths)
+        label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
+        return self._predict(scores, label_vectors, sentences.lengths, decoder)
+
+    @torch.no_grad()
+    def _predict(
+        self,
+        scores: torch.FloatTensor,
+        label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None,
+        lengths: torch.LongTensor,
+        decoder: str,
+    ) -> "Round":
+        """Decoder(H): the best heads, and the best label of each."""
+        heads = find_heads(scores, lengths, decoder)[:, 0]
+        if label_vectors is None:
+            return Round(scores, None, Graph(heads, None), None)
+        labels, probs = self._best_labels(label_vectors, heads)
+        return Round(scores, label_vectors, Graph(heads, labels), probs)
+
+    @torch.no_grad()
+    def _best_labels(
+        self, label_vectors: tuple[torch.FloatTensor, torch.FloatTensor], heads: torch.LongTensor
+    ) -> tuple[torch.LongTensor, torch.FloatTensor]:
+        """The best label of each arc `(B, n)`, -1 for none, and its probability."""
+        probs, labels = self.decoder.score_labels(*label_vectors, heads).softmax(-1).max(-1)
+        return labels.masked_fill(heads < 0, -1), probs.masked_fill(heads < 0, 0.0)
+
+    def _loss(
+        self,
+        scores: torch.FloatTensor,
+        label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None,
+        heads: torch.LongTensor,
+        labels: torch.LongTensor | None,
+        lengths: torch.LongTensor,
+    ) -> torch.FloatTensor:
+        """Sum of the losses of arcs and labels in one round."""
+        if self.config.arc_loss == "tree":
+            if ((heads >= 0).sum(1) != lengths).any():
+                raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
+            loss = -tree_log_prob(scores, heads, lengths).sum()
+        else:
+            loss = nn.functional.cross_entropy(
+                scores.flatten(0, 1), heads.masked_fill(heads < 0, -100).flatten(), reduction="sum"
+            )
+        if label_vectors is not None:
+            label_scores = self.decoder.score_labels(*label_vectors, heads)
+            loss = loss + nn.functional.cross_entropy(
+                label_scores.flatten(0, 1), labels.masked_fill(labels < 0, -100).flatten(), reduction="sum"
+            )
+        return loss
+
+
+__all__ = ["RNGTransformerForParsing", "RNGTransformerModel", "RNGTransformerPreTrainedModel"]

@@ -1,0 +1,245 @@
+"""
+The Transformer encoder of the Graph-to-Graph Transformers: BERT's layers, whose self-attention reads arcs
+(Mohammadshahi & Henderson 2020 and 2021, after Shaw et al. 2018).
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from hf_structure.modules.dropout import Dropout
+
+
+class Arcs(NamedTuple):
+    """
+    Arcs over sequences, at most one to each position.
+
+    Attributes:
+        heads (`torch.LongTensor` of shape `(batch_size, seq_len)`): Position of each position's head, -1 for none.
+        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Labels of these arcs; by default 0.
+    """
+
+    heads: torch.LongTensor
+    labels: torch.LongTensor | None = None
+
+    def select(self, rows: torch.LongTensor) -> "Arcs":
+        """The arcs of some of the sequences."""
+        return Arcs(self.heads[rows], None if self.labels is None else self.labels[rows])
+
+
+class GraphTransformerEmbeddings(nn.Module):
+    """Sum of word, position and (if there are any) segment embeddings, normalised."""
+
+    def __init__(
+        self, vocab_size: int, hidden_size: int, positions: int, segments: int, layer_norm_eps: float, dropout: float
+    ):
+        super().__init__()
+        self.word_embeddings = nn.Embedding(vocab_size, hidden_size)
+        self.position_embeddings = nn.Embedding(positions, hidden_size)
+        self.segment_embeddings = nn.Embedding(segments, hidden_size) if segments else None
+        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, inputs_embeds: torch.Tensor, position_ids: torch.Tensor, segment_ids: torch.Tensor | None = None
+    ) -> torch.FloatTensor:
+        embedded = inputs_embeds + self.position_embeddings(position_ids)
+        if self.segment_embeddings is not None:
+            embedded = embedded + self.segment_embeddings(segment_ids)
+        return self.dropout(self.norm(embedded))
+
+
+class GraphAttention(nn.Module):
+    """
+    Self-attention that reads arcs: with i attending to j, the relation "i is the head of j with label l" or "i is a
+    dependent of j with label l" adds a vector to the key and another one to the value of j:
+
+        e_ij = q_i (k_j + r_ij W_1)^T / sqrt(d)      z_i = sum_j a_ij (v_j + r_ij W_2)
+
+    No relation adds nothing, so that without arcs this is plain self-attention. As every position has one head at
+    most, n arcs make 2n terms, which are computed one by one and added in their places: no tensor of `L x L x d` is
+    built. The vectors are shared by the heads of the attention.
+
+    Args:
+        hidden_size, num_heads (`int`): Width of the input, number of attention heads.
+        num_labels (`int`): Number of labels of arcs, 1 if they have none; 0 for plain self-attention.
+        dropout (`float`): Dropout on attention weights.
+        scale_relations (`bool`): Whether the relations' scores are divided by sqrt(d) like the others.
+    """
+
+    def __init__(
+        self, hidden_size: int, num_heads: int, num_labels: int = 0, dropout: float = 0.0, scale_relations: bool = True
+    ):
+        super().__init__()
+        self.head_dim = hidden_size // num_heads
+        self.num_labels = num_labels
+        self.relation_scale = 1.0 if scale_relations else self.head_dim**0.5
+        self.query = nn.Linear(hidden_size, hidden_size)
+        self.key = nn.Linear(hidden_size, hidden_size)
+        self.value = nn.Linear(hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size, hidden_size)
+        # First the relations to dependents with each label, then those to heads.
+        self.key_relations = nn.Embedding(2 * num_labels, self.head_dim) if num_labels else None
+        self.value_relations = nn.Embedding(2 * num_labels, self.head_dim) if num_labels else None
+        self.attention_dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        receivers: torch.Tensor,
+        hidden_states: torch.Tensor,
+        mask: torch.Tensor,
+        arcs: Arcs | None = None,
+        wanted: torch.LongTensor | None = None,
+    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        """
+        Args:
+            receivers (`torch.FloatTensor` of shape `(batch_size, num_receivers, hidden_size)`): Vectors that attend.
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): To all these vectors.
+            mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): 0, or the least number at padding.
+            arcs ([`Arcs`], *optional*): The arcs; those at padding are not read.
+            wanted (`torch.LongTensor` of shape `(batch_size, num_receivers)`, *optional*):
+                Positions of the receivers, all different, if they are not all positions in order.
+
+        Returns:
+            New vectors of the receivers, and attention weights `(batch_size, num_heads, num_receivers, seq_len)`.
+        """
+        query, key, value = (
+            projection(vectors).view(*vectors.shape[:2], -1, self.head_dim).transpose(1, 2)
+            for projection, vectors in (
+                (self.query, receivers),
+                (self.key, hidden_states),
+                (self.value, hidden_states),
+            )
+        )  # (B, H, R, d), and twice (B, H, L, d)
+        query = query * self.head_dim**-0.5
+        scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
+        places = None
+        if arcs is not None:
+            places = _Places.of(arcs, hidden_states.shape[1], self.num_labels, wanted)
+            scores = self._add_scores(scores, query * self.relation_scale, places)
+        at_least_single = torch.promote_types(scores.dtype, torch.float32)
+        weights = self.attention_dropout(scores.softmax(dim=-1, dtype=at_least_single).to(value.dtype))
+        context = weights @ value
+        if places is not None:
+            context = self._add_values(context, weights, places)
+        return self.output(context.transpose(1, 2).flatten(2)), weights
+
+    def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
+        to_dependents, to_heads = places.vectors(self.key_relations, query.dtype)
+        heads = scores.shape[1]
+        upward = (query * to_heads).sum(-1, keepdim=True) * places.has_head  # (B, H, R, 1)
+        scores = scores.scatter_add(3, places.head.expand(-1, heads, -1, -1), upward.to(scores.dtype))
+        of_head = query.gather(2, places.row.transpose(2, 3).expand(-1, heads, -1, query.shape[3]))  # (B, H, L, d)
+        downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * places.has_row  # (B, H, 1, L)
+        return scores.scatter_add(2, places.row.expand(-1, heads, -1, -1), downward.to(scores.dtype))
+
+    def _add_values(self, context: torch.Tensor, weights: torch.Tensor, places: "_Places") -> torch.Tensor:
+        to_dependents, to_heads = places.vectors(self.value_relations, context.dtype)
+        heads = weights.shape[1]
+        upward = weights.gather(3, places.head.expand(-1, heads, -1, -1)) * places.has_head  # (B, H, R, 1)
+        downward = weights.gather(2, places.row.expand(-1, heads, -1, -1)) * places.has_row  # (B, H, 1, L)
+        values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
+        rows = places.row.transpose(2, 3).expand_as(values)
+        return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)
+
+
+class _Places(NamedTuple):
+    """
+    Where the terms of arcs belong among the pairs of receivers and positions.
+
+    Attributes:
+        head, has_head (of shape `(batch_size, 1, num_receivers, 1)`): Position of each receiver's head (0 for none),
+            and whether it has one.
+        row, has_row (of shape `(batch_size, 1, 1, seq_len)`): Which receiver is the head of each position (0 for none
+            of them), and whether one is.
+        to_heads (of shape `(batch_size, num_receivers)`), to_dependents (of shape `(batch_size, seq_len)`): Rows of
+            the relations' tables.
+    """
+
+    head: torch.LongTensor
+    has_head: torch.BoolTensor
+    row: torch.LongTensor
+    has_row: torch.BoolTensor
+    to_heads: torch.LongTensor
+    to_dependents: torch.LongTensor
+
+    @classmethod
+    def of(cls, arcs: Arcs, length: int, num_labels: int, wanted: torch.LongTensor | None) -> "_Places":
+        heads = arcs.heads
+        labels = torch.zeros_like(heads) if arcs.labels is None else arcs.labels.clamp(min=0)
+        own_heads, own_labels, rows = heads, labels, heads
+        if wanted is not None:
+            own_heads, own_labels = heads.gather(1, wanted), labels.gather(1, wanted)
+            numbers = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
+            rows = torch.full_like(heads, -1).scatter(1, wanted, numbers)  # the receiver at each position
+            rows = torch.where(heads < 0, -1, rows.gather(1, heads.clamp(min=0)))
+        head, row = own_heads[:, None, :, None], rows[:, None, None, :]
+        return cls(head.clamp(min=0), head >= 0, row.clamp(min=0), row >= 0, own_labels + num_labels, labels)
+
+    def vectors(self, table: nn.Embedding, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Vectors of the relations to dependents `(B, 1, L, d)` and to heads `(B, 1, R, d)`."""
+        return table(self.to_dependents).unsqueeze(1).to(dtype), table(self.to_heads).unsqueeze(1).to(dtype)
+
+
+class GraphTransformerLayer(GradientCheckpointingLayer):
+    """Self-attention and feed-forward sublayer, each followed by a residual connection and a layer norm."""
+
+    def __init__(
+        self,
+        attention: GraphAttention,
+        hidden_size: int,
+        intermediate_size: int,
+        hidden_act: str,
+        layer_norm_eps: float,
+        dropout: float,
+    ):
+        super().__init__()
+        self.attention = attention
+        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.intermediate = nn.Linear(hidden_size, intermediate_size)
+        self.activation = ACT2FN[hidden_act]
+        self.output = nn.Linear(intermediate_size, hidden_size)
+        self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        mask: torch.Tensor,
+        arcs: Arcs | None = None,
+        wanted: torch.LongTensor | None = None,
+    ) -> torch.Tensor:
+        """New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`."""
+        receivers = hidden_states if wanted is None else take(hidden_states, wanted)
+        attended, _ = self.attention(receivers, hidden_states, mask, arcs, wanted)
+        receivers = self.attention_norm(receivers + self.dropout(attended))
+        update = self.output(self.activation(self.intermediate(receivers)))
+        return self.output_norm(receivers + self.dropout(update))
+
+
+def take(values: torch.Tensor, positions: torch.LongTensor) -> torch.Tensor:
+    """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
+    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
+
+
+def additive_mask(attention_mask: torch.Tensor, hidden_states: torch.Tensor) -> torch.FloatTensor:
+    """`(batch_size, 1, 1, seq_len)` in the precision of attention: 0, or the least number at padding."""
+    device = hidden_states.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_states.dtype
+    mask = torch.zeros_like(attention_mask, dtype=dtype)
+    return mask.masked_fill(~attention_mask.bool(), torch.finfo(dtype).min)[:, None, None]
+
+
+def check_positions(length: int, positions: int) -> None:
+    """Raises `ValueError` for a sequence that is longer than the positions reach."""
+    if length > positions:
+        raise ValueError(
+            f"sequences of {length} are longer than the {positions} positions of this model "
+            "(config.max_position_embeddings)"
+        )
+
+
+__all__ = ["Arcs", "GraphAttention", "GraphTransformerEmbeddings", "GraphTransformerLayer", "take"]

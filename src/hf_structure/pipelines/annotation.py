@@ -1,0 +1,122 @@
+"""What may be known of a sentence before it is parsed: part-of-speech tags, and a tree to start from."""
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+
+from transformers import PreTrainedModel
+
+from hf_structure.algorithms.trees import remove_words
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.parse import Parse
+
+UNKNOWN = -1  # id of a tag or label that the model does not know
+CANNOT_START = "cannot start from a tree: an RNGTransformerForParsing with graph input (use_graph_input) can"
+
+Tree = DependencyTree | Parse | ConlluSentence | Sequence[int] | tuple[Sequence[int], Sequence[str] | None]
+
+
+def decodes_with(model: PreTrainedModel, argument: str) -> bool:
+    """Whether the model's `decode` has this argument."""
+    return hasattr(model, "decode") and argument in inspect.signature(model.decode).parameters
+
+
+def ids_of_tags(model: PreTrainedModel) -> dict[str, int] | None:
+    """None if the model reads no tags, nothing if it does not say what they are called."""
+    if not getattr(model.config, "num_tags", 0):
+        return None
+    return {tag: number for number, tag in enumerate(model.config.tags or ())}
+
+
+def ids_of_labels(model: PreTrainedModel) -> dict[str, int] | None:
+    """Of the labels of initial trees. None if the model cannot start from a tree, nothing if it reads no labels."""
+    if not decodes_with(model, "initial_heads") or not model.config.use_graph_input:
+        return None
+    return {label: number for number, label in model.config.id2label.items()} if model.config.labelled else {}
+
+
+def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
+    """Raises `ValueError` if tags or initial trees (None: there are none) are given to a model that reads none."""
+    if tags is not None and ids_of_tags(model) is None:
+        raise ValueError(f"this {type(model).__name__} reads no part-of-speech tags: leave tags out")
+    if initial is not None and ids_of_labels(model) is None:
+        raise ValueError(f"this {type(model).__name__} {CANNOT_START}")
+
+
+def encode_tags(tags: Sequence[str] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
+    """
+    Ids of the tags of the kept words. If the model knows none of them there is a warning, which Python shows once.
+
+    Raises:
+        ValueError: if there are not as many tags as words.
+    """
+    tags = [None] * len(keep) if tags is None else tags
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise ValueError(f"the tags of a sentence are a list of names, one a word, not {tags!r}")
+    if len(tags) != len(keep):
+        raise ValueError(f"the sentence has {len(keep)} words but {len(tags)} tags")
+    numbers = _numbers(tags, keep, ids)
+    if max(numbers) == UNKNOWN:
+        known = _some(ids) if ids else "its config.tags does not name them"
+        warnings.warn(
+            f"this model reads part-of-speech tags ({known}), and a sentence comes without any that it knows: it is "
+            "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)",
+            stacklevel=2,
+        )
+    return numbers
+
+
+def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None) -> dict[str, list[int]]:
+    """
+    `initial_heads` and `initial_relations` (the ids of labels) of the kept words; the dependents of other words go to
+    their nearest kept ancestor. If the model knows none of the labels there is a warning.
+
+    Raises:
+        ValueError: if the model cannot start from a tree or needs labels, or the tree is none of this sentence.
+    """
+    if ids is None:
+        raise ValueError(f"this model {CANNOT_START}")
+    heads, labels = _heads_and_labels(tree)
+    for name, values in (("heads", heads), ("labels", labels)):
+        if values is not None and len(values) != len(keep):
+            raise ValueError(f"the sentence has {len(keep)} words, but its initial tree {len(values)} {name}")
+    if ids and (labels is None or set(labels) == {"_"}):
+        raise ValueError("the initial tree has no labels, and this model reads labelled arcs only")
+    numbers = _numbers([None] * len(keep) if labels is None else labels, keep, ids)
+    if ids and max(numbers) == UNKNOWN:
+        warnings.warn(
+            f"this model reads arcs with its own labels ({_some(ids)}), and an initial tree has none of these: the "
+            "sentence is parsed from the start",
+            stacklevel=2,
+        )
+    return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
+
+
+def _numbers(names: Sequence[str | None], keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
+    return [ids.get(name, UNKNOWN) for name, kept in zip(names, keep, strict=True) if kept]
+
+
+def _some(names: Mapping[str, int]) -> str:
+    return ", ".join([*list(names)[:3], "..."])
+
+
+def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
+    if isinstance(tree, ConlluSentence):
+        if tree.heads is None:
+            raise ValueError("the initial tree has words without a head")
+        return tree.heads, tree.deprels
+    if isinstance(tree, Parse):
+        if tree.dependency is None:
+            raise ValueError("the initial parse has no dependency tree")
+        tree = tree.dependency
+    if isinstance(tree, DependencyTree):
+        return tree.heads, tree.labels
+    if isinstance(tree, str) or not hasattr(tree, "__len__"):
+        raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
+    is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
+    return tuple(tree) if is_pair else (tree, None)
+
+
+__all__ = ["Tree", "check_given", "decodes_with", "encode_tags", "encode_tree", "ids_of_labels", "ids_of_tags"]

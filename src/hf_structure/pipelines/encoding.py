@@ -1,0 +1,187 @@
+"""From sentences, in whatever form they come, to what a model reads."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.corpus import conllu_sentence
+from hf_structure.data.normalization import is_punctuation
+from hf_structure.data.sentences import LongSentenceError, SentenceError, as_python, check_characters, read_batch
+from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
+from hf_structure.pipelines.graphs import gives_graphs
+from hf_structure.pipelines.loading import longest_input
+from hf_structure.tokenization import encode, encode_subwords
+
+MAX_WORDS = 1000
+
+Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
+
+
+def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
+    """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
+    if gives_graphs(model):
+        return {"encode_words": encode_subwords, "model_tokens": longest_input(model)}
+    return {
+        "model_words": longest_sentence(model),
+        "model_tokens": getattr(model.config, "max_pieces", None),
+        "tag_ids": ids_of_tags(model),
+        "label_ids": ids_of_labels(model),
+    }
+
+
+def longest_sentence(model: PreTrainedModel) -> int | None:
+    """Number of words that the model has positions for, if there is a limit."""
+    return getattr(model.config, "max_words", None)
+
+
+def is_one_sentence(sentences: Sentence | Iterable[Sentence]) -> bool:
+    """Whether this is a sentence and not several: a list of strings is several raw sentences."""
+    return isinstance(sentences, str | Mapping | ConlluSentence)
+
+
+def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
+    """One sentence as it is, or what [`~hf_structure.data.sentences.read_batch`] makes of several, and its errors."""
+    return sentences if is_one_sentence(sentences) else read_batch(sentences)
+
+
+def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
+    """
+    Each sentence with what stands beside it in the columns, those that are None left out.
+
+    Raises:
+        ValueError: if a column is longer than the sentences, when their end is reached.
+        SentenceError: if a column is shorter, for the first sentence without its value.
+    """
+    given = {name: values for name, values in columns.items() if values is not None}
+    end = object()
+    for number, (sentence, *values) in enumerate(zip_longest(sentences, *given.values(), fillvalue=end), start=1):
+        beside = dict(zip(given, values, strict=True))
+        for name, value in beside.items():
+            if sentence is end and value is not end:
+                raise ValueError(f"{name} goes on after the last sentence, which is number {number - 1}")
+            if value is end and sentence is not end:
+                raise SentenceError(number, f"{name} ends after {number - 1} sentences")
+        yield sentence, beside
+
+
+def encode_all(
+    sentences: Iterable[tuple[Sentence, dict]], encode: Callable, skip_long: bool = False
+) -> Iterator[dict[str, Any] | None]:
+    """
+    What `encode` makes of the sentences of [`with_columns`]; None for one that is too long, if such are to be skipped.
+
+    Raises:
+        SentenceError: if `encode` raises `ValueError`.
+    """
+    for number, (sentence, beside) in enumerate(sentences, start=1):
+        try:
+            encoded = encode(sentence, **beside)
+        except ValueError as error:
+            if not (skip_long and isinstance(error, LongSentenceError)):
+                raise SentenceError(number, str(error)) from error
+            encoded = None
+        yield encoded
+
+
+def encode_sentence(
+    sentence: Sentence,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    tags: Sequence[str] | None = None,
+    initial: Tree | None = None,
+    punctuation: str = "attach",
+    word_tokenizer: Callable[[str], list[str]],
+    max_words: int = MAX_WORDS,
+    model_words: int | None = None,
+    model_tokens: int | None = None,
+    encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode,
+    tag_ids: Mapping[str, int] | None = None,
+    label_ids: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """
+    Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those. For a
+    model that reads tags (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree
+    `initial_heads` and `initial_relations` (by the numbers in `label_ids`), of the words that it sees.
+
+    `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
+    sentence itself.
+
+    Raises:
+        LongSentenceError: if the sentence is too long.
+        ValueError: if the sentence is empty, has half a character, or is of no form that is known; if there are not as
+            many tags or heads as words; for heads that are none of this sentence, or an initial tree that the model
+            cannot use.
+    """
+    given = _as_dictionary(sentence)
+    words = _words_of(given, word_tokenizer, max_words)
+    keep = _seen_mask(words, tokenizer, punctuation)
+    seen = [word for word, kept in zip(words, keep, strict=True) if kept]
+    _check_positions(len(seen), "words", model_words)
+    encoded = {"words": words, "keep": keep, **encode_words(seen, tokenizer)}
+    _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
+    if tag_ids is not None:
+        encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
+    initial = given.get("initial") if initial is None else initial
+    return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
+
+
+def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
+    if isinstance(sentence, ConlluSentence):
+        return conllu_sentence(sentence)
+    sentence = as_python(sentence)
+    if isinstance(sentence, Mapping):
+        given = {name: as_python(sentence[name]) for name in ("words", "text", "tags", "initial") if name in sentence}
+    else:
+        given = {"text" if isinstance(sentence, str) else "words": sentence}
+    words, text = given.get("words"), given.get("text")
+    if isinstance(text, str) if words is None else isinstance(words, Sequence) and not isinstance(words, str):
+        return given
+    raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {sentence!r}")
+
+
+def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str]], max_words: int) -> list[str]:
+    if given.get("words") is None:
+        check_characters(given["text"])
+        words = word_tokenizer(given["text"])
+    else:
+        words = list(given["words"])
+    for position, word in enumerate(words, start=1):
+        if not isinstance(word, str) or not word.strip():
+            raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
+        check_characters(word)
+    if not words:
+        raise ValueError("the sentence is empty")
+    if len(words) > max_words:
+        raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
+    return words
+
+
+def _seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str) -> list[bool]:
+    """Which words the model sees: all, if there is nothing but punctuation."""
+    keep = [True] * len(words)
+    if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
+        return keep
+    marked = [not is_punctuation(word) for word in words]
+    return marked if any(marked) else keep
+
+
+def _check_positions(number: int, kind: str, longest: int | None) -> None:
+    if longest is not None and number > longest:
+        message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
+        raise LongSentenceError(message)
+
+
+__all__ = [
+    "MAX_WORDS",
+    "Sentence",
+    "encode_all",
+    "encode_sentence",
+    "encoding_options",
+    "is_one_sentence",
+    "longest_sentence",
+    "read_sentences",
+    "with_columns",
+]

@@ -1,0 +1,564 @@
+import itertools
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from modeling_common import LENGTHS, ModelBattery, collate, gradients, old_names
+from torch.testing import assert_close
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    RobertaConfig,
+    RobertaModel,
+)
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from hf_structure import (
+    AutoModelForDependencyParsing,
+    RNGTransformerConfig,
+    RNGTransformerForParsing,
+    RNGTransformerModel,
+)
+from hf_structure.algorithms.spanning_tree import max_spanning_tree
+from hf_structure.algorithms.trees import is_projective, is_tree
+from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph, Round
+
+SIZES = {
+    "vocab_size": 30,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 24,
+    "arc_size": 9,
+    "label_size": 7,
+    "unk_token_id": 1,
+    "id2label": {0: "a", 1: "b", 2: "c"},
+}
+NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "decoder_dropout": 0.0}
+SETTINGS = {
+    "paper": {},
+    "tree_loss": {"arc_loss": "tree"},
+    "upper_layers": {"num_graph_layers": 1},
+    "mean": {"word_vectors": "mean"},
+    "unlabelled": {"labelled": False},
+    "scaled": {"scale_relations": True},
+    "SynTr": {"use_graph_input": False},
+    "tags": {"num_tags": 4},
+}
+all_settings = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+TREES = {n: heads for heads in ([3, 3, 0, 5, 3, 5, 6], [0], [2, 0, 4, 2], [0, 1]) for n in [len(heads)]}
+# Words of one, two and three pieces; the last sentence is padded.
+PIECES = {
+    "input_ids": torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12], [5, 20, 21, 22, 23, 3, 3, 3]]),
+    "attention_mask": torch.tensor([[1] * 8, [1] * 5 + [0] * 3]),
+    "word_ids": torch.tensor([[0, 1, 1, 2, 3, 3, 3, 4], [0, 0, 1, 2, 2, -1, -1, -1]]),
+}
+WORDS = {"lengths": [5, 3], "first": [[1, 2, 4, 5, 8], [1, 3, 4]]}  # positions after [CLS]
+
+
+def tiny_config(**settings) -> RNGTransformerConfig:
+    return RNGTransformerConfig(**(SIZES | NO_DROPOUT | settings))
+
+
+def tiny_model(seed: int = 0, **settings) -> RNGTransformerForParsing:
+    """A model with opinions: to a freshly initialised one all heads are equally likely."""
+    torch.manual_seed(seed)
+    model = RNGTransformerForParsing(tiny_config(**settings)).eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+def decode(model, batch=PIECES, **options):
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    return model.decode(**inputs, word_ids=batch.get("word_ids"), **options)
+
+
+class TestRNGTransformer(ModelBattery):
+    base_class = RNGTransformerModel
+    head_class = RNGTransformerForParsing
+    auto_classes = {AutoModel: RNGTransformerModel, AutoModelForDependencyParsing: RNGTransformerForParsing}
+    dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3, "decoder_dropout": 0.3}
+    lora_targets = ["query", "value", "intermediate", "arc", "label"]
+    settings = {}
+
+    def config(self, **settings):
+        return tiny_config(**(self.settings | settings))
+
+    def initial_moments(self, config, name, shape):
+        if "norm" in name:
+            return float(name.endswith("weight")), 0
+        return 0, 0 if name.endswith("bias") else config.initializer_range
+
+    def examples(self, config, lengths=LENGTHS):
+        generator = torch.Generator().manual_seed(sum(lengths))
+        result = []
+        for number, n in enumerate(lengths):
+            example = {"input_ids": torch.randint(3, config.vocab_size, (n,), generator=generator).tolist()}
+            example["heads"] = TREES.get(n) or [0, *range(1, n)]
+            example["labels"] = [-100 if number and i % (number + 1) else i % config.num_relations for i in range(n)]
+            result.append(example)
+        return result
+
+    def inputs(self, model, side="right", labels=True):
+        batch = collate(self.examples(model.config), side)
+        if not labels or not isinstance(model, self.head_class):
+            del batch["labels"], batch["heads"]
+        return batch
+
+    def of_words(self, name, output, words):
+        """What is about words stands first, padded at the end."""
+        n = int(words.sum())
+        if name == "logits":
+            assert (output[:n, n + 1 :] == -torch.inf).all()
+            return output[:n, : n + 1]
+        return output[words] if name == "last_hidden_state" else output[:n]
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_hidden_states_and_attentions(self, kind):
+        super().test_hidden_states_and_attentions(kind)
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_large_extra_outputs_are_not_gathered_in_evaluation(self, kind):
+        super().test_large_extra_outputs_are_not_gathered_in_evaluation(kind)
+        model = self.model()
+        extra = set(model(**self.inputs(model)).keys()) - {"loss", "logits"}
+        assert extra == set(model.config.keys_to_ignore_at_inference) - {"hidden_states", "attentions"}
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_resized_vocabulary(self, kind, tmp_path):
+        super().test_resized_vocabulary(kind, tmp_path)
+
+    @pytest.mark.parametrize("kind", ["base_class"])
+    def test_bfloat16_model_is_close_to_float32(self, kind):
+        super().test_bfloat16_model_is_close_to_float32(kind)
+        model = self.model(num_rounds=1)
+        batch = self.inputs(model)
+        expected, outputs = model(**batch).logits, model.bfloat16()(**batch).logits
+        possible = expected.isfinite()
+        assert (outputs[possible] - expected[possible]).abs().max() < 0.05 * expected[possible].abs().max()
+        assert model.decode(batch["input_ids"], batch["attention_mask"], k=2).log_probs.dtype == torch.float32
+
+    @old_names
+    @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
+    def test_gradient_checkpointing(self, dropout):
+        model = self.model(**(self.dropout if dropout else {})).train()
+        batch, runs = self.inputs(model), []
+        for module in model.modules():
+            if isinstance(module, GradientCheckpointingLayer):
+                next(module.children()).register_forward_pre_hook(lambda *_: runs.append(1))
+        torch.manual_seed(1)
+        expected, config = gradients(model, batch), model.config
+        once = config.num_plain_layers + config.num_rounds * (config.num_hidden_layers - config.num_plain_layers)
+        assert len(runs) == once
+        model.gradient_checkpointing_enable()
+        torch.manual_seed(1)
+        assert_close(gradients(model, batch), expected, atol=1e-6, rtol=1e-5)
+        assert len(runs) == 3 * once
+
+    test_tied_weights_stay_tied = test_untied_weights = None  # there are no output embeddings
+
+
+class TestRNGTransformerOfWholeTrees(TestRNGTransformer):
+    """The other half of the switches, under the same battery."""
+
+    settings = {"arc_loss": "tree", "num_graph_layers": 1, "word_vectors": "mean", "num_rounds": 2}
+    test_compiled_model_gives_the_same = None  # once is enough
+
+
+# The paper's equations for one sentence, vector by vector
+
+
+def literal_vectors(model, sequence: torch.Tensor, relations: dict[tuple[int, int], int]) -> torch.Tensor:
+    """Encoder(words, G): `relations` has a number for each pair (receiver, other)."""
+    config, encoder = model.config, model.rng_transformer
+    states = encoder.embeddings.norm(sequence + encoder.embeddings.position_embeddings.weight[: len(sequence)])
+    d = config.hidden_size // config.num_attention_heads
+    for number, layer in enumerate(encoder.layers):
+        attention, rows = layer.attention, []
+        reads = number >= config.num_plain_layers
+        q, k, v = (p(states).view(len(states), -1, d) for p in (attention.query, attention.key, attention.value))
+        for i in range(len(states)):
+            mixed = []
+            for head in range(config.num_attention_heads):
+                scores, values = [], []
+                for j in range(len(states)):
+                    score, value = q[i, head] @ k[j, head] / d**0.5, v[j, head]
+                    if reads and (i, j) in relations:
+                        relation = relations[i, j]
+                        own = q[i, head] @ attention.key_relations.weight[relation]
+                        score = score + (own / d**0.5 if config.scale_relations else own)
+                        value = value + attention.value_relations.weight[relation]
+                    scores.append(score)
+                    values.append(value)
+                mixed.append(torch.stack(scores).softmax(0) @ torch.stack(values))
+            rows.append(torch.cat(mixed))
+        states = layer.attention_norm(states + attention.output(torch.stack(rows)))
+        states = layer.output_norm(states + layer.output(torch.nn.functional.gelu(layer.intermediate(states))))
+    return states
+
+
+def literal_scores(model, vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """s(i, j) of arcs, and s(l | i, j) of labels for all arcs; `vectors` are of the root and the words."""
+    decoder, leaky = model.decoder, torch.nn.LeakyReLU(0.1)
+    n, size = len(vectors) - 1, model.config.label_size
+    arcs = torch.full((n, n + 1), -torch.inf)
+    labels = torch.zeros(n, n + 1, model.config.num_relations)
+    for i, j in itertools.product(range(n), range(n + 1)):
+        if j == i + 1:
+            continue
+        dependent, head = leaky(decoder.arc_dependent(vectors[i + 1])), leaky(decoder.arc_head(vectors[j]))
+        arcs[i, j] = head @ (decoder.arc.weight @ dependent + decoder.arc.bias)
+        if model.config.labelled:
+            dependent, head = leaky(decoder.label_dependent(vectors[i + 1])), leaky(decoder.label_head(vectors[j]))
+            for label in range(model.config.num_relations):
+                block = slice(label * size, (label + 1) * size)
+                product = head @ (decoder.label.weight[block] @ dependent + decoder.label.bias[block])
+                labels[i, j, label] = product + decoder.label_bias(dependent)[label]
+    return arcs, labels
+
+
+def literal_parse(model, sentence: int, rounds: int, initial=None, tags=None):
+    """Scores, heads and labels of each round of one of the sentences in `PIECES`, from all of its rounds."""
+    embeddings, (cls, sep) = model.get_input_embeddings().weight, model.special_embeddings.weight
+    ids, words = PIECES["input_ids"][sentence], PIECES["word_ids"][sentence]
+    n = WORDS["lengths"][sentence]
+    if model.config.word_vectors == "mean":
+        vectors = [embeddings[ids[words == word]].mean(0) for word in range(n)]
+        places = [0, *range(1, n + 1)]
+    else:
+        vectors, places = [embeddings[i] for i in ids[words >= 0]], [0, *WORDS["first"][sentence]]
+    for word, tag in enumerate(tags or ()):
+        if tag >= 0:
+            vectors[places[word + 1] - 1] = vectors[places[word + 1] - 1] + model.tag_embeddings.weight[tag]
+    sequence = torch.stack([cls, *vectors, sep])
+    graph, results = initial, []
+    for _ in range(rounds):
+        relations = {}
+        for dependent, (head, label) in enumerate(graph or (), start=1):
+            pair = places[head], places[dependent]
+            relations[pair], relations[pair[::-1]] = label, model.config.num_relations + label
+        arcs, labels = literal_scores(model, literal_vectors(model, sequence, relations)[places])
+        heads = max_spanning_tree(arcs.unsqueeze(0))[0].tolist()
+        graph = [(head, int(labels[i, head].argmax())) for i, head in enumerate(heads)]
+        results.append((arcs, labels, graph))
+    return results
+
+
+@all_settings
+@torch.no_grad()
+def test_decoding_follows_the_paper_vector_by_vector(settings):
+    model = tiny_model(**settings)
+    tags = [[1, -1, 3, 0, 2], [2, 2, -1]] if model.config.num_tags else [None, None]
+    tag_ids = torch.tensor([tags[0], [*tags[1], -1, -1]]) if model.config.num_tags else None
+    for rounds in range(1, model.config.num_rounds + 1):
+        output = decode(model, num_rounds=rounds, tag_ids=tag_ids)
+        for sentence, n in enumerate(WORDS["lengths"]):
+            arcs, labels, graph = literal_parse(model, sentence, rounds, tags=tags[sentence])[-1]
+            heads = [head for head, _ in graph]
+            assert output.heads[sentence, 0, :n].tolist() == heads
+            assert (output.heads[sentence, 0, n:] == -1).all()
+            probs = arcs.softmax(-1)[torch.arange(n), heads]
+            assert_close(output.head_probs[sentence, 0, :n], probs, atol=1e-4, rtol=1e-3)
+            if model.config.labelled:
+                assert output.labels[sentence, 0, :n].tolist() == [label for _, label in graph]
+                chosen = labels[torch.arange(n), heads].softmax(-1).amax(-1)
+                assert_close(output.label_probs[sentence, 0, :n], chosen, atol=1e-4, rtol=1e-3)
+
+
+@torch.no_grad()
+def test_given_graphs_are_refined():
+    model = tiny_model()
+    initial = [[(2, 0), (0, 1), (2, 2), (5, 0), (2, 1)], [(0, 2), (1, 1), (1, 0)]]
+    heads = torch.full((2, 5), -1)
+    labels = torch.full((2, 5), -1)
+    for row, graph in enumerate(initial):
+        heads[row, : len(graph)], labels[row, : len(graph)] = torch.tensor(graph).T
+    given = {"initial_heads": heads, "initial_relations": labels}
+    output, plain = decode(model, num_rounds=1, **given), decode(model, num_rounds=1)
+    assert not torch.allclose(output.head_probs, plain.head_probs)
+    for sentence, n in enumerate(WORDS["lengths"]):
+        arcs, _, graph = literal_parse(model, sentence, 1, initial[sentence])[0]
+        assert output.heads[sentence, 0, :n].tolist() == [head for head, _ in graph]
+        expected = arcs.softmax(-1)[torch.arange(n), output.heads[sentence, 0, :n]]
+        assert_close(output.head_probs[sentence, 0, :n], expected, atol=1e-4, rtol=1e-3)
+    nothing = {"initial_heads": torch.full((2, 5), -1), "initial_relations": torch.full((2, 5), -1)}
+    assert_close(dict(decode(model, num_rounds=1, **nothing)), dict(plain))
+    assert_close(dict(decode(model, initial_heads=heads, num_rounds=1)), dict(plain))  # arcs without labels
+    unlabelled = tiny_model(labelled=False)
+    assert not torch.allclose(
+        decode(unlabelled, initial_heads=heads, num_rounds=1).head_probs, decode(unlabelled, num_rounds=1).head_probs
+    )
+
+
+@torch.no_grad()
+def test_forward_scores_what_decoding_scores_in_the_last_round():
+    """Where best heads are trees, as in a model that has no doubts."""
+    model = tiny_model()
+    inputs = {name: PIECES[name] for name in ("input_ids", "attention_mask", "word_ids")}
+    output = model(**inputs)
+    decoded = decode(model, decoder="argmax")
+    assert_close(output.logits.softmax(-1).amax(-1)[0], decoded.head_probs[0, 0], atol=1e-5, rtol=1e-4)
+    assert_close(output.label_logits.softmax(-1).amax(-1)[0], decoded.label_probs[0, 0], atol=1e-5, rtol=1e-4)
+
+
+# Losses
+
+
+@pytest.mark.parametrize("arc_loss", ["cross_entropy", "tree"])
+def test_loss_by_hand(arc_loss):
+    """Heads by themselves, or the whole tree among all trees: enumerated."""
+    model = tiny_model(arc_loss=arc_loss, num_rounds=1)
+    heads = torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]])
+    labels = torch.tensor([[0, 1, -100, 2, 0], [1, 1, 0, -100, -100]])
+    inputs = {name: PIECES[name] for name in ("input_ids", "attention_mask", "word_ids")}
+    output = model(**inputs, heads=heads, labels=labels)
+    expected = 0.0
+    for sentence, n in enumerate(WORDS["lengths"]):
+        arcs, scores, _ = literal_parse(model, sentence, 1)[0]
+        gold = heads[sentence, :n].tolist()
+        if arc_loss == "tree":
+            trees = [tree for tree in itertools.product(range(n + 1), repeat=n) if is_tree(tree)]
+            total = torch.stack([arcs[torch.arange(n), list(tree)].sum() for tree in trees]).logsumexp(0)
+            expected = expected + total - arcs[torch.arange(n), gold].sum()
+        else:
+            expected = expected - arcs.log_softmax(-1)[torch.arange(n), gold].sum()
+        for word, label in enumerate(labels[sentence, :n].tolist()):
+            if label >= 0:
+                expected = expected - scores[word, gold[word]].log_softmax(-1)[label]
+    assert_close(output.loss, expected / 7, atol=1e-4, rtol=1e-4)
+
+
+def test_rounds_add_their_losses_and_no_gradient_flows_between_them():
+    inputs = {name: PIECES[name] for name in ("input_ids", "attention_mask", "word_ids")}
+    inputs["heads"] = torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]])
+    inputs["labels"] = torch.tensor([[0, 1, 2, 2, 0], [1, 1, 0, -100, -100]])
+    model, single = tiny_model(num_rounds=3), tiny_model(num_rounds=1)
+    loss, gradient, given = 0.0, None, {}
+    for _ in range(3):
+        output = single(**inputs, **given)
+        single.zero_grad()
+        output.loss.backward()
+        parts = [p.grad.clone() if p.grad is not None else torch.zeros_like(p) for p in single.parameters()]
+        gradient = parts if gradient is None else [a + b for a, b in zip(gradient, parts, strict=True)]
+        loss = loss + output.loss
+        best = decode(single, decoder="argmax", num_rounds=1, **given)
+        given = {"initial_heads": best.heads[:, 0], "initial_relations": best.labels[:, 0]}
+    output = model(**inputs)
+    output.loss.backward()
+    assert_close(output.loss, loss)
+    assert_close([p.grad for p in model.parameters()], gradient, atol=1e-5, rtol=1e-4)
+
+
+def test_words_without_heads_are_not_learned_from():
+    model = tiny_model(num_rounds=1)
+    inputs = {name: PIECES[name] for name in ("input_ids", "attention_mask", "word_ids")}
+    heads, labels = torch.tensor([[2, 0, -1, 5, 2], [0, -1, 1, -1, -1]]), torch.full((2, 5), -100)
+    loss = model(**inputs, heads=heads, labels=labels, num_items_in_batch=1).loss
+    scores = model(**inputs).logits.log_softmax(-1)
+    expected = -sum(scores[b, i, h] for b, row in enumerate(heads.tolist()) for i, h in enumerate(row) if h >= 0)
+    assert_close(loss, expected)
+    model.config.arc_loss = "tree"
+    with pytest.raises(ValueError, match="needs a head for every word"):
+        model(**inputs, heads=heads, labels=labels)
+
+
+# Refinement and decoding
+
+
+def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, list[int]]:
+    """
+    A model that changes the graph of a sentence of n words in its first `changes[n]` rounds after the first one; and
+    how many sentences each round encodes.
+    """
+    model, rounds, seen = tiny_model(num_rounds=6), [], dict.fromkeys(changes, -1)
+
+    def predict(scores, label_vectors, lengths, decoder):
+        rounds.append(len(lengths))
+        heads = torch.full(scores.shape[:2], -1)
+        for row, n in enumerate(lengths.tolist()):
+            seen[n] += 1
+            root = min(seen[n], changes[n]) % n
+            heads[row, :n] = root + 1
+            heads[row, root] = 0
+        return Round(scores, label_vectors, Graph(heads, torch.where(heads < 0, -1, 0)), scores[..., 0])
+
+    model._predict = predict
+    return model, rounds
+
+
+@torch.no_grad()
+def test_a_sentence_whose_graph_does_not_change_costs_nothing_any_more():
+    model, rounds = stubborn_model({3: 0, 5: 2, 7: 9})
+    input_ids = torch.randint(3, 30, (3, 7), generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[1] * 3 + [0] * 4, [1] * 5 + [0] * 2, [1] * 7])
+    output = model.decode(input_ids, mask)
+    assert rounds == [3, 3, 2, 2, 1, 1]  # one more than it changes tells that it does not
+    assert [int((row == 0).nonzero()) for row in output.heads[:, 0]] == [0, 2, 5]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@torch.no_grad()
+def test_a_sentence_does_not_depend_on_its_batch(seed):
+    model = tiny_model(seed)
+    generator = torch.Generator().manual_seed(seed)
+    lengths = [9, 1, 4, 6, 2, 12]
+    sentences = [torch.randint(3, 30, (1, n), generator=generator) for n in lengths]
+    batch = torch.full((len(lengths), max(lengths)), 5)
+    mask = torch.zeros_like(batch)
+    for row, (n, sentence) in enumerate(zip(lengths, sentences, strict=True)):
+        batch[row, -n:], mask[row, -n:] = sentence, 1  # padded on the left
+    together = model.decode(batch, mask, marginals=True)
+    for row, (n, sentence) in enumerate(zip(lengths, sentences, strict=True)):
+        alone = model.decode(sentence, marginals=True)
+        for name in ("heads", "head_probs", "labels", "label_probs"):
+            assert_close(together[name][row, :, :n], alone[name][0], atol=1e-5, rtol=1e-4)
+        assert_close(together.log_probs[row], alone.log_probs[0], atol=1e-4, rtol=1e-4)
+        assert_close(together.marginals[row, :n, : n + 1], alone.marginals[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@torch.no_grad()
+def test_trees_marginals_and_k_best_are_those_of_the_last_round(seed):
+    model = tiny_model(seed)
+    output = decode(model, k=5, marginals=True)
+    assert (output.heads[:, 0] == decode(model).heads[:, 0]).all()
+    for sentence, n in enumerate(WORDS["lengths"]):
+        arcs = [result[0] for result in literal_parse(model, sentence, 3)][-1].double()
+        trees = [tree for tree in itertools.product(range(n + 1), repeat=n) if is_tree(tree)]
+        scores = torch.stack([arcs[torch.arange(n), list(tree)].sum() for tree in trees])
+        log_probs = scores.log_softmax(0)
+        best = log_probs.topk(min(5, len(trees)))
+        assert_close(output.log_probs[sentence, : len(best.values)].double(), best.values, atol=1e-3, rtol=1e-3)
+        expected = [list(trees[i]) for i in best.indices.tolist()]
+        assert output.heads[sentence, : len(expected), :n].tolist() == expected
+        marginals = torch.zeros(n, n + 1, dtype=torch.float64)
+        for tree, probability in zip(trees, log_probs.exp(), strict=True):
+            marginals[torch.arange(n), list(tree)] += probability
+        assert_close(output.marginals[sentence, :n, : n + 1].double(), marginals, atol=1e-4, rtol=1e-3)
+
+
+@torch.no_grad()
+def test_decoders():
+    generator = torch.Generator().manual_seed(0)
+    batch = {"input_ids": torch.randint(3, 30, (16, 9), generator=generator), "attention_mask": torch.ones(16, 9)}
+    model = tiny_model()
+    trees, projective = (decode(model, batch, decoder=name) for name in ("tree", "projective"))
+    assert all(is_tree(heads) for heads in trees.heads[:, 0].tolist())
+    assert all(is_tree(heads) and is_projective(heads) for heads in projective.heads[:, 0].tolist())
+    single = tiny_model(num_rounds=1)
+    best = decode(single, batch, decoder="argmax")
+    assert best.log_probs is None
+    assert (best.heads[:, 0] == single(batch["input_ids"]).logits.argmax(-1)).all()
+
+
+@torch.no_grad()
+def test_one_round_is_a_parser_without_graph():
+    """SynTr, T = 1."""
+    model = tiny_model()
+    plain = tiny_model(use_graph_input=False)
+    plain.load_state_dict(model.state_dict(), strict=False)
+    assert plain.config.num_rounds == 1
+    assert not any("relations" in name for name, _ in plain.named_parameters())
+    assert_close(dict(decode(plain, k=3)), dict(decode(model, k=3, num_rounds=1)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder": "best"}, "decoder must be"),
+        ({"k": 0}, "k=0 is not possible"),
+        ({"decoder": "projective", "k": 2}, "k=2 is not possible"),
+        ({"num_rounds": 0}, "num_rounds=0 is not possible"),
+        ({"initial_heads": torch.full((2, 5), 6)}, "a word that the sentence has not"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        decode(tiny_model(), **options)
+
+
+def test_a_model_without_graph_input_refuses_graphs():
+    model = tiny_model(use_graph_input=False)
+    for options in ({"num_rounds": 2}, {"initial_heads": torch.zeros(2, 5, dtype=torch.long)}):
+        with pytest.raises(ValueError, match=r"without graph input|use_graph_input"):
+            decode(model, **options)
+    with pytest.raises(ValueError, match="reads no graph"):
+        model.rng_transformer(torch.tensor([[3]]), parents=torch.tensor([[-1]]))
+
+
+def test_wrong_inputs():
+    model = tiny_model()
+    with pytest.raises(ValueError, match="longer than the 24 positions"):
+        model.decode(torch.full((1, 23), 5))
+    split = {**PIECES, "word_ids": torch.tensor([[0, 1, 1, 2, 3, 3, 2, 4], [0, 0, 1, 2, 2, -1, -1, -1]])}
+    with pytest.raises(ValueError, match="must stand together"):
+        decode(model, split)
+    with pytest.raises(ValueError, match="ask its base model"):
+        model(torch.tensor([[3]]), output_attentions=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_rounds": 0}, "num_rounds must be at least 1"),
+        ({"num_graph_layers": 3}, "num_graph_layers must be between 1 and num_hidden_layers 2"),
+        ({"num_graph_layers": 0}, "num_graph_layers must be between"),
+        ({"hidden_size": 13}, "hidden_size 13 is no multiple"),
+        ({"tags": ["a"]}, "num_tags is 0, but there are 1 tags"),
+        ({"arc_loss": "hinge"}, "arc_loss"),
+        ({"word_vectors": "last"}, "word_vectors"),
+        ({"max_position_embeddings": 2}, "max_words must be at least 1"),
+        ({"unk_token_id": 30}, "unk_token_id is 30"),
+        ({"id2label": {}}, "id2label is empty"),
+    ],
+)
+def test_impossible_settings(settings, message):
+    with pytest.raises(StrictDataclassError, match=message):
+        tiny_config(**settings)
+
+
+# From an encoder
+
+
+def random_encoder(kind: str):
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 3}
+    if kind == "distilbert":
+        del sizes["hidden_size"], sizes["num_hidden_layers"], sizes["num_attention_heads"]
+        sizes |= {"dim": 12, "hidden_dim": 20, "n_layers": 3, "n_heads": 3, "max_position_embeddings": 30}
+        return DistilBertModel(DistilBertConfig(**sizes)).eval()
+    sizes |= {"intermediate_size": 20, "max_position_embeddings": 30}
+    if kind == "roberta":
+        return RobertaModel(RobertaConfig(**sizes, pad_token_id=1)).eval()
+    return BertModel(BertConfig(**sizes)).eval()
+
+
+class FewTokens:
+    """What is asked of a tokenizer."""
+
+    cls_token_id, sep_token_id, unk_token_id = 2, 3, 1
+
+
+@pytest.mark.parametrize("num_layers", [None, 2])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+@torch.no_grad()
+def test_starts_from_an_encoder(kind, num_layers):
+    encoder = random_encoder(kind)
+    model = RNGTransformerForParsing.from_pretrained_encoder(
+        encoder, FewTokens(), num_layers=num_layers, labels=["a", "b"], num_rounds=2
+    ).eval()
+    assert model.config.num_hidden_layers == (num_layers or 3)
+    assert model.config.id2label == {0: "a", 1: "b"}
+    input_ids = torch.tensor([[2, 8, 9, 10, 3]])
+    layer = num_layers or 3
+    expected = encoder(input_ids, output_hidden_states=True).hidden_states[layer]
+    assert_close(model.rng_transformer(input_ids).last_hidden_state, expected, atol=1e-5, rtol=1e-4)
+    # The parser puts the encoder's own start and end around the pieces.
+    sentences, _ = model._read(torch.tensor([[8, 9, 10]]), None, torch.tensor([[0, 0, 1]]), None)
+    assert_close(model._encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)

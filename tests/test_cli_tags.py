@@ -1,0 +1,186 @@
+"""`hf-structure` with what stands beside the words in a file: part-of-speech tags, trees to start from."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from hf_structure import parse
+from hf_structure.cli.main import main
+from hf_structure.data.conllu import read_conllu
+
+WORDS = [["the", "cat", "saw", "."], ["she", "slept"]]
+TAGS = [["DT", "NN", "VB", "."], ["NN", "VB"]]
+CONLLU = """\
+1	the	_	DET	DT	_	2	det	_	_
+2	cat	_	NOUN	NN	_	3	nsubj	_	_
+3	saw	_	VERB	VB	_	0	root	_	_
+4	.	_	PUNCT	.	_	3	punct	_	_
+
+1	she	_	PRON	NN	_	2	nsubj	_	_
+2	slept	_	VERB	VB	_	0	root	_	_
+
+"""
+SDP = """\
+#SDP 2015
+#1
+1	the	the	DT	-	-	_	_
+2	cat	cat	NN	-	-	_	ARG1
+3	saw	see	VB	+	+	_	_
+4	.	.	.	-	-	_	_
+
+#2
+1	she	she	NN	-	-	_	ARG1
+2	slept	sleep	VB	+	+	_	_
+
+"""
+FILES = {
+    "gold.conllu": CONLLU,
+    "gold.sdp": SDP,
+    "gold.mrg": "(S (NP (DT the) (NN cat)) (VP (VB saw)) (. .))\n(S (NP (NN she)) (VP (VB slept)))\n",
+    "none.conllu": "".join(
+        line if line == "\n" else "\t".join([*line.split("\t")[:3], "_", "_", *line.split("\t")[5:]])
+        for line in CONLLU.splitlines(keepends=True)
+    ),
+    "notes.txt": "the cat saw .\nshe slept\n",
+}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs the command in a folder with some files; gives its output and its complaints."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        Path(name).write_text(content, encoding="utf-8")
+
+    def run(*arguments, stdin: str = "") -> tuple[str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
+        main([str(argument) for argument in arguments])
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def fail(run, capsys):
+    """Runs a command that must fail with one line on standard error; gives that line."""
+
+    def fail(*arguments, stdin: str = "") -> str:
+        with pytest.raises(SystemExit) as error:
+            run(*arguments, stdin=stdin)
+        assert capsys.readouterr() == ("", "")
+        assert "\n" not in error.value.code
+        return error.value.code
+
+    return fail
+
+
+@pytest.mark.parametrize("name", ["gold.conllu", "gold.sdp", "gold.mrg"])
+def test_tags_of_a_file(run, tagged_g2g_transformer, name):
+    output, complaints = run("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
+    assert complaints == ""
+    expected = parse(WORDS, tagged_g2g_transformer, tags=TAGS)
+    assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
+    assert expected != parse(WORDS, tagged_g2g_transformer, tags=[["VB"] * 4, ["VB"] * 2])
+
+
+def test_conllu_comes_back_with_its_tags(run, tagged_g2g_transformer):
+    output, _ = run("parse", "--model", tagged_g2g_transformer, "--format", "conllu", "gold.conllu")
+    trees = [parsed.dependency for parsed in parse(WORDS, tagged_g2g_transformer, tags=TAGS)]
+    gold = read_conllu("gold.conllu")
+    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
+    assert output == "".join(map(str, expected))
+
+
+@pytest.mark.parametrize("name", ["none.conllu", "notes.txt"])
+def test_a_file_without_tags(run, tagged_g2g_transformer, name):
+    output, complaints = run("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
+    assert len(output.splitlines()) == 2
+    assert complaints.startswith(
+        "hf-structure: this model reads part-of-speech tags (DT, NN, VB, ...), and a sentence"
+    )
+    assert complaints.count("\n") == 1
+
+
+def test_models_without_tags_ignore_them(run, g2g_transformer):
+    command = ("parse", "--model", g2g_transformer, "--format", "json")
+    assert run(*command, "gold.conllu") == run(*command, "none.conllu")
+
+
+def test_pictures_are_of_parses_with_tags(run, tagged_g2g_transformer, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("hf_structure.cli.figures.plot_parents", lambda words, rows: drawn.append(rows) or Figure())
+    options = ("--model", tagged_g2g_transformer, "--output", "out.png")
+    assert run("render", "--kind", "parents", *options, "gold.conllu") == ("", "")
+    expected = parse(WORDS, tagged_g2g_transformer, tags=TAGS, punctuation="drop", marginals=True)
+    assert drawn == [[row[1:] for row in parsed.marginals] for parsed in expected]
+
+
+class Figure:
+    def savefig(self, path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--refine", "gold.conllu"], "this G2GTransformerForParsing cannot start from a tree: an RNGTransformerFor"),
+        (["--rounds", "2", "gold.conllu"], "G2GTransformerForParsing does not refine its trees: leave rounds out"),
+    ],
+    ids=["refine", "rounds"],
+)
+def test_models_that_refine_nothing(fail, g2g_transformer, arguments, message):
+    assert message in fail("parse", "--model", g2g_transformer, *arguments)
+
+
+# Refinement
+
+
+def test_refined_trees(run, rng_transformer):
+    Path("system.conllu").write_text(CONLLU)
+    output, complaints = run("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
+    assert complaints == ""
+    given = list(read_conllu("system.conllu"))
+    trees = [parsed.dependency for parsed in parse(WORDS, rng_transformer, initial=given)]
+    assert output == "".join(str(s.with_heads(t.heads, t.labels)) for s, t in zip(given, trees, strict=True))
+    output, _ = run("parse", "--model", rng_transformer, "--refine", "--rounds", "1", "--format", "json", stdin=CONLLU)
+    expected = [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, initial=given, rounds=1)]
+    assert [json.loads(line) for line in output.splitlines()] == expected
+    assert expected != [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, rounds=1)]
+
+
+def test_probabilities_of_the_trees_before_are_left_out(run, rng_transformer):
+    """They would be said of other trees."""
+    noted = CONLLU.replace("1\tshe\t", "# sent_id = 2\n# log_probability = -0.5\n1\tshe\t")
+    noted = noted.replace("nsubj\t_\t_", "nsubj\t_\tHeadProb=0.9|SpaceAfter=No|LabelProb=0.8")
+    Path("system.conllu").write_text(noted.replace("root\t_\t_", "root\t_\tHeadProb=0.9"))
+    output, _ = run("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
+    misc = [line.split("\t")[9] for line in output.splitlines() if "\t" in line]
+    assert misc == ["_", "SpaceAfter=No", "_", "_", "SpaceAfter=No", "_"]
+    assert [line for line in output.splitlines() if line.startswith("#")] == ["# sent_id = 2"]
+
+
+def test_trees_of_a_file_are_not_read_without_being_asked_for(run, rng_transformer):
+    output, _ = run("parse", "--model", rng_transformer, "--format", "json", "gold.conllu")
+    assert [json.loads(line) for line in output.splitlines()] == [p.to_dict() for p in parse(WORDS, rng_transformer)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("notes.txt", "--refine needs CoNLL-U, which has trees, but notes.txt:1 is none"),
+        ("gold.sdp", "--refine needs CoNLL-U, which has trees, but gold.sdp: sentence 1 is none"),
+        ("headless.conllu", "sentence 1: the initial tree has words without a head"),
+        ("unlabelled.conllu", "sentence 1: the initial tree has no labels, and this model reads labelled arcs only"),
+    ],
+)
+def test_what_has_no_trees_cannot_be_refined(fail, rng_transformer, name, message):
+    columns = [line.split("\t") for line in CONLLU.splitlines()]
+    if name == "headless.conllu":
+        text = "\n".join("\t".join([*row[:6], "_", "_", *row[8:]] if row[1:] else row) for row in columns)
+        Path(name).write_text(text + "\n")
+    elif name == "unlabelled.conllu":
+        text = "\n".join("\t".join([*row[:7], "_", *row[8:]] if row[1:] else row) for row in columns)
+        Path(name).write_text(text + "\n")
+    assert message in fail("parse", "--model", rng_transformer, "--refine", name)
