@@ -219,14 +219,14 @@ class Annotator:
         return kept, len(items) - len(kept)
 
     def texts(self, items: list[Item]) -> Iterator[str]:
-        """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed."""
-        try:
-            for parsed, item in zip(
-                self.parse({"words": item.words, "tags": item.tags} for item in items), items, strict=True
-            ):
-                yield WRITERS["conllu"](parsed, item.source)
-        except SentenceError as error:
-            raise ValueError(f"{items[error.number - 1].place}: {error.reason}") from error
+        """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed, with its place."""
+        parses = self.parse({"words": item.words, "tags": item.tags} for item in items)
+        for item in items:
+            try:
+                yield WRITERS["conllu"](next(parses), item.source)
+            except ValueError as error:  # of the parser, after the sentences before this one, or of its columns
+                reason = error.reason if isinstance(error, SentenceError) else error
+                raise ValueError(f"{item.place}: {reason}") from error
 
 
 def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
