@@ -221,12 +221,16 @@ class Annotator:
     def texts(self, items: list[Item]) -> Iterator[str]:
         """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed, with its place."""
         parses = self.parse({"words": item.words, "tags": item.tags} for item in items)
-        for item in items:
-            try:
-                yield WRITERS["conllu"](next(parses), item.source)
-            except ValueError as error:  # of the parser, after the sentences before this one, or of its columns
-                reason = error.reason if isinstance(error, SentenceError) else error
-                raise ValueError(f"{item.place}: {reason}") from error
+        return (next_text(parses, item) for item in items)
+
+
+def next_text(parses: Iterator[Parse], item: Item) -> str:
+    """CoNLL-U of the next sentence. Raises `ValueError` if the parser or the format cannot take it."""
+    try:
+        return WRITERS["conllu"](next(parses), item.source)
+    except ValueError as error:
+        reason = error.reason if isinstance(error, SentenceError) else error
+        raise ValueError(f"{item.place}: {reason}") from error
 
 
 def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
