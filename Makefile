@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -17,6 +17,11 @@ test: $(VENV)/installed-dev
 test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile new
+
+# Damages N files of every kind, and model folders, that must be read or refused in one line: make fuzz N=1000
+N ?= 1000
+fuzz: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 HF_STRUCTURE_FUZZ=$(N) $(BIN)/python -m pytest -n auto --timeout 0 tests/test_fuzz.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -51,6 +51,7 @@ from hf_structure.cli.parse import WRITERS
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file
 from hf_structure.data.rows import open_dataset
+from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.encoding import MAX_WORDS, longest_sentence
 from hf_structure.pipelines.parsing import PUNCTUATION, load_parser, parse
 from hf_structure.scripts import check_same_run, file_states, model_states, run
@@ -218,14 +219,18 @@ class Annotator:
         return kept, len(items) - len(kept)
 
     def texts(self, items: list[Item]) -> Iterator[str]:
-        """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed."""
-        try:
-            for parsed, item in zip(
-                self.parse({"words": item.words, "tags": item.tags} for item in items), items, strict=True
-            ):
-                yield WRITERS["conllu"](parsed, item.source)
-        except ValueError as error:
-            raise ValueError(f"from {items[0].place} on: {error}") from error
+        """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed, with its place."""
+        parses = self.parse({"words": item.words, "tags": item.tags} for item in items)
+        return (next_text(parses, item) for item in items)
+
+
+def next_text(parses: Iterator[Parse], item: Item) -> str:
+    """CoNLL-U of the next sentence. Raises `ValueError` if the parser or the format cannot take it."""
+    try:
+        return WRITERS["conllu"](next(parses), item.source)
+    except ValueError as error:
+        reason = error.reason if isinstance(error, SentenceError) else error
+        raise ValueError(f"{item.place}: {reason}") from error
 
 
 def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:

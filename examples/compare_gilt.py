@@ -33,7 +33,7 @@ from hf_structure.comparison import markdown_table, parse_arguments, percent, re
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.scoring import corpus_scores, count_falls
-from hf_structure.scripts import read_json, run, write_json
+from hf_structure.scripts import load_object, run, write_json
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -122,7 +122,7 @@ def tokenizer_folder(args: argparse.Namespace) -> str:
 
 def read_config(args: argparse.Namespace) -> dict:
     """The configuration. Raises `ValueError` if it is not that of a model from scratch."""
-    config = read_json(Path(args.config).read_text(encoding="utf-8"), args.config)
+    config = load_object(args.config)
     for part, names in NEEDED.items():
         if missing := [name for name in names if name not in config.get(part, {})]:
             raise ValueError(f"{args.config}: {', '.join(missing)} missing in '{part}'; see gilt-small.json")

@@ -19,7 +19,6 @@ another way of scoring it refuses to. In the end there are `results.json` and th
 """
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,10 +31,11 @@ from transformers import AutoModelForCausalLM
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_model, add_scoring, positive
 from hf_structure.comparison import markdown_table, percent
+from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import numbered_lines
 from hf_structure.pipelines.loading import load_model
-from hf_structure.scoring import DEFAULT_MODEL, SentenceError, choose_beam
-from hf_structure.scripts import check_same_run, file_states, model_states, read_json, run, write_json
+from hf_structure.scoring import DEFAULT_MODEL, choose_beam
+from hf_structure.scripts import check_same_run, file_states, load_object, model_states, read_json, run, write_json
 
 FIELDS = ("sentence_good", "sentence_bad", "UID", "field", "linguistics_term")
 GROUPS = {"phenomena": "phenomenon", "fields": "field"}
@@ -78,18 +78,33 @@ def find_paradigms(data: str) -> dict[str, Callable[[], list[dict]]]:
         names = datasets.get_dataset_config_names(data)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise ValueError(f"{data} is no folder of JSON lines and no data set: {error}") from error
-    return {name: lambda name=name: list(datasets.load_dataset(data, name, split="train")) for name in names}
+    return {name: partial(read_configuration, data, name) for name in names}
 
 
 def read_items(file: Path) -> list[dict]:
     """The lines of a file."""
     items = []
     for number, line in numbered_lines(file):
-        item = read_json(line, f"{file}:{number}")
-        if missing := [name for name in FIELDS if name not in item]:
-            raise ValueError(f"{file}:{number}: no pair of BLiMP: {', '.join(missing)} missing")
-        items.append(item)
+        items.append(check_item(read_json(line, f"{file}:{number}"), f"{file}:{number}"))
     return items
+
+
+def read_configuration(data: str, name: str) -> list[dict]:
+    """The rows of a configuration of a data set."""
+    import datasets
+
+    rows = datasets.load_dataset(data, name, split="train")
+    return [check_item(row, f"{data}, {name}, row {number}") for number, row in enumerate(rows, start=1)]
+
+
+def check_item(item: dict, place: str) -> dict:
+    """The item. Raises `ValueError` if it is no pair of BLiMP."""
+    for name in FIELDS:
+        value = item.get(name)
+        if not isinstance(value, str) or not value.strip():
+            reason = f"is {value!r}, not text" if name in item else "is missing"
+            raise ValueError(f"{place}: no pair of BLiMP: {name} {reason}")
+    return item
 
 
 def evaluate(items: Sequence[dict], scorer: Scorer, raw: bool) -> dict:
@@ -119,7 +134,7 @@ def evaluate_missing(data: str, every: int, folder: Path, scorer: Scorer, raw: b
             if not items:
                 raise ValueError(f"{data}: there are no pairs of {name}")
             write_json(evaluate(items, scorer, raw), path)
-        results[name] = json.loads(path.read_text(encoding="utf-8"))
+        results[name] = load_object(path)
     return results
 
 

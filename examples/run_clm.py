@@ -35,14 +35,14 @@ import torch
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
 from tqdm import tqdm
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, add_tapes, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
-from hf_structure.pipelines.loading import longest_input
+from hf_structure.pipelines.loading import load_weights, longest_input, read_config, read_tokenizer
 from hf_structure.scripts import (
     DataArguments,
     ModelArguments,
@@ -64,6 +64,7 @@ from hf_structure.training import GraphLMTrainer
 logger = logging.getLogger("run_clm")
 
 FAMILIES = ("gilt", "transformer-xl", "transformer-xl-large")
+PURPOSE = "causal language model"
 
 
 @dataclass
@@ -142,7 +143,7 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
 def reads_graphs(args: CLMModelArguments, settings: dict) -> bool:
     """Whether the model that is asked for does."""
     if args.model_name_or_path:
-        config = AutoConfig.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
+        config = read_config(hf_structure.resolve_model(args.model_name_or_path), PURPOSE)
         return getattr(config, "graph_layers", 0) > 0
     return settings.get("model_type", "gilt") == "gilt" and settings.get("graph_layers") != 0
 
@@ -162,7 +163,7 @@ def load_tokenizer(
     if not name:
         with args.main_process_first(local=False):
             name = train_tokenizer(model_args, args.output_dir, [sentence["words"] for sentence in sentences])
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = read_tokenizer(name)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     if not model_args.model_name_or_path:
         tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
@@ -186,7 +187,8 @@ def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: list[li
 def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A trained model, a graft on one, or a new one. `ValueError` if it does not know all tokens."""
     if args.model_name_or_path:
-        model = AutoModelForCausalLM.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
+        folder = hf_structure.resolve_model(args.model_name_or_path)
+        model = load_weights(folder, AutoModelForCausalLM, PURPOSE)
     elif args.base_model:
         model = graft(args.base_model, settings)
     else:

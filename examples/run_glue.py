@@ -46,7 +46,7 @@ import hf_structure
 from hf_structure import GraphCollator, WordCollator, add_tapes
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_examples
-from hf_structure.pipelines.loading import load_model, longest_input
+from hf_structure.pipelines.loading import load_model, load_weights, longest_input
 from hf_structure.scoring import reads_graphs, word_splitter
 from hf_structure.scripts import (
     DataArguments,
@@ -142,10 +142,8 @@ def load_task_model(folder: str, task: Task, tokenizer: PreTrainedTokenizerBase,
     if not task.classes:
         config.problem_type = "regression"
     auto_class = AutoModelForCausalLM if task.classes else AutoModelForSequenceClassification
-    model, info = auto_class.from_pretrained(folder, config=config, output_loading_info=True)
-    if info["missing_keys"] and (task.classes or not trains):
-        missing = ", ".join(sorted(info["missing_keys"])[:3])
-        raise ValueError(f"{folder} holds no {type(model).__name__}: weights are missing, such as {missing}")
+    optional = "" if trains and not task.classes else "-"  # all may be missing, or none
+    model = load_weights(folder, auto_class, "model of this task", optional, config=config)
     if getattr(model, "scorer", None) is not None:
         model.scorer.requires_grad_(False)  # the loss does not reach it
     return model.float()  # the weights; --bf16 computes in half precision

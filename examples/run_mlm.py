@@ -35,6 +35,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
+from hf_structure.pipelines.loading import load_weights, read_tokenizer
 from hf_structure.scripts import (
     DataArguments,
     ModelArguments,
@@ -159,7 +160,7 @@ def encode_for_others(words: list[str], tokenizer) -> dict[str, list[int]]:
 def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: list[dict]):
     """The trained model's tokenizer, a given one of subwords, or a new one of words."""
     if model_args.model_name_or_path:
-        return AutoTokenizer.from_pretrained(hf_structure.resolve_model(model_args.model_name_or_path))
+        return read_tokenizer(hf_structure.resolve_model(model_args.model_name_or_path))
     if model_args.tokenizer_name:
         tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True)
         missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
@@ -178,7 +179,8 @@ def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, s
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     """A trained model, or a new one of a family."""
     if args.model_name_or_path:
-        return AutoModelForMaskedLM.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
+        folder = hf_structure.resolve_model(args.model_name_or_path)
+        return load_weights(folder, AutoModelForMaskedLM, "masked language model")
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")

@@ -53,6 +53,7 @@ from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.normalization import keep_mask
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
+from hf_structure.pipelines.loading import load_weights, read_tokenizer
 from hf_structure.scripts import (
     DataArguments,
     ModelArguments,
@@ -196,7 +197,7 @@ def names(sentences: list[dict], column: str, purpose: str) -> list[str]:
 def load_tokenizer(args: ParsingModelArguments, sentences: list[dict]) -> PreTrainedTokenizerBase:
     """The trained parser's or the encoder's tokenizer, a given one of subwords, or a new one."""
     if args.model_name_or_path:
-        return AutoTokenizer.from_pretrained(hf_structure.resolve_model(args.model_name_or_path))
+        return read_tokenizer(hf_structure.resolve_model(args.model_name_or_path))
     words, size = (sentence["words"] for sentence in sentences), args.vocab_size
     if args.encoder is None and args.tokenizer_name == "words":
         return train_word_tokenizer(words, min_frequency=args.min_frequency, vocab_size=size, skip_punctuation=False)
@@ -214,8 +215,7 @@ def load_model(
     """A trained parser, one that starts from an encoder, or a new one."""
     if args.model_name_or_path:
         folder = hf_structure.resolve_model(args.model_name_or_path)
-        with readable_settings():
-            return AutoModelForDependencyParsing.from_pretrained(folder, **settings)
+        return load_weights(folder, AutoModelForDependencyParsing, "parser", **settings)
     family, settings = FAMILIES[args.model_type], dict(settings)
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")

@@ -26,7 +26,6 @@ belong to no circuit.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +37,8 @@ from transformers import AutoModelForCausalLM
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_model, add_scoring, positive
 from hf_structure.comparison import markdown_table, percent
+from hf_structure.data.json_text import load_json
+from hf_structure.data.sentences import SentenceError
 from hf_structure.metrics.syntax_suites import (
     PREDICTIONS,
     Item,
@@ -52,7 +53,7 @@ from hf_structure.metrics.syntax_suites import (
     suite_score,
 )
 from hf_structure.pipelines.loading import load_model
-from hf_structure.scoring import DEFAULT_MODEL, SentenceError, choose_beam
+from hf_structure.scoring import DEFAULT_MODEL, choose_beam
 from hf_structure.scripts import check_same_run, file_states, model_states, run, write_json
 
 Scorer = Callable[[list[str]], list[SentenceScore]]
@@ -136,7 +137,7 @@ def evaluate_missing(suites: Sequence[Suite], folder: Path, scorer: Scorer) -> d
             path = folder / f"{suite.name}.json"
             if not path.exists():
                 write_json(evaluate_suite(suite, scorer), path)
-            results[suite.name] = json.loads(path.read_text(encoding="utf-8"))
+            results[suite.name] = load_json(path)
             bar.update(len(suite.sentences()))
     return results
 

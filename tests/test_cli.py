@@ -3,6 +3,7 @@ import io
 import json
 import lzma
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import asdict
@@ -269,13 +270,14 @@ def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch
 
     def items(files, input_format):
         for _ in range(4):
-            written.append(Path("out.txt").read_text(encoding="utf-8").count("cat\n"))
+            written.append(Path("out.txt.partial").read_text(encoding="utf-8").count("cat\n"))
             yield common.Item(["cat"])
 
     monkeypatch.setattr(cli_parse, "read_items", items)
     monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
+    assert not Path("out.txt.partial").exists()
 
 
 def test_batch_size(run, folder):
@@ -415,7 +417,7 @@ def test_subwords_for_a_model_of_words(fail, folder, subword_structformer, tmp_p
         (["--output", "nowhere/out.txt"], "nowhere/out.txt: No such file or directory"),
         (["--output", "."], ".: Is a directory"),
         (["notes.txt", "--output", "./notes.txt"], "notes.txt is to be read and written at once"),
-        (["--max_words", "2", "notes.txt"], "sentence 1: the sentence has 5 words, more than the 2"),
+        (["--max_words", "2", "notes.txt"], "notes.txt:1: the sentence has 5 words, more than the 2"),
         (["--input_format", "conllu", "notes.txt"], "notes.txt:1: 1 tab-separated columns instead of 10"),
     ],
 )
@@ -436,7 +438,7 @@ def test_binary_input(fail, folder):
 
 def test_sentence_of_ten_thousand_words(fail, folder):
     line, _ = fail("parse", "--model", folder, stdin="the cat\n" + "the " * 10_000)
-    assert "sentence 2: the sentence has 10000 words, more than the 1000" in line
+    assert ">:2: the sentence has 10000 words, more than the 1000" in line
 
 
 @pytest.mark.parametrize(
@@ -454,14 +456,64 @@ def test_malformed_conllu_leaves_what_was_written(run, fail, folder, bad, messag
     assert f"bad.conllu:{LINES + 1}: {message}" in line
     assert output == expected
     fail("parse", "--model", folder, "--format", "conllu", "bad.conllu", "--output", "out.conllu")
-    assert Path("out.conllu").read_text(encoding="utf-8") == expected
+    assert Path("out.conllu.partial").read_text(encoding="utf-8") == expected
+    assert not Path("out.conllu").exists()
 
 
 def test_too_long_a_sentence_leaves_what_was_written(run, fail, folder):
     expected = run("parse", "--model", folder, stdin="the cat\nthe dog")
     line, output = fail("parse", "--model", folder, "--max_words", "3", stdin="the cat\nthe dog\na b c d\nthe old")
-    assert "sentence 3:" in line
+    assert ">:3: the sentence has 4 words" in line
     assert output == expected
+
+
+def test_long_sentences_are_left_out_and_counted(folder, capsys, here):
+    lines = ["the cat", "the " * 9, "the old dog", "a b c d", "the " * 9]
+    Path("long.txt").write_text("\n".join(lines))
+    main(["parse", "--model", str(folder), "--format", "json", "--max_words", "3", "--skip_long", "long.txt"])
+    output, complaints = capsys.readouterr()
+    assert words_of(output) == [["the", "cat"], ["the", "old", "dog"]]
+    assert complaints == "hf-structure: 3 sentences left out that are too long, the first one long.txt:2\n"
+
+
+def test_what_is_too_long_for_the_model_can_be_left_out(g2g_transformer, capsys, here):
+    long = "".join(f"{number}\tthe" + "\t_" * 8 + "\n" for number in range(1, 701))
+    Path("long.conllu").write_text(GOLD + long + "\n" + GOLD)
+    arguments = ["parse", "--model", str(g2g_transformer), "--format", "conllu", "long.conllu"]
+    with pytest.raises(SystemExit, match=rf"long.conllu:{LINES + 1}: the sentence has \d+ words, more than"):
+        main(arguments)
+    capsys.readouterr()
+    main([*arguments, "--skip_long"])
+    output, complaints = capsys.readouterr()
+    assert len(list(read_conllu(io.StringIO(output)))) == 4
+    assert f"1 sentences left out that are too long, the first one long.conllu:{LINES + 1}" in complaints
+
+
+def test_output_that_fails_names_its_file(folder, here):
+    """A limit on the size of files stands in for a full disk."""
+    Path("many.txt").write_text("the cat\n" * 200)
+    Path("out.txt").write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(SystemExit, match=r"^hf-structure: out\.txt: File too large$"):
+            main(["parse", "--model", str(folder), "--output", "out.txt", "many.txt"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert Path("out.txt").read_text() == "old"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_that_is_full(folder, here, unbuffered):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command("parse", "--model", folder, "notes.txt"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    assert (done.returncode, done.stderr) == (1, b"hf-structure: <stdout>: No space left on device\n")
 
 
 @pytest.mark.parametrize(

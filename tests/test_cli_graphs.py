@@ -359,7 +359,7 @@ def test_circuits(run, monkeypatch):
         (["circuits", "--output", "out.png"], "--kind circuits needs a FILE of scores"),
         (["circuits", "bad.json", "--output", "out.png"], "bad.json holds neither results of run_sg.py nor"),
         (["circuits", "list.json", "--output", "out.png"], "list.json holds neither"),
-        (["circuits", "notes.txt", "--output", "out.png"], "notes.txt is no JSON"),
+        (["circuits", "notes.txt", "--output", "out.png"], "notes.txt: not JSON"),
         (["circuits", "missing.json", "--output", "out.png"], "missing.json: No such file or directory"),
         (["circuits", "ok.json", "x=ok.json", "--output", "out.png"], "two models are called 'm'"),
         (["circuits", "ok.json", "ok.json", "--output", "out.png"], "two systems are called 'ok'"),

@@ -170,9 +170,9 @@ def test_trees_of_a_file_are_not_read_without_being_asked_for(run, rng_transform
     ("name", "message"),
     [
         ("notes.txt", "--refine needs CoNLL-U, which has trees, but notes.txt:1 is none"),
-        ("gold.sdp", "--refine needs CoNLL-U, which has trees, but gold.sdp: sentence 1 is none"),
-        ("headless.conllu", "sentence 1: the initial tree has words without a head"),
-        ("unlabelled.conllu", "sentence 1: the initial tree has no labels, and this model reads labelled arcs only"),
+        ("gold.sdp", "--refine needs CoNLL-U, which has trees, but gold.sdp:2 is none"),
+        ("headless.conllu", "headless.conllu:1: the initial tree has words without a head"),
+        ("unlabelled.conllu", "unlabelled.conllu:1: the initial tree has no labels, and this model reads labelled"),
     ],
 )
 def test_what_has_no_trees_cannot_be_refined(fail, rng_transformer, name, message):

@@ -179,8 +179,10 @@ def test_sdp_round_trip(graph):
         (["a\tb", "b"], "x", "word 1"),
         (["a", "b"], "x\ty", "the label of the arc 2 -> 1 cannot be written"),
         (["a", "b"], "x\n", "the label of the arc 2 -> 1"),
+        (["\0", "b"], "x", "word 1"),
+        (["a", "b"], "\0", "the label of the arc 2 -> 1"),
     ],
-    ids=["empty", "tab", "label", "line break"],
+    ids=["empty", "tab", "label", "line break", "NUL", "NUL label"],
 )
 def test_files_refuse_what_they_cannot_hold(words, label, message):
     graph = DependencyGraph(words, [(2, 1)], [label])
@@ -197,6 +199,9 @@ def test_labels_that_only_one_format_holds():
     assert "\tdep\n" in DependencyGraph(["a", "b"], [(1, 2)], ["_"]).to_sdp()  # `_` would say that there is no arc
     with pytest.raises(ValueError, match="2 words but 1 lemmas"):
         graph.to_sdp(lemmas=["a"])
+    for name in ("1\n2", "\0", "SDP 2015"):
+        with pytest.raises(ValueError, match="cannot be called"):
+            graph.to_sdp(name)
 
 
 def test_to_tikz():

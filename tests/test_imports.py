@@ -15,7 +15,7 @@ ALLOWED = {
     "auto": {"models"},
     "checkpoints": set(),
     "cli": {"*"},
-    "comparison": set(),
+    "comparison": {"data"},
     "data": {"algorithms"},
     "hub": {"models"},
     "lm_eval": {"hub", "pipelines", "scoring", "tokenization"},

@@ -10,8 +10,9 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokeniz
 
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
+from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import tokenize_words
-from hf_structure.scoring import SentenceError, count_falls, find_words
+from hf_structure.scoring import count_falls, find_words
 from hf_structure.tokenization import encode_subwords, encode_text
 
 CORPUS = [
@@ -185,9 +186,11 @@ def test_progress_bar(gpt2, capsys):
         (["a", ""], "sentence 2: word 2 is empty"),
         (["a", 1], "sentence 2: a sentence is a string or a list of words"),
         (7, "sentence 2: a sentence is a string or a list of words, not 7"),
+        ("a \ud83d", "sentence 2: character 3 of .* is a lone surrogate"),
+        (["a", "\ud83d"], "sentence 2: character 1 of .* is a lone surrogate"),
         ("x" * 70, "sentence 2: 71 tokens are too many for the model: it reads at most 64"),
     ],
-    ids=["empty", "blank", "no-words", "empty-word", "number", "no-sentence", "long"],
+    ids=["empty", "blank", "no-words", "empty-word", "number", "no-sentence", "surrogate", "half-word", "long"],
 )
 def test_wrong_sentences(gpt2, sentence, message):
     with pytest.raises(SentenceError, match=message) as error:

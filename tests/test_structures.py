@@ -150,15 +150,20 @@ def test_to_conllu_is_read_again(tmp_path):
     assert second.metadata == {"note": "ä"}
 
 
-@pytest.mark.parametrize("word", ["", "a\tb", "a\nb"], ids=["empty", "tab", "line break"])
-def test_to_conllu_refuses_words_it_cannot_hold(word):
+@pytest.mark.parametrize("word", ["", "a\tb", "a\nb", "\0"], ids=["empty", "tab", "line break", "NUL"])
+def test_to_conllu_refuses_words_and_labels_it_cannot_hold(word):
     with pytest.raises(ValueError, match="word 1"):
         DependencyTree((word,), (0,)).to_conllu()
+    if word:
+        with pytest.raises(ValueError, match="deprel of word 1 cannot stand in CoNLL-U"):
+            DependencyTree(("a",), (0,), (word,)).to_conllu()
 
 
 def test_to_conllu_refuses_comments_of_two_lines():
     with pytest.raises(ValueError, match="one line"):
         TREE.to_conllu({"text": "a\nb"})
+    with pytest.raises(ValueError, match="one line"):
+        TREE.to_conllu({"text": "a\0b"})
 
 
 def test_to_tikz():

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
+from hf_structure.data.json_text import load_json
+
 PARTS = ("train", "validation", "test")  # of a treebank
 PARSING_OPTIONS = {"max_length": 80, "max_tokens": 512, "warmup_steps": 0.05, "new_learning_rate": 1e-3}
 FROM_SCRATCH = {"tokenizer_name": "bpe", "vocab_size": 8000}
@@ -100,7 +102,7 @@ def read_results(*files: Path) -> dict[str, float]:
     results = {}
     for file in files:
         if file.exists():
-            results |= json.loads(file.read_text(encoding="utf-8"))
+            results |= load_json(file)
     return results
 
 

@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.data.sentences import Sentence, SentenceError, read_batch, read_sentence
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
@@ -28,8 +29,6 @@ DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
 BEAM_TOKENS = 2**14  # of a batch at most, by default
 _BEGINNING = 4  # tokens that sentences must share to be searched together
-
-Sentence = str | Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -80,20 +79,6 @@ class SentenceScore:
         }
 
 
-class SentenceError(ValueError):
-    """
-    A sentence that cannot be scored.
-
-    Args:
-        number (`int`): Which one, from 1.
-        reason (`str`): Why.
-    """
-
-    def __init__(self, number: int, reason: str):
-        super().__init__(f"sentence {number}: {reason}")
-        self.number, self.reason = number, reason
-
-
 def score(
     sentences: Sentence | Iterable[Sentence],
     model: str | Path | PreTrainedModel = DEFAULT_MODEL,
@@ -111,7 +96,7 @@ def score(
     Scores sentences.
 
     Args:
-        sentences (`str`, `list[str]`, `list[list[str]]` or any iterable of either):
+        sentences (`str`, `list[str]`, `list[list[str]]`, or any array, series, column or iterable of either):
             Raw sentences, or sentences as lists of words.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`):
             Short name, folder or Hub name of a causal language model, or a loaded one (which is put into evaluation
@@ -150,13 +135,14 @@ def score(
     if raw and word_tokenizer is not None:
         raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
     split = None if raw else word_splitter(model, tokenizer, word_tokenizer)
-    items = [sentences] if isinstance(sentences, str) else sentences
+    batch = read_batch(sentences)
+    items = [batch] if isinstance(batch, str) else batch
     encoded = [_encode(number, item, tokenizer, split, model) for number, item in enumerate(items, start=1)]
     log_probs = token_log_probs(model, encoded, beam_size, max_tokens, progress)
     scores = [
         _sentence_score(sentence, values, tokenizer, eos) for sentence, values in zip(encoded, log_probs, strict=True)
     ]
-    return scores[0] if isinstance(sentences, str) else scores
+    return scores[0] if isinstance(batch, str) else scores
 
 
 def is_ours(model: PreTrainedModel) -> bool:
@@ -195,9 +181,10 @@ def _encode(
     model: PreTrainedModel,
 ) -> dict[str, Any]:
     """What [`SentenceScore`] says before there are surprisals, and `input_ids`."""
-    if not isinstance(sentence, str | Sequence) or not all(isinstance(word, str) for word in sentence):
-        raise SentenceError(number, f"a sentence is a string or a list of words, not {sentence!r}")
     try:
+        sentence = read_sentence(sentence)
+        if not all(isinstance(word, str) for word in sentence):
+            raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
         encoded = _encode_raw(sentence, tokenizer) if split is None else _encode_words(sentence, tokenizer, split)
     except ValueError as error:
         raise SentenceError(number, str(error)) from error
@@ -373,7 +360,6 @@ def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: 
 
 
 __all__ = [
-    "SentenceError",
     "SentenceScore",
     "corpus_scores",
     "count_falls",

@@ -32,6 +32,7 @@ from transformers import (
 )
 
 from hf_structure.data.files import new_file
+from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub import resolve_model
 from hf_structure.training import last_complete_checkpoint
 
@@ -148,7 +149,7 @@ def parse_command_line(
     )
     parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
     known = parser.parse_known_args()[0]
-    content = read_json(Path(known.config).read_text(encoding="utf-8"), known.config) if known.config else {}
+    content = load_object(known.config) if known.config else {}
     settings, options = content.get("model", {}), content.get("options", {})
     unknown = set(options) - {action.dest for action in parser._actions}
     if unknown:
@@ -178,13 +179,18 @@ def _check_files(model_args: TrainedModelArguments, data_args: DataArguments) ->
 
 
 def read_json(text: str, name: str) -> dict:
-    """A JSON object; `name` says in errors where it stands."""
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{name}: not JSON: {error}") from error
+    """A JSON object; `name` says in errors where it stands. Raises `ValueError` for anything else."""
+    return _as_object(parse_json(text, name), name)
+
+
+def load_object(path: str | Path) -> dict:
+    """The same of a file. Raises `OSError` if it cannot be read."""
+    return _as_object(load_json(path), str(path))
+
+
+def _as_object(values: object, name: str) -> dict:
     if not isinstance(values, dict):
-        raise ValueError(f"{name}: not a JSON object: {text}")
+        raise ValueError(f"{name}: not a JSON object: {values}")
     return values
 
 
@@ -344,7 +350,7 @@ def model_states(name: str) -> list[list]:
 def check_same_run(file: Path, options: dict) -> None:
     """Raises `ValueError` if `file` is there, and says that what is beside it is of a run with other options."""
     if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
+        before = load_object(file)
         changed = [name for name in options | before if options.get(name) != before.get(name)]
         if changed:
             raise ValueError(
@@ -379,6 +385,7 @@ __all__ = [
     "differences",
     "file_states",
     "find_checkpoint",
+    "load_object",
     "model_states",
     "new_config",
     "parse_command_line",

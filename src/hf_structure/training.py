@@ -405,7 +405,7 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
     """
     finished = {}
     for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
-        with contextlib.suppress(json.JSONDecodeError, KeyError):  # raised where the run was killed while writing
+        with contextlib.suppress(ValueError, KeyError):  # raised where the run was killed while writing
             finished[json.loads(state.read_text())["global_step"]] = str(state.parent)
     return finished[max(finished)] if finished else None
 

@@ -172,6 +172,54 @@ def test_max_spanning_tree_is_the_same_with_padding_and_in_any_batch():
         assert together[i].tolist() == alone[0].tolist() + [-1] * (9 - m)
 
 
+TIED = {
+    "all": lambda n: np.zeros((n, n + 1)),
+    "but for the root": lambda n: np.hstack([np.full((n, 1), -1.0), np.zeros((n, n))]),
+    "by head": lambda n: np.tile(np.arange(n + 1.0), (n, 1)),
+    "by word": lambda n: np.tile(np.arange(n)[:, None], (1, n + 1)).astype(float),
+    "by distance": lambda n: -np.abs(np.arange(n)[:, None] + 1.0 - np.arange(n + 1)),
+    "two values": lambda n: (np.add.outer(np.arange(n), np.arange(n + 1)) % 2).astype(float),
+    "but for rounding": lambda n: 1e-15 * np.random.default_rng(0).integers(0, 3, (n, n + 1)),
+}
+
+
+@pytest.mark.parametrize("tied", TIED.values(), ids=TIED)
+def test_ties_are_broken_into_a_best_tree(all_trees, tied):
+    for n in range(1, 6):
+        (heads,) = max_spanning_tree(tied(n)[None])
+        assert is_tree(heads)
+        assert score_of(tied(n), heads) == pytest.approx(max(score_of(tied(n), other) for other in all_trees(n)))
+    (heads,) = max_spanning_tree(tied(40)[None])
+    assert is_tree(heads)
+    assert score_of(tied(40), heads) == pytest.approx(best_by_ufal(tied(40)), abs=1e-9)
+
+
+@pytest.mark.parametrize("tied", TIED.values(), ids=TIED)
+def test_ties_take_no_more_than_quadratic_time(monkeypatch, tied):
+    """Every step takes time O(n) a row that it reads. A contraction makes one row of several, so there are O(n)."""
+    rows, pushed = [], []
+    contract, push = Contraction._contract, Contraction._push
+
+    def counting_contract(self, cyclic, start):
+        rows.append((self.depth[cyclic] - start + 1).sum())
+        contract(self, cyclic, start)
+
+    def counting_push(self, new):
+        pushed.append(len(new))
+        push(self, new)
+
+    monkeypatch.setattr(Contraction, "_contract", counting_contract)
+    monkeypatch.setattr(Contraction, "_push", counting_push)
+    scores = tied(300)
+    np.fill_diagonal(scores[:, 1:], -INF)
+    (heads,), (solved,) = Contraction(scores[None], np.array([300])).run()
+    assert solved
+    assert is_tree(heads)
+    assert sum(pushed) == 300
+    assert sum(rows) <= 2 * 300
+    assert min(rows, default=2) >= 2
+
+
 def test_contraction_takes_all_sentences_of_a_batch(all_trees):
     """Also those whose best heads are a tree already, which `max_spanning_tree` answers without it."""
     for wanted in all_trees(4):

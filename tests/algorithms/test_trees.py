@@ -171,6 +171,26 @@ def test_remove_words_with_cycles_and_several_roots():
     assert remove_words([2, 1, 2, 0], [False, False, True, True]) == [0, 0]
     assert remove_words([2, 3, 2, 0], [True, False, False, True]) == [0, 0]
     assert remove_words([2, 1, 1], [True, True, False]) == [2, 1]
+    assert remove_words([2, 1, 1], [True, False, True]) == [0, 1]  # it would be its own head
+    assert remove_words([2, 3, 4, 1, 0], [True, False, False, False, True]) == [0, 0]
+
+
+@given(st.data())
+def test_words_removed_from_any_heads_leave_heads(data):
+    """By definition: up the chain of heads to the first kept word, if there is one that is another word."""
+    n = data.draw(st.integers(1, 8))
+    heads = [data.draw(st.integers(0, n).filter(lambda head, word=word: head != word)) for word in range(1, n + 1)]
+    keep = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    kept = [word for word in range(1, n + 1) if keep[word - 1]]
+    expected = []
+    for word in kept:
+        head = heads[word - 1]
+        for _ in range(n):
+            head = head if head in (0, *kept) else heads[head - 1]
+        expected.append(kept.index(head) + 1 if head in kept and head != word else 0)
+    found = remove_words(heads, keep)
+    assert found == expected
+    check_heads(found)
     assert remove_words([2, 1, 0], [True, False, True]) == [0, 0]  # the first word would be its own head
     assert remove_words([3, 1, 2], [False, True, False]) == [0]
 

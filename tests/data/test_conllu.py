@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_structure.data.conllu import ConlluError, ConlluSentence, ConlluToken, read_conllu, write_conllu
+from hf_structure.data.conllu import COLUMNS, ConlluError, ConlluSentence, ConlluToken, read_conllu, write_conllu
 
 FIELDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0"), min_size=1, max_size=4)
 SENTENCE = """\
@@ -109,10 +109,46 @@ def test_from_words():
     assert ConlluSentence.from_words(["a"]).heads is None
 
 
-@pytest.mark.parametrize("word", ["", "a\tb", "a\nb", "a\r"], ids=["empty", "tab", "LF", "CR"])
+@pytest.mark.parametrize("word", ["", "a\tb", "a\nb", "a\r", "\0", 3], ids=["empty", "tab", "LF", "CR", "NUL", "int"])
 def test_from_words_refuses_what_no_line_can_hold(word):
     with pytest.raises(ValueError, match="word 2"):
         ConlluSentence.from_words(["a", word])
+
+
+@pytest.mark.parametrize("value", ["a\tb", "a\nb", "a\r", "\0", None], ids=["tab", "LF", "CR", "NUL", "None"])
+def test_columns_refuse_what_no_line_can_hold(value):
+    (sentence,) = parse(SENTENCE)
+    for column in COLUMNS[1:]:
+        with pytest.raises(ValueError, match="word 3 cannot stand in CoNLL-U: "):
+            sentence.with_column(column, ["a", "b", value, "c"])
+    for options in ({"deprels": [value]}, {"tags": [value]}):
+        with pytest.raises(ValueError, match="of word 1 cannot stand in CoNLL-U: "):
+            ConlluSentence.from_words(["a"], **options)
+    with pytest.raises(ValueError, match="deps of word 1 cannot stand in CoNLL-U"):
+        sentence.with_deps([value, "_", "_", "_"])
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        ([7], "the head of word 1 is 7, but the sentence has 1 words"),
+        ([-1], "the head of word 1 is -1"),
+        ([1], "word 1 is its own head"),
+        ([0.5], "the head of word 1 is not an integer: 0.5"),
+        (["0"], "the head of word 1 is not an integer: '0'"),
+        ([None], "the head of word 1 is not an integer: None"),
+        ([0, 1], "2 values of head for 1 words"),
+    ],
+)
+def test_heads_that_are_none_of_the_sentence(heads, message):
+    with pytest.raises(ValueError, match=message):
+        ConlluSentence.from_words(["a"], heads)
+
+
+@pytest.mark.parametrize("comment", ["# a\nb", "# a\r", "#\0", "text"])
+def test_comments_that_are_none(comment):
+    with pytest.raises(ValueError, match="a CoNLL-U comment must be one line"):
+        ConlluSentence.from_words(["a"], comments=[comment])
 
 
 def test_reading_streams():
@@ -149,6 +185,9 @@ MALFORMED = {
     "head out of range": (word_line(head="2"), "head 2 in a sentence of 1 words"),
     "head negative": (word_line(head="-1"), "'-1'"),
     "head no number": (word_line(head="root"), "'root'"),
+    "head of many digits": (word_line(head="9" * 5000), "head 999"),
+    "id of many digits": (word_line(id="9" * 5000), "'999"),
+    "range of many digits": (word_line(id="1-" + "9" * 5000), "'1-999"),
     "own head": (word_line(head="1"), "its own head"),
     "comment inside": (word_line() + "\n# x", "comment inside a sentence"),
     "comments alone": ("# x", "comments without a sentence"),

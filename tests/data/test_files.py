@@ -1,10 +1,14 @@
+import gzip
+import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from hf_structure.data.conllu import read_conllu, write_conllu
 from hf_structure.data.corpus import guess_format, load_sentences
-from hf_structure.data.files import COMPRESSIONS, DataError, bytes_read, new_file, open_input, plain_path
+from hf_structure.data.files import COMPRESSIONS, DataError, bytes_read, new_file, open_input, open_output, plain_path
 from hf_structure.data.text import numbered_lines, read_text
 
 LINES = [f"the dog saw {number * 2**31 % 1_000_003} cats\n" for number in range(20_000)]
@@ -66,6 +70,68 @@ def test_padding_between_pieces(tmp_path):
     compress, path = COMPRESSIONS[".xz"].compress, tmp_path / "a.xz"
     path.write_bytes(compress(b"a\n") + bytes(1 << 18) + compress(b"b\n") + bytes(4))
     assert list(read_text(path)) == [["a"], ["b"]]
+
+
+def test_new_file_is_whole_or_not_there(tmp_path):
+    path = tmp_path / "folder" / "a.txt"
+    with pytest.raises(ZeroDivisionError), new_file(path) as file:
+        file.writelines(str(1 // number) for number in (1, 0))
+    assert list(path.parent.iterdir()) == []
+    with new_file(path) as file:
+        file.write("whole")
+    with pytest.raises(FileExistsError, match="--overwrite"), new_file(path):
+        pass
+    with new_file(path, overwrite=True) as file:
+        file.write("again")
+    assert path.read_text() == "again"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_output_follows_links_and_keeps_modes(tmp_path):
+    path, link = tmp_path / "a.txt", tmp_path / "link.txt"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with open_output(link) as file:
+        file.write("new\n")
+        assert path.read_text() == "old"
+    assert (link.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (True, "new\n", 0o640)
+
+
+def test_output_writes_to_devices_and_pipes(tmp_path):
+    with open_output(os.devnull) as file:
+        file.write("nothing")
+    assert not Path(os.devnull).is_file()
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit((tmp_path / "pipe").read_text)
+        with open_output(tmp_path / "pipe") as file:
+            file.write("through")
+        assert read.result() == "through"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_an_error_leaves(tmp_path, keep):
+    with pytest.raises(ZeroDivisionError), open_output(tmp_path / "a.txt", keep=keep) as file:
+        file.writelines(str(1 // number) for number in (1, 0))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"a.txt.partial": "1"} if keep else {})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_errors_of_writing_name_the_file():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), open_output("/dev/full") as file:
+        file.write("something")
+    with pytest.raises(FileNotFoundError, match=r"'/nowhere/a\.txt'"), open_output("/nowhere/a.txt"):
+        pass
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_an_error_leaves_of_a_compressed_file(tmp_path, keep):
+    path = tmp_path / "a.txt.gz"
+    with pytest.raises(ZeroDivisionError), open_output(path, keep=keep) as file:
+        file.writelines(str(1 // number) for number in (1, 0))
+    left = {path.name: gzip.decompress(path.read_bytes()) for path in tmp_path.iterdir()}
+    assert left == ({"a.txt.gz.partial": b"1"} if keep else {})
 
 
 def test_a_missing_file_stays_an_os_error(tmp_path):

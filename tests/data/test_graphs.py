@@ -36,7 +36,7 @@ SDP = """\
 1\tDogs\tdog\tNNS\t-\t-\t_\tARG1\tARG1
 2\tthat\tthat\tWDT\t-\t-\t_\t_\t_
 3\tbark\tbark\tVBP\t-\t+\tv:e-i\t_\t_
-4\tbite\tbite\tVBP\t+\t+\tv:e-i-p\t_\tSELF
+4\tbite\tbite\tVBP\t+\t+\tv:e-i-p\t_\t_
 
 """
 
@@ -117,8 +117,9 @@ def test_semantic_graphs(files):
         (enhanced_graph, "5.1:obj", "_", "word 5 has no enhanced heads"),
         (enhanced_graph, "5.1:obj", "9:obj", "enhanced head 9 of 5 does not exist"),
         (enhanced_graph, "5.1:obj", "3-4:obj", "enhanced head 3-4 of 5 does not exist"),
+        (enhanced_graph, "5.1:obj", "9" * 5000, "enhanced head 9+ of 5 does not exist"),
     ],
-    ids=["no-head", "no-deps", "out-of-range", "range"],
+    ids=["no-head", "no-deps", "out-of-range", "range", "digits"],
 )
 def test_sentences_without_the_annotation(read, old, new, message):
     with pytest.raises(ConlluError, match=message):
@@ -130,9 +131,29 @@ def test_files_that_hold_no_graphs(files, tmp_path):
         load_graphs(files[0], "deep")
     with pytest.raises(ValueError, match="brackets files hold no dependency graphs"):
         load_graphs(tmp_path / "a.mrg")
-    (tmp_path / "c.conllu").write_text(ENHANCED.replace("5.1:obj", "_"))
-    with pytest.raises(ConlluError, match=r"c\.conllu: word 5 has no enhanced heads"):
-        list(load_graphs(tmp_path / "c.conllu", "enhanced"))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "old", "new", "message"),
+    [
+        ("enhanced", "5.1:obj", "_", "word 5 has no enhanced heads"),
+        ("enhanced", "5.1:obj", "7:obj", "the enhanced head 7 of 5 does not exist"),
+        ("basic", "2\tconj\t", "_\tconj\t", "a sentence without heads"),
+    ],
+)
+def test_what_is_missing_is_named_with_file_and_line(tmp_path, annotation, old, new, message):
+    path, before = tmp_path / "c.conllu", f"# one\n# two\n{ENHANCED}"
+    path.write_text(before + ENHANCED.replace(old, new))
+    with pytest.raises(ConlluError, match=message) as error:
+        list(load_graphs(path, annotation))
+    lines = path.read_text().split("\n")
+    first = before.count("\n") + 1
+    expected = (
+        first
+        if annotation == "basic"
+        else lines.index(next(x for x in lines[first:] if x.startswith("5\t")), first) + 1
+    )
+    assert str(error.value).startswith(f"{path}:{expected}: ")
 
 
 def test_dataset(files):

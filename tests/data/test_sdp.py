@@ -44,7 +44,9 @@ def sentences(draw):
     length = draw(st.integers(1, 5))
     fields = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4)
     columns = [draw(st.lists(fields, min_size=length, max_size=length)) for _ in range(4)]
-    pairs = draw(st.sets(st.tuples(st.integers(1, length), st.integers(1, length))))
+    pairs = draw(
+        st.sets(st.tuples(st.integers(1, length), st.integers(1, length)).filter(lambda arc: arc[0] != arc[1]))
+    )
     arcs = sorted((*pair, draw(fields.filter(lambda label: label != "_"))) for pair in pairs)
     predicates = sorted({head for head, _, _ in arcs} | draw(st.sets(st.integers(1, length))))
     tops = sorted(draw(st.sets(st.integers(1, length))))
@@ -66,6 +68,10 @@ MALFORMED = {
     "few columns": ("#1\n1\ta", ":2: 2 tab-separated columns, at least 7"),
     "many columns": (f"#1\n{ROW}\tARG1", ":2: 8 tab-separated columns instead of 7 \\+ 0 predicates"),
     "order": (f"#1\n{ROW}\n{ROW}", ":3: word '1' where 2 should come"),
+    "empty form": ("#1\n1\t\ta\tX\t-\t-\t_", ":2: column 2 is empty"),
+    "empty label": (f"#1\n{ROW.replace('-', '+')}\t\t_", ":2: column 8 is empty"),
+    "own argument": (f"#1\n{ROW}\t_\n2\tb\tb\tX\t-\t+\t_\tARG1", ":3: word 2 is its own argument"),
+    "id of many digits": (f"#1\n{'9' * 5000}{ROW}", ":2: word '999"),
     "mark": ("#1\n1\ta\ta\tX\tx\t-\t_", ":2: TOP and PRED"),
 }
 

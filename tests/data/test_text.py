@@ -1,14 +1,15 @@
 import io
+import itertools
 import pickle
-import re
 
 import pytest
-from hypothesis import given, settings
+import regex
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hf_structure.data import text as text_module
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.files import DataError, new_file
+from hf_structure.data.files import DataError
 from hf_structure.data.text import read_text, split_sentences, tokenize_words
 
 
@@ -32,21 +33,6 @@ def test_data_error_can_be_handed_on_by_a_process():
     assert (str(error), error.file, error.line) == ("f:3: bad", "f", 3)
 
 
-def test_new_file_is_whole_or_not_there(tmp_path):
-    path = tmp_path / "folder" / "a.txt"
-    with pytest.raises(ZeroDivisionError), new_file(path) as file:
-        file.writelines(str(1 // number) for number in (1, 0))
-    assert list(path.parent.iterdir()) == []
-    with new_file(path) as file:
-        file.write("whole")
-    with pytest.raises(FileExistsError, match="--overwrite"), new_file(path):
-        pass
-    with new_file(path, overwrite=True) as file:
-        file.write("again")
-    assert path.read_text() == "again"
-    assert list(path.parent.iterdir()) == [path]
-
-
 WORDS = {
     "punctuation": ('"Hello," (she) said.', '" Hello , " ( she ) said .'),
     "clitics": ("I don't, can't, won't: it's we'll they'd", "I do n't , ca n't , wo n't : it 's we 'll they 'd"),
@@ -68,6 +54,8 @@ WORDS = {
     "runs": ("Wait... -- what?!", "Wait ... -- what ?!"),
     "emoticons": ("fine :-) ;) <3", "fine :-) ;) <3"),
     "other scripts": ("Größe 東京 naïve", "Größe 東京 naïve"),
+    "emoji": ("so 👩‍💻👩‍💻 nice❤️ 👍👍🏽!🏳️‍🌈 1️⃣ 🇩🇪🇫🇷", "so 👩‍💻 👩‍💻 nice ❤️ 👍👍🏽 ! 🏳️‍🌈 1️⃣ 🇩🇪 🇫🇷"),
+    "marks": ("हिन्दी cafe\u0301s, x\u0301", "हिन्दी cafe\u0301s , x\u0301"),
     "nothing": (" \n ", ""),
 }
 
@@ -85,6 +73,35 @@ def test_words_are_the_text_without_white_space(text):
     assert all(words)
 
 
+_PIECES = [
+    "\u200d",
+    "\ufe0f",
+    "\u0301",
+    "\u0600",
+    "👍",
+    "🏽",
+    "👩",
+    "🇩",
+    "1",
+    "\u20e3",
+    "ก",
+    "ำ",
+    "a",
+    "'",
+    "!",
+    "<3",
+    " ",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
+def test_words_end_where_characters_as_read_do(text):
+    clusters = regex.findall(r"\X", text)
+    assume(not any(len(cluster) > 1 and " " in cluster for cluster in clusters))  # white space always separates
+    starts = {0, *itertools.accumulate(len(cluster) for cluster in clusters if cluster != " ")}
+    assert set(itertools.accumulate(map(len, tokenize_words(text)))) <= starts
+
+
 @settings(deadline=None, max_examples=500)
 @given(
     st.lists(
@@ -99,7 +116,7 @@ def test_words_are_the_text_without_white_space(text):
 def test_the_rule_for_plain_words_changes_nothing(text):
     slow = text_module._TOKEN.pattern
     slow = slow[slow.index("(?P<url>") :]
-    tokens = (match[0] for match in re.finditer(slow, text, re.VERBOSE | re.IGNORECASE))
+    tokens = (match[0] for match in regex.finditer(slow, text, regex.VERBOSE | regex.IGNORECASE))
     assert [match[0] for match in text_module._TOKEN.finditer(text)] == list(tokens)
 
 
@@ -139,7 +156,7 @@ def test_sentences_are_the_text(text):
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("unit", ["a.", "a-", "a'", "'s", "1.", "a@", "-", "x", "http://."])
+@pytest.mark.parametrize("unit", ["a.", "a-", "a'", "'s", "1.", "a@", "-", "x", "http://.", "👍🏽", "\u0301"])
 def test_long_runs_take_linear_time(unit):
     text = f"x{unit * (20_000 // len(unit))}"
     assert "".join(tokenize_words(text)) == text  # quadratic rules would take minutes here

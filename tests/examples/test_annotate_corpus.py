@@ -495,7 +495,7 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
             "nbsp.conllu",
             "1\t\u00a0" + "\t_" * 8 + "\n\n",
             [],
-            "from nbsp.conllu: sentence 1 on: sentence 1: word 1",
+            "nbsp.conllu:1: word 1",
         ),
         ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
         ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),

@@ -180,11 +180,16 @@ def test_given_data(script, data_dir):
         ("{", "bad.jsonl:2: not JSON"),
         (
             '{"sentence_good": "A."}',
-            "bad.jsonl:2: no pair of BLiMP: sentence_bad, UID, field, linguistics_term missing",
+            "bad.jsonl:2: no pair of BLiMP: sentence_bad is missing",
         ),
-        (json.dumps(made_pairs("npi")[0] | {"sentence_bad": " "}), "npi, ' ': a sentence without words"),
+        (json.dumps(made_pairs("npi")[0] | {"sentence_bad": " "}), "bad.jsonl:2: .*: sentence_bad is ' ', not text"),
+        (json.dumps(made_pairs("npi")[0] | {"field": None}), "bad.jsonl:2: .*: field is None, not text"),
+        (json.dumps(made_pairs("npi")[0] | {"linguistics_term": ""}), "bad.jsonl:2: .*: linguistics_term is '', not"),
+        (json.dumps(made_pairs("npi")[0] | {"sentence_good": 3}), "bad.jsonl:2: .*: sentence_good is 3, not text"),
+        ("[" * 100_000, "bad.jsonl:2: JSON that is nested too deeply"),
+        (json.dumps(made_pairs("npi")[0] | {"sentence_good": "\ud800"}), "npi, .*: character 1 of .* lone surrogate"),
     ],
-    ids=["json", "fields", "empty"],
+    ids=["json", "fields", "empty", "null", "nothing", "number", "deep", "surrogate"],
 )
 def test_wrong_items(run, gpt2, tmp_path, line, message):
     (tmp_path / "bad.jsonl").write_text(json.dumps(made_pairs("npi")[0]) + "\n" + line + "\n")

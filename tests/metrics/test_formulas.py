@@ -91,6 +91,9 @@ def test_value_is_pythons(text):
         ("(1;%a%) + 1", "a number, which is neither true nor false, at character 1"),
         ("(1;%a%) < 2 < 3", "'<' needs numbers, on both sides, at character 13"),
         ("[(1;%a%) < 2] + 1 > 0", "'+' needs numbers, on both sides, at character 15"),
+        ("[" * 51 + "1", "more than 50 brackets within each other, at character 51"),
+        ("(" * 5000 + "1", "more than 50 brackets within each other, at character 51"),
+        (f"1 < ({'9' * 5000};%a%)", "a region number of more than 9 digits, at character 5"),
         ("(1;%a%) & (2;%a%) > 0", "'&' needs truth values, which comparisons are, on both sides, at character 9"),
     ],
 )
@@ -99,6 +102,14 @@ def test_malformed(text, message):
         parse_formula(text)
     assert str(error.value).startswith(message)
     assert repr(text) in str(error.value)
+
+
+def test_long_and_deep_formulas():
+    deep = "[" * 50 + "(1;%a%)" + "]" * 50
+    assert parse_formula(f"{deep} < 2 & {deep} < 2 & {deep} < 2").holds(TABLE)
+    many = 5000
+    assert parse_formula(f"(1;%a%){' + (1;%a%)' * many} = {many + 1}").holds(TABLE)
+    assert parse_formula(" & ".join(["1 < 2"] * many)).holds(TABLE)
 
 
 def test_regions_are_named_from_left_to_right():

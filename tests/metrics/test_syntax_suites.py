@@ -83,7 +83,7 @@ def test_a_sentence_that_occurs_twice_is_named_once(written):
         (content(predictions=[]), "no predictions"),
         (content(meta={"name": "x", "metric": "mean"}), "the metric 'mean' is not sum"),
         (content(meta={"name": "a/b"}), "the name 'a/b' cannot be that of a file"),
-        (content(meta={"name": 3}), "not a test suite"),
+        (content(meta=3), "not a test suite"),
         (content(predictions=[{"type": "code", "formula": ""}]), "a prediction of type 'code', not formula"),
         (content(predictions=formulas("(4;%sing%) <")), "a region, number or bracket is missing, at character 13 of"),
         (
@@ -100,6 +100,61 @@ def test_a_sentence_that_occurs_twice_is_named_once(written):
 def test_no_suite(written, values, message):
     path = written(values)
     with pytest.raises(SuiteError, match=f"^{path}: .*{message}"):
+        read_suite(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("region_number", 1.9, "'region_number' is 1.9, not a whole number"),
+        ("region_number", None, "'region_number' is None, not a whole number"),
+        ("region_number", True, "'region_number' is True, not a whole number"),
+        ("region_number", "one", "'region_number' is one, not a whole number"),
+        ("region_number", 10**9, "'region_number' is 1000000000, not a whole number of at most 9 digits"),
+        ("content", None, "'content' is None, not a string"),
+        ("content", ["The"], "'content' is .'The'., not a string"),
+    ],
+)
+def test_wrong_values_of_regions(written, key, value, message):
+    values = content()
+    values["items"][0]["conditions"][1]["regions"][3][key] = value
+    with pytest.raises(SuiteError, match=f"item 1, condition 'plural': {message}"):
+        read_suite(written(values))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values["items"][0].update(item_number=None), "item 1 of the file: 'item_number' is None"),
+        (lambda values: values["items"][0]["conditions"][0].update(condition_name=3), "item 1: 'condition_name' is 3"),
+        (
+            lambda values: values["predictions"][0].update(formula=None),
+            "a prediction: 'formula' is None, not a string",
+        ),
+        (lambda values: values["meta"].update(name=None), "'meta': 'name' is None, not a string"),
+    ],
+)
+def test_wrong_values_elsewhere(written, change, message):
+    values = content()
+    change(values)
+    with pytest.raises(SuiteError, match=message):
+        read_suite(written(values))
+
+
+def test_numbers_as_digits(written):
+    values = content()
+    for item in values["items"]:
+        for condition in item["conditions"]:
+            for region in condition["regions"]:
+                region["region_number"] = str(region["region_number"])
+    assert read_suite(written(values)) == read_suite(written(content()))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, "\udcff"], ids=["deep", "digits", "latin-1"])
+def test_what_python_cannot_read(tmp_path, text):
+    path = tmp_path / "suite.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(SuiteError, match=f"^{path}: "):
         read_suite(path)
 
 

@@ -230,6 +230,7 @@ def test_sentences_longer_than_a_grafted_model_allows(grafted, tokenizer):
     long = ["slept"] * 40
     with pytest.raises(ValueError, match=r"^sentence 2: the sentence has \d+ tokens, more than the 12 that this"):
         parse([["cat"], long], grafted, tokenizer=tokenizer)
+    assert parse([long, ["cat"]], grafted, tokenizer=tokenizer, skip_long=True)[0] is None
     assert parse([["cat"]], grafted, tokenizer=tokenizer)[0].graph.words == ("cat",)
 
 

@@ -530,6 +530,41 @@ def test_folders_that_hold_no_parser(folder, tmp_path):
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("config.json", {"hidden_size": 18}, r"\d+ weights have other sizes than its configuration says, such as "),
+        ("config.json", {"hidden_size": "16"}, "Validation error for field 'hidden_size'.*expected int"),
+        ("config.json", {"model_type": ["udgn"]}, ""),
+        ("config.json", {"model_type": None}, ""),
+        ("tokenizer.json", {"model": None}, ""),
+        ("tokenizer.json", {"model": {"type": "WordLevel", "vocab": {"a": "b"}, "unk_token": "a"}}, ""),
+        ("tokenizer_config.json", {"pad_token": True}, "TypeError: "),
+        ("tokenizer_config.json", {"model_max_length": []}, "TypeError: "),
+    ],
+)
+def test_wrong_values_in_a_folder(folder, tmp_path, file, changes, message):
+    for source in folder.iterdir():
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    (tmp_path / file).write_text(json.dumps(json.loads((folder / file).read_text()) | changes))
+    with pytest.raises(ValueError, match=f"^{tmp_path} holds no model that parses: {message}") as error:
+        parse("the cat", tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_word_tokenizer_and_vocabulary_of_a_folder(folder, tmp_path):
+    for source in folder.iterdir():
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    build_word_tokenizer([f"word{number}" for number in range(99)]).save_pretrained(tmp_path)
+    for use in (lambda: parse("the cat", tmp_path), lambda: pipeline("dependency-parsing", model=str(tmp_path))):
+        with pytest.raises(ValueError, match="the tokenizer has 102 tokens, but the model knows 21"):
+            use()
+    tokenizer = tiny_tokenizer()
+    tokenizer.init_kwargs["word_tokenizer"] = {}
+    with pytest.raises(ValueError, match=r"word_tokenizer must be one of english, spaces, or a function, not \{\}"):
+        parse("the cat", folder, tokenizer=tokenizer)
+
+
 def test_argmax_takes_the_best_head_of_each_word(folder):
     sentences = [*random_sentences(50, marks=0.0), ["the"]]
     argmax, trees = (parse(sentences, folder, decoder=decoder) for decoder in ("argmax", "tree"))
@@ -684,6 +719,8 @@ def test_distances_of_words_are_those_between_their_pieces(subword_structformer)
         (["the", None], "word 2 is None"),
         ([["the"]], r"word 1 is \['the'\]"),
         (3.5, "a sentence is a string, a list of words or a dictionary that has words, not 3.5"),
+        ("the \ud800 cat", r"character 5 of 'the .ud800 cat' is a lone surrogate"),
+        (["the", "\udfffcat"], "character 1 of .* is a lone surrogate"),
         ("the " * 21, "21 words, more than the 20 of max_words"),
     ],
 )
@@ -695,6 +732,19 @@ def test_bad_sentence_is_named_and_those_before_it_come_out(folder, sentence, me
     assert [next(parses).words, next(parses).words] == [("the", "cat"), ("a", "dog")]
     with pytest.raises(ValueError, match=f"^sentence 3: .*{message}"):
         next(parses)
+
+
+def test_none_stands_for_sentences_that_are_skipped(folder, monkeypatch):
+    monkeypatch.setattr(parsing, "WINDOW", 2)
+    sentences = random_sentences(30)
+    expected = [None if len(words) > 6 else parse([words], folder)[0] for words in sentences]
+    assert 0 < expected.count(None) < 30
+    found = parse(sentences, folder, max_words=6, skip_long=True, batch_size=3)
+    assert [parsed and parsed.words for parsed in found] == [parsed and parsed.words for parsed in expected]
+    assert heads_of(filter(None, found)) == heads_of(filter(None, expected))
+    assert parse("the " * 9, folder, max_words=6, skip_long=True) is None
+    with pytest.raises(ValueError, match="sentence 2: the sentence is empty"):
+        parse(["the " * 9, ""], folder, max_words=6, skip_long=True)
 
 
 def test_sentence_as_long_as_allowed(folder):
@@ -768,7 +818,7 @@ def test_model_without_structures(structformer):
 
 
 def test_neither_sentences_nor_a_parser(folder):
-    with pytest.raises(TypeError, match="not iterable"):
+    with pytest.raises(ValueError, match="sentences are a string, or a list or column of them, not a int"):
         parse(3, folder)
     with pytest.raises(ValueError, match="Linear does not parse"):
         parse("the cat", torch.nn.Linear(1, 1), tokenizer=tiny_tokenizer())

@@ -115,12 +115,11 @@ def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterato
     """The sentences of an open file, each as a function that makes it: who leaves some out saves the time."""
     name = source_name(file)
     if form == "conllu":
-        for number, lines in enumerate(sentence_lines(file), start=1):
-            yield partial(_conllu_item, lines, name, number)
+        for lines in sentence_lines(file):
+            yield partial(_conllu_item, lines, name)
     elif form == "sdp":
         for sentence in read_sdp(file):
-            place = f"{name}: sentence {sentence.id}"
-            yield partial(Item, sentence.words, sentence, place=place, tags=sentence.pos)
+            yield partial(Item, sentence.words, sentence, place=f"{name}:{sentence.line}", tags=sentence.pos)
     elif form == "brackets":
         trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
         for number, tree in enumerate(trees, start=1):
@@ -132,10 +131,10 @@ def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterato
                 yield partial(text_item, line, form, f"{name}:{number}")
 
 
-def _conllu_item(lines: list[tuple[int, str]], name: str, number: int) -> Item:
+def _conllu_item(lines: list[tuple[int, str]], name: str) -> Item:
     sentence = parse_sentence(lines, name)
     tags = conllu_sentence(sentence)["tags"]
-    return Item(sentence.forms, sentence, place=f"{name}: sentence {number}", tags=tags)
+    return Item(sentence.forms, sentence, place=f"{name}:{sentence.line}", tags=tags)
 
 
 def _bracket_item(tree: BracketTree, place: str) -> Item:
@@ -190,8 +189,11 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
-    """The file to write, compressed if its suffix says so, or standard output."""
-    return nullcontext(sys.stdout) if path is None else open_output(path)
+    """
+    The file to write, compressed if its suffix says so, or standard output. It is there when it is whole; what an
+    error leaves is `path.partial`.
+    """
+    return nullcontext(sys.stdout) if path is None else open_output(path, keep=True)
 
 
 def print_table(rows: list[list[str]]) -> None:

@@ -1,7 +1,6 @@
 """The figures that `hf-structure render` draws."""
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,6 +12,7 @@ from transformers.utils.logging import disable_progress_bar
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items
 from hf_structure.data.graphs import pad_graphs, read_graphs
+from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import graph_attention
 from hf_structure.pipelines.encoding import Sentence
 from hf_structure.pipelines.parsing import load_parser, parse
@@ -112,11 +112,7 @@ def _circuits(options: argparse.Namespace) -> Iterator["Figure"]:
 
 def _read_circuits(name: str, file: str) -> dict[str, dict[str, float]]:
     """Models and their scores: one, by this name, where the file is what run_sg.py wrote."""
-    with open(file, encoding="utf-8") as opened:
-        try:
-            values = json.load(opened)
-        except ValueError as error:
-            raise ValueError(f"{file} is no JSON: {error}") from error
+    values = load_json(file)
     models = {name: values["circuits"]} if isinstance(values, dict) and "circuits" in values else values
     if not isinstance(models, dict) or not all(_is_scores(scores) for scores in models.values()):
         raise ValueError(f"{file} holds neither results of run_sg.py nor {{model: {{circuit: score}}}}")

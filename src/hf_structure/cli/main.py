@@ -1,6 +1,7 @@
 """The command line of `hf-structure`, and how it ends."""
 
 import argparse
+import errno
 import os
 import sys
 import warnings
@@ -13,6 +14,7 @@ from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
 from hf_structure.version import __version__
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EXAMPLES = """
 examples:
   echo "The cat that chased the mouse slept." | hf-structure parse
@@ -43,12 +45,30 @@ def main(arguments: list[str] | None = None) -> None:
             options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
     except KeyboardInterrupt:
         sys.exit(130)
     except (ValueError, OSError, ImportError) as error:
+        fails = _output_fails() or getattr(error, "errno", None) in FULL
+        if fails and isinstance(error, OSError) and error.filename is None:  # files that are written are named
+            error.filename = "<stdout>"
         message = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
         sys.exit(f"hf-structure: {message}")
+
+
+def _output_fails() -> bool:
+    """Whether standard output takes no more, a full disk say; what it did not take is thrown away."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+        return True
+    return False
+
+
+def _discard_output() -> None:
+    """Lets the last flush, that of the interpreter, succeed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import tee
 
@@ -22,6 +22,7 @@ from hf_structure.cli.common import (
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
+from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.encoding import MAX_WORDS
 from hf_structure.pipelines.parsing import NAMES, PUNCTUATION, STRUCTURES, parse
 from hf_structure.structures.parse import Parse
@@ -42,7 +43,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
     )
     parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output; default: text")
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
+    )
     add_input_format(parser)
     parser.add_argument(
         "--decoder",
@@ -83,6 +86,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="refuse longer sentences; default: %(default)s",
     )
+    parser.add_argument(
+        "--skip_long", action="store_true", help="leave out sentences that are too long, and say how many they were"
+    )
 
 
 def run_parse(options: argparse.Namespace) -> None:
@@ -105,17 +111,32 @@ def run_parse(options: argparse.Namespace) -> None:
         punctuation=options.punctuation,
         batch_size=options.batch_size,
         max_words=options.max_words,
+        skip_long=options.skip_long,
         device=options.device,
         dtype=options.dtype,
         progress=options.output is not None and sys.stderr.isatty(),
     )
     write = WRITERS[options.format]
+    skipped = []
     with output_file(options.output) as file:
         file.write(HEADERS.get(options.format, ""))
-        numbered = enumerate(zip(parses, sources, strict=False), start=1)  # reading a source first would block a pipe
-        for number, (parsed, item) in numbered:
+        for number, (parsed, item) in enumerate(_with_sources(parses, sources), start=1):
+            if parsed is None:
+                skipped.append(item.place)
+                continue
             file.write(write(parsed, item.source, number))
             file.flush()
+    if skipped:
+        message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
+        print(f"hf-structure: {message}", file=sys.stderr)
+
+
+def _with_sources(parses: Iterator[Parse | None], sources: Iterator[Item]) -> Iterator[tuple[Parse | None, Item]]:
+    """Each with what it was read from. Raises `ValueError` with the place of a sentence that cannot be parsed."""
+    try:
+        yield from zip(parses, sources, strict=False)  # reading a source first would block a pipe
+    except SentenceError as error:
+        raise ValueError(f"{next(sources).place}: {error.reason}") from error
 
 
 def _initial_tree(item: Item) -> ConlluSentence:

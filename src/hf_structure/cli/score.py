@@ -19,10 +19,10 @@ from hf_structure.cli.common import (
     print_table,
     read_items,
 )
+from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.loading import load_model
 from hf_structure.scoring import (
     DEFAULT_MODEL,
-    SentenceError,
     SentenceScore,
     choose_beam,
     corpus_scores,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import IO
 
-from hf_structure.algorithms.trees import remove_words
+from hf_structure.algorithms.trees import check_heads, remove_words
 from hf_structure.data.files import DataError
 from hf_structure.data.text import PathOrFile, numbered_lines, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _fields = attrgetter(*COLUMNS)
-_ID = re.compile(r"(0|[1-9][0-9]*)(?:([-.])([1-9][0-9]*))?")
-_SEPARATOR = re.compile(r"[\t\n\r\0]")
+_ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
+_SEPARATOR = re.compile(r"[\t\n\r\0]")  # what ends a column or a line, or makes a file binary
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
@@ -54,11 +54,13 @@ class ConlluSentence:
         comments (`list[str]`): The comment lines, each with its `#`.
         tokens (`list[ConlluToken]`): Words, multi-word tokens and empty nodes, in order.
         newline (`str`): Line end of the file, `"\n"` or `"\r\n"`.
+        line (`int`, *optional*): Where it begins in the file that it was read from.
     """
 
     comments: list[str] = field(default_factory=list)
     tokens: list[ConlluToken] = field(default_factory=list)
     newline: str = "\n"
+    line: int | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_words(
@@ -74,15 +76,16 @@ class ConlluSentence:
         Makes a sentence from words (FORM) and, where given, HEAD, DEPREL, XPOS and MISC; the other columns are `_`.
 
         Raises:
-            ValueError: a word that no CoNLL-U line can hold (empty, or with a tab or line break), or lists of unequal
-                length.
+            ValueError: values that no CoNLL-U line can hold (an empty word; a tab, line break or NUL character), heads
+                that are none of the sentence, or lists of unequal length.
         """
-        for number, word in enumerate(words, start=1):
-            if not word or _SEPARATOR.search(word):
-                raise ValueError(f"word {number} cannot stand in CoNLL-U: {word!r}")
-        tokens = [ConlluToken(str(number), word) for number, word in enumerate(words, start=1)]
+        for comment in comments:
+            if not comment.startswith("#") or re.search(r"[\n\r\0]", comment):
+                raise ValueError(f"a CoNLL-U comment must be one line: {comment!r}")
+        tokens = [ConlluToken(str(number), "") for number in range(1, len(words) + 1)]
         sentence = cls(list(comments), tokens)
-        for column, values in (("xpos", tags), ("head", _digits(heads)), ("deprel", deprels), ("misc", misc)):
+        columns = {"form": words, "xpos": tags, "head": _digits(heads, len(words)), "deprel": deprels, "misc": misc}
+        for column, values in columns.items():
             sentence._set_column(column, values)
         return sentence
 
@@ -111,6 +114,11 @@ class ConlluSentence:
         pairs = (comment.lstrip("#").partition("=") for comment in self.comments)
         return {key.strip(): value.strip() for key, _, value in pairs}
 
+    def line_of(self, id: str) -> int | None:
+        """The line of the token with this id in the file that the sentence was read from."""
+        ids = [token.id for token in self.tokens]
+        return None if self.line is None else self.line + len(self.comments) + ids.index(id)
+
     def with_heads(self, heads: Sequence[int] | None, deprels: Sequence[str] | None = None) -> "ConlluSentence":
         """
         A new sentence with other values in HEAD (and DEPREL); all other columns, multi-word tokens and empty nodes
@@ -121,9 +129,10 @@ class ConlluSentence:
             deprels (`Sequence[str]`, *optional*): One label a word. None keeps the column.
 
         Raises:
-            ValueError: the number of values is not the number of words.
+            ValueError: the number of values is not the number of words, a head is none of the sentence (see
+                `check_heads`), a label cannot stand in a column.
         """
-        return self.with_column("head", _digits(heads)).with_column("deprel", deprels)
+        return self.with_column("head", _digits(heads, len(self.words))).with_column("deprel", deprels)
 
     def with_deps(self, deps: Sequence[str]) -> "ConlluSentence":
         """
@@ -147,7 +156,13 @@ class ConlluSentence:
         return replace(self, tokens=tokens).with_heads(heads)
 
     def with_column(self, column: str, values: Sequence[str] | None) -> "ConlluSentence":
-        """A new sentence with other values in one column (a name of `COLUMNS`) of its words; None keeps the column."""
+        """
+        A new sentence with other values in one column (a name of `COLUMNS`) of its words; None keeps the column.
+
+        Raises:
+            ValueError: the number of values is not the number of words, or one cannot stand in a column: a tab, line
+                break or NUL character, an empty form, no string.
+        """
         if values is None:
             return self
         # The constructor: `dataclasses.replace` takes ten times as long.
@@ -160,8 +175,8 @@ class ConlluSentence:
         if values is None:
             return
         words = self.words
-        if len(values) != len(words):
-            raise ValueError(f"{len(values)} values of {column} for {len(words)} words")
+        _check_length(column, values, len(words))
+        _check_column(column, values)
         for word, value in zip(words, values, strict=True):
             setattr(word, column, value)
 
@@ -224,8 +239,29 @@ def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.Pat
     return write_blocks(map(str, sentences), path_or_file)
 
 
-def _digits(heads: Sequence[int] | None) -> list[str] | None:
-    return None if heads is None else [str(int(head)) for head in heads]
+def _digits(heads: Sequence[int] | None, length: int) -> list[str] | None:
+    """HEAD of the words. Raises `ValueError` for heads that are none of a sentence of this length."""
+    if heads is None:
+        return None
+    _check_length("head", heads, length)
+    check_heads(heads)
+    return [str(int(head)) for head in heads]
+
+
+def _check_length(column: str, values: Sequence, length: int) -> None:
+    if len(values) != length:
+        raise ValueError(f"{len(values)} values of {column} for {length} words")
+
+
+def _check_column(column: str, values: Sequence[str]) -> None:
+    """Raises `ValueError` for a value that cannot stand in a column of CoNLL-U."""
+    texts = all(isinstance(value, str) for value in values)
+    if texts and not _SEPARATOR.search("".join(values)) and (column != "form" or all(values)):  # at once, to save time
+        return
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, str) or _SEPARATOR.search(value) or (column == "form" and not value):
+            name = f"word {number}" if column == "form" else f"{column} of word {number}"
+            raise ValueError(f"{name} cannot stand in CoNLL-U: {value!r}")
 
 
 def parse_sentence(lines: list[tuple[int, str]], name: str) -> ConlluSentence:
@@ -245,7 +281,7 @@ def parse_sentence(lines: list[tuple[int, str]], name: str) -> ConlluSentence:
         raise ConlluError("comments without a sentence", name, lines[0][0])
     length = _check_ids(tokens, numbers, name)
     _check_heads(tokens, numbers, length, name)
-    return ConlluSentence(comments, tokens, newline)
+    return ConlluSentence(comments, tokens, newline, lines[0][0])
 
 
 def _parse_token(line: str, name: str, number: int) -> ConlluToken:
@@ -291,7 +327,7 @@ def _check_heads(tokens: list[ConlluToken], numbers: list[int], length: int, nam
             continue
         if not _NUMBER.fullmatch(token.head):
             raise ConlluError(f"the HEAD (column 7) is no number: {token.head!r}", name, number)
-        if int(token.head) > length:
+        if len(token.head) > len(str(length)) or int(token.head) > length:  # int has a limit
             raise ConlluError(f"head {token.head} in a sentence of {length} words", name, number)
         if token.head == token.id:
             raise ConlluError(f"word {token.id} is its own head", name, number)

@@ -5,9 +5,10 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -154,10 +155,62 @@ def bytes_read(file: io.BufferedReader) -> int:
     return getattr(file.raw, "file", file.raw).tell()
 
 
-def open_output(path: str | os.PathLike, name: str | os.PathLike | None = None) -> IO[str]:
-    """Opens a text file to write in UTF-8, compressed if its `name` (by default `path`) says so."""
-    compression = compression_of(path if name is None else name)
-    return (open if compression is None else compression.open)(path, "wt", encoding="utf-8", newline="")
+class _NamedFile(io.FileIO):
+    """A file whose errors of writing name a file."""
+
+    def __init__(self, path: Path, name: str):
+        self.final_name = name
+        try:
+            super().__init__(path, "w")
+        except OSError as error:
+            error.filename = name
+            raise
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self.final_name
+            raise
+
+
+@contextmanager
+def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]]:
+    """
+    Opens a text file to write in UTF-8, compressed if its suffix says so. It comes into being whole or not at all: it
+    is written beside `path` and renamed at the end. What is there and no file, a device or a pipe, is written to.
+
+    Args:
+        path (`str` or `os.PathLike`): The file.
+        keep (`bool`, defaults to `False`): Whether what was written before an error stays, in `path.partial`.
+
+    Raises:
+        OSError: it cannot be opened or written; the error names `path`.
+    """
+    compression = compression_of(path)
+    with _path_beside(path, keep) as partial, ExitStack() as stack:
+        file = stack.enter_context(io.BufferedWriter(_NamedFile(partial, os.fspath(path))))
+        if compression is not None:
+            file = stack.enter_context(compression.open(file, "wb"))
+        yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline=""))
+
+
+@contextmanager
+def _path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
+    """The path where `open_output` writes. What a link leads to is replaced, not the link."""
+    path = Path(path)
+    is_file = path.is_file() or not path.exists()
+    path = Path(os.path.realpath(path)) if is_file else path
+    partial = path.with_name(f"{path.name}.partial") if is_file else path
+    try:
+        yield partial
+        if is_file:
+            if path.exists():
+                shutil.copymode(path, partial)
+            partial.replace(path)
+    finally:
+        if is_file and not keep:
+            partial.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -173,20 +226,20 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
     Raises:
         FileExistsError: the file exists and `overwrite` is False.
     """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already (--overwrite replaces it)")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    try:
+    _prepare(path, overwrite)
+    with _path_beside(path) as partial:
         yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
 def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
-    """A text file in UTF-8, compressed if its suffix says so, that is there whole or not at all (see `new_path`)."""
-    with new_path(path, overwrite) as partial, open_output(partial, path) as file:
+    """As [`open_output`], but missing folders are made, and existing files kept (see [`new_path`])."""
+    _prepare(path, overwrite)
+    with open_output(path) as file:
         yield file
+
+
+def _prepare(path: str | os.PathLike, overwrite: bool) -> None:
+    if Path(path).exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already (--overwrite replaces it)")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)

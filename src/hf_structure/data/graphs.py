@@ -66,7 +66,7 @@ def read_graphs(
 def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
     """A sentence and its basic tree. Raises [`ConlluError`] if a word has no head."""
     if sentence.heads is None:
-        raise ConlluError(f"a sentence without heads: {' '.join(sentence.forms)}", name)
+        raise ConlluError(f"a sentence without heads: {' '.join(sentence.forms)}", name, sentence.line)
     return _row(sentence.forms, ((head, word) for word, head in enumerate(sentence.heads, start=1)))
 
 
@@ -83,10 +83,11 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
     heads = {token.id: _enhanced_heads(token.deps) for token in sentence.tokens if "-" not in token.id}
     for node, its_heads in heads.items():
         if complete and node.isdigit() and not its_heads:
-            raise ConlluError(f"word {node} has no enhanced heads: {' '.join(sentence.forms)}", name)
+            message = f"word {node} has no enhanced heads: {' '.join(sentence.forms)}"
+            raise ConlluError(message, name, sentence.line_of(node))
         for head in its_heads:
             if head != "0" and head not in heads:
-                raise ConlluError(f"the enhanced head {head} of {node} does not exist", name)
+                raise ConlluError(f"the enhanced head {head} of {node} does not exist", name, sentence.line_of(node))
     words = (node for node in heads if node.isdigit())
     return _row(sentence.forms, ((head, int(word)) for word in words for head in _word_heads(word, heads)))
 

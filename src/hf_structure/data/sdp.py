@@ -28,6 +28,7 @@ class SdpSentence:
         tops (`list[int]`): The top words.
         arcs (`list[tuple[int, int, str]]`): `(head, dependent, label)`, sorted.
         predicates (`list[int]`): The words marked as predicates: all heads, and possibly words without dependents.
+        line (`int`, *optional*): Where it begins in the file that it was read from.
     """
 
     id: str
@@ -38,6 +39,7 @@ class SdpSentence:
     frames: list[str]
     arcs: list[tuple[int, int, str]]
     predicates: list[int] = field(default_factory=list)
+    line: int | None = field(default=None, compare=False, repr=False)
 
     def to_string(self) -> str:
         """The lines of the sentence and the empty line after it."""
@@ -62,8 +64,8 @@ def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:
 
     Raises:
         OSError: the file does not exist or cannot be opened.
-        SdpError: number of columns, order of ids, a mark that is neither + nor -, a sentence without `#id` line, not
-            UTF-8, a binary file.
+        SdpError: number of columns, an empty one, order of ids, a mark that is neither + nor -, a word that is its own
+            argument, a sentence without `#id` line, not UTF-8, a binary file.
     """
     name = source_name(path_or_file)
     lines = []
@@ -95,6 +97,8 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
             raise SdpError(f"{len(row)} tab-separated columns, at least {_FIXED_COLUMNS} are needed", name, number)
         if row[0] != str(expected):
             raise SdpError(f"word {row[0]!r} where {expected} should come", name, number)
+        if "" in row:
+            raise SdpError(f"column {row.index('') + 1} is empty", name, number)
         if not {row[4], row[5]} <= {"+", "-"}:
             raise SdpError("TOP and PRED (columns 5 and 6) are not + or -", name, number)
         rows.append(row)
@@ -105,6 +109,8 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
         if len(row) != _FIXED_COLUMNS + len(predicates):
             columns = f"{_FIXED_COLUMNS} + {len(predicates)} predicates"
             raise SdpError(f"{len(row)} tab-separated columns instead of {columns}", name, number)
+        if row[5] == "+" and row[_FIXED_COLUMNS + predicates.index(int(row[0]))] != "_":
+            raise SdpError(f"word {row[0]} is its own argument", name, number)
     _, words, lemmas, pos, tops, _, frames = (
         list(column) for column in list(zip(*rows, strict=True))[:_FIXED_COLUMNS]
     )
@@ -122,4 +128,5 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
             if label != "_"
         ),
         predicates=predicates,
+        line=first,
     )

@@ -1,6 +1,5 @@
 """Tasks of GLUE as prompts of a language model (GiLT, section 4.3 and appendix A): their words, tables and batches."""
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from torch.nn.functional import pad
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.files import DataError, plain_path
 from hf_structure.data.graphs import GraphCollator
+from hf_structure.data.json_text import parse_json
 from hf_structure.data.text import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
@@ -124,23 +124,16 @@ def _read_tsv(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int
 
 
 def _read_json(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    filled = [(number, line) for number, line in lines if line.strip()]
-    if filled and filled[0][1].lstrip().startswith("["):
-        text = "\n".join(line for _, line in filled)
-        rows = enumerate(_parse_json(text, name, None), start=1)
+    numbered = list(lines)
+    text = "\n".join(line for _, line in numbered)
+    if text.lstrip().startswith("["):
+        rows = enumerate(parse_json(text, name), start=1)
     else:
-        rows = ((number, _parse_json(line, name, number)) for number, line in filled)
+        rows = ((number, parse_json(line, name, number)) for number, line in numbered if line.strip())
     for number, row in rows:
         if not isinstance(row, dict):
             raise DataError("not a JSON object", name, number)
         yield number, row
-
-
-def _parse_json(text: str, name: str, number: int | None) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", name, number) from error
 
 
 def task_examples(

@@ -6,12 +6,14 @@ callable of the same signature can stand in for them.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 from io import TextIOBase
 from itertools import pairwise
 from typing import IO
+
+import regex
 
 from hf_structure.data.files import DataError, open_input, open_output
 
@@ -74,8 +76,8 @@ def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
 
 def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) -> int:
     """
-    Writes strings one by one, in UTF-8, to a path (an existing file is replaced; `.gz`, `.xz` and `.bz2` are
-    compressed) or an open text or binary file.
+    Writes strings one by one, in UTF-8, to a path (see [`~hf_structure.data.files.open_output`]; an existing file is
+    replaced) or an open text or binary file.
     """
     is_path = isinstance(path_or_file, (str, os.PathLike))
     count = 0
@@ -99,26 +101,28 @@ _ABBREVIATIONS = (
 )
 _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|x|k"
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
-_ADDRESS = r"""[^\s<>"()]*[^\s<>"().,;:!?'\]]"""
-_TOKEN = re.compile(
+_SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
+_ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
+_TOKEN = regex.compile(
     rf"""
-      (?P<plain> [^\W\d_]+(?=[\s,;!?]|\Z) )  # most words: what it takes is what the others would, only faster
+      (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\Z) )  # most words: what it takes is what the others would, only faster
     | (?P<url> (?:https?://|ftp://|www\.){_ADDRESS} )
     | (?P<email> [\w.+-]{{1,64}}@[\w-]{{1,64}}(?:\.[\w-]+)+ )
     | (?P<file> (?:[\w-]{{1,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?
         | [a-z]{{1,64}}(?:\.[a-z-]{{1,64}}){{2,9}}\b(?!\.) )
     | (?P<emoticon> [:;=8][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;=] | <3+ | \^_+\^ )
-    | (?P<abbreviation> \b(?:[a-z]\.){{2,}} | \b[a-z]\.[a-z]\b | \b(?:{_ABBREVIATIONS})\.(?!\w) | \b[A-Z]\.(?=\s)
-        | \b[a-z]/\w+\b | \bw/(?!\w) )
+    | (?P<abbreviation> \b(?:[a-z]\.){{2,}} | \b[a-z]\.[a-z]\b | \b(?:{_ABBREVIATIONS})\.(?!\w)
+        | \b[A-Z]\.(?=[{_SPACE}]) | \b[a-z]/\w+\b | \bw/(?!\w) )
     | (?P<number> (?:\d-)?(?:\d{{3}}[-./])?\d{{3}}[-.]\d{{4}}\b | \b\d-\d{{4}}\b
         | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )
     | (?P<word> (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:['’][^\W\d_]+)* )
     | (?P<clitic> ['’](?:[smdn]|re|ve|ll|em|til|cause|\d\ds?)\b )
-    | (?P<run> ''|``|[!?]+|(?P<same>[^\w\s'"()]|_)(?P=same)+ )
-    | (?P<sign> \S )
+    | (?P<run> ''|``|[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
+    | (?P<sign> (?![{_SPACE}])\X )
     """,
-    re.VERBOSE | re.IGNORECASE,
+    regex.VERBOSE | regex.IGNORECASE,  # its \w has the marks of letters, many vowels of Hindi say; that of re has not
 )
+_CLUSTER = regex.compile(r"\X")
 _CLITIC = re.compile(r"(.+?)(n['’]t|['’](?:[smd]|re|ve|ll))", re.IGNORECASE)
 _NEGATED = "do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
 _RUN_TOGETHER = re.compile(
@@ -139,17 +143,26 @@ def tokenize_words(text: str) -> list[str]:
     `w/o`), numbers, dates and phone numbers, words with a prefix (`non-profit`), runs of one sign (`...`, `--`).
     Split: clitics (`do n't`, `it 's`, also `can not`, `gon na`, `did nt`), other hyphens and slashes (`well - known`,
     `and / or`), currency and per cent signs, numbers from units (`5 pm`), every other sign.
+    Never split: what is one character to a reader (a grapheme cluster: a letter with its accents, an emoji with its
+    colour, one that is joined of several).
 
     Args:
         text (`str`): A sentence, or any text; white space always separates words.
     """
-    words = []
+    words, end, starts = [], -1, _cluster_starts(text)
     for match in _TOKEN.finditer(text):
-        if match.lastgroup in ("plain", "word"):
-            words.extend(_split_clitics(match[0]))
-        else:
-            words.append(match[0])
+        parts = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
+        if match.start() == end and end not in starts:
+            words[-1] += parts[0]
+            parts = parts[1:]
+        words += parts
+        end = match.end()
     return words
+
+
+def _cluster_starts(text: str) -> Container[int]:
+    """Where the grapheme clusters of a text begin."""
+    return range(len(text)) if text.isascii() else {match.start() for match in _CLUSTER.finditer(text)}
 
 
 @lru_cache(maxsize=1 << 16)

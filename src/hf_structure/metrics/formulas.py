@@ -28,6 +28,8 @@ OPERATORS = {
     "-": operator.sub,
 }
 BRACKETS = {"[": "]", "(": ")"}
+MAX_DEPTH = 50  # of brackets
+MAX_DIGITS = 9  # of the number of a region
 _TOKEN = re.compile(
     r"\s*(?:\(\s*(?P<region>\d+)\s*;\s*%(?P<condition>[^%]+)%\s*\)|(?P<number>\d+(?:\.\d+)?)|(?P<sign>[-+<>=&|()[\]])|$)"
 )
@@ -76,7 +78,14 @@ class Operation:
         return self.sign not in LEVELS[-1]
 
     def evaluate(self, table: Table) -> bool | float:
-        return OPERATORS[self.sign](self.left.evaluate(table), self.right.evaluate(table))
+        chain, node = [], self  # a long sum is deep on the left
+        while isinstance(node, Operation):
+            chain.append(node)
+            node = node.left
+        value = node.evaluate(table)
+        for operation in reversed(chain):
+            value = OPERATORS[operation.sign](value, operation.right.evaluate(table))
+        return value
 
 
 Node = Number | Region | Operation
@@ -126,8 +135,8 @@ def parse_formula(text: str) -> Formula:
     Reads a formula.
 
     Raises:
-        FormulaError: what it is, or a part of it, is no formula; operators on values of the wrong kind, such as a sum
-            of comparisons; a formula that is a number.
+        FormulaError: what it is, or a part of it, is no formula, or nested too deeply; operators on values of the
+            wrong kind, such as a sum of comparisons; a formula that is a number.
     """
     return _Parser(text).formula()
 
@@ -141,7 +150,7 @@ class _Parser:
     """
 
     def __init__(self, text: str):
-        self.text, self.tokens = text, _tokens(text)
+        self.text, self.tokens, self.depth = text, _tokens(text), 0
         self.advance()
 
     def advance(self) -> None:
@@ -173,14 +182,21 @@ class _Parser:
         if isinstance(self.token, Node):
             node = self.token
         elif self.token in BRACKETS:
-            closing = BRACKETS[self.token]
-            self.advance()
-            node = self.level(0)
-            if self.token != closing:
-                raise self.error(f"{closing!r} is missing")
+            node = self.bracketed(BRACKETS[self.token])
         else:
             raise self.error("a region, number or bracket is missing")
         self.advance()
+        return node
+
+    def bracketed(self, closing: str) -> Node:
+        if self.depth == MAX_DEPTH:
+            raise self.error(f"more than {MAX_DEPTH} brackets within each other")
+        self.depth += 1
+        self.advance()
+        node = self.level(0)
+        if self.token != closing:
+            raise self.error(f"{closing!r} is missing")
+        self.depth -= 1
         return node
 
     def is_sign(self) -> bool:
@@ -200,6 +216,8 @@ def _tokens(text: str) -> Iterator[tuple[Node | str | None, int]]:
             raise FormulaError(f"{text[start]!r} does not belong here", text, start)
         end = match.end()
         if match["region"]:
+            if len(match["region"]) > MAX_DIGITS:
+                raise FormulaError(f"a region number of more than {MAX_DIGITS} digits", text, start)
             yield Region(match["condition"], int(match["region"]), start), start
         elif match["number"]:
             yield Number(float(match["number"])), start

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from hf_structure.metrics.formulas import Formula, FormulaError, Table, parse_formula
+from hf_structure.metrics.formulas import MAX_DIGITS, Formula, FormulaError, Table, parse_formula
 
 PREDICTIONS = ("first", "mean", "all")
 CIRCUITS = {
@@ -82,9 +82,9 @@ def read_suite(path: str | os.PathLike) -> Suite:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         suite = Suite(
-            content["meta"]["name"],
+            _string(content["meta"], "name", "'meta'"),
             tuple(_prediction(values) for values in content["predictions"]),
-            tuple(_item(values) for values in content["items"]),
+            tuple(_item(place, values) for place, values in enumerate(content["items"], start=1)),
         )
         if content["meta"].get("metric", "sum") != "sum":
             raise ValueError(f"the metric {content['meta']['metric']!r} is not sum")
@@ -93,6 +93,8 @@ def read_suite(path: str | os.PathLike) -> Suite:
         raise SuiteError(f"{path}: not a test suite: {error.args[0]!r} is missing") from error
     except (TypeError, AttributeError) as error:
         raise SuiteError(f"{path}: not a test suite: {error}") from error
+    except RecursionError as error:
+        raise SuiteError(f"{path}: JSON that is nested too deeply") from error
     except ValueError as error:
         raise SuiteError(f"{path}: {error}") from error
     return suite
@@ -101,18 +103,33 @@ def read_suite(path: str | os.PathLike) -> Suite:
 def _prediction(values: Mapping) -> Formula:
     if values["type"] != "formula":
         raise ValueError(f"a prediction of type {values['type']!r}, not formula")
-    return parse_formula(values["formula"])
+    return parse_formula(_string(values, "formula", "a prediction"))
 
 
-def _item(values: Mapping) -> Item:
-    number, sentences = values["item_number"], {}
+def _item(place: int, values: Mapping) -> Item:
+    number, sentences = _whole(values, "item_number", f"item {place} of the file"), {}
     for condition in values["conditions"]:
-        name, regions = condition["condition_name"], condition["regions"]
-        texts = {int(region["region_number"]): region["content"] for region in regions}
+        name, regions = _string(condition, "condition_name", f"item {number}"), condition["regions"]
+        where = f"item {number}, condition {name!r}"
+        texts = {_whole(region, "region_number", where): _string(region, "content", where) for region in regions}
         if name in sentences or len(texts) < len(regions):
             raise ValueError(f"item {number}: condition {name!r}, or one of its regions, is there twice")
         sentences[name] = texts
     return Item(number, sentences)
+
+
+def _string(values: Mapping, key: str, where: str) -> str:
+    if not isinstance(values[key], str):
+        raise ValueError(f"{where}: {key!r} is {values[key]!r}, not a string")
+    return values[key]
+
+
+def _whole(values: Mapping, key: str, where: str) -> int:
+    """A whole number, or its digits."""
+    digits = str(values[key])
+    if isinstance(values[key], bool) or not digits.isdecimal() or len(digits) > MAX_DIGITS:
+        raise ValueError(f"{where}: {key!r} is {digits}, not a whole number of at most {MAX_DIGITS} digits")
+    return int(digits)
 
 
 def _check(suite: Suite) -> None:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import is_punctuation
+from hf_structure.data.sentences import LongSentenceError, SentenceError, as_python, check_characters, read_batch
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
 from hf_structure.pipelines.graphs import gives_graphs
 from hf_structure.pipelines.loading import longest_input
@@ -41,12 +42,18 @@ def is_one_sentence(sentences: Sentence | Iterable[Sentence]) -> bool:
     return isinstance(sentences, str | Mapping | ConlluSentence)
 
 
+def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
+    """One sentence as it is, or what [`~hf_structure.data.sentences.read_batch`] makes of several, and its errors."""
+    return sentences if is_one_sentence(sentences) else read_batch(sentences)
+
+
 def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
     """
     Each sentence with what stands beside it in the columns, those that are None left out.
 
     Raises:
-        ValueError: if a column is shorter or longer than the sentences, when the end of one is reached.
+        ValueError: if a column is longer than the sentences, when their end is reached.
+        SentenceError: if a column is shorter, for the first sentence without its value.
     """
     given = {name: values for name, values in columns.items() if values is not None}
     end = object()
@@ -56,17 +63,26 @@ def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> I
             if sentence is end and value is not end:
                 raise ValueError(f"{name} goes on after the last sentence, which is number {number - 1}")
             if value is end and sentence is not end:
-                raise ValueError(f"sentence {number}: {name} ends after {number - 1} sentences")
+                raise SentenceError(number, f"{name} ends after {number - 1} sentences")
         yield sentence, beside
 
 
-def encode_all(sentences: Iterable[tuple[Sentence, dict]], encode: Callable) -> Iterator[dict[str, Any]]:
-    """What `encode` makes of the sentences of [`with_columns`]; its errors say which sentence they are about."""
+def encode_all(
+    sentences: Iterable[tuple[Sentence, dict]], encode: Callable, skip_long: bool = False
+) -> Iterator[dict[str, Any] | None]:
+    """
+    What `encode` makes of the sentences of [`with_columns`]; None for one that is too long, if such are to be skipped.
+
+    Raises:
+        SentenceError: if `encode` raises `ValueError`.
+    """
     for number, (sentence, beside) in enumerate(sentences, start=1):
         try:
             encoded = encode(sentence, **beside)
         except ValueError as error:
-            raise ValueError(f"sentence {number}: {error}") from error
+            if not (skip_long and isinstance(error, LongSentenceError)):
+                raise SentenceError(number, str(error)) from error
+            encoded = None
         yield encoded
 
 
@@ -94,8 +110,10 @@ def encode_sentence(
     sentence itself.
 
     Raises:
-        ValueError: if the sentence is empty or too long, or of no form that is known; if there are not as many tags or
-            heads as words; for heads that are none of this sentence, or an initial tree that the model cannot use.
+        LongSentenceError: if the sentence is too long.
+        ValueError: if the sentence is empty, has half a character, or is of no form that is known; if there are not as
+            many tags or heads as words; for heads that are none of this sentence, or an initial tree that the model
+            cannot use.
     """
     given = _as_dictionary(sentence)
     words = _words_of(given, word_tokenizer, max_words)
@@ -111,28 +129,33 @@ def encode_sentence(
 
 
 def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
-    if isinstance(sentence, str):
-        return {"text": sentence}
     if isinstance(sentence, ConlluSentence):
         return conllu_sentence(sentence)
-    given = sentence if isinstance(sentence, Mapping) else {"words": sentence}
-    words = given.get("words")
-    if isinstance(words, Sequence) and not isinstance(words, str):
-        return given
-    if words is None and isinstance(given.get("text"), str):
+    sentence = as_python(sentence)
+    if isinstance(sentence, Mapping):
+        given = {name: as_python(sentence[name]) for name in ("words", "text", "tags", "initial") if name in sentence}
+    else:
+        given = {"text" if isinstance(sentence, str) else "words": sentence}
+    words, text = given.get("words"), given.get("text")
+    if isinstance(text, str) if words is None else isinstance(words, Sequence) and not isinstance(words, str):
         return given
     raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {sentence!r}")
 
 
 def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str]], max_words: int) -> list[str]:
-    words = word_tokenizer(given["text"]) if given.get("words") is None else list(given["words"])
+    if given.get("words") is None:
+        check_characters(given["text"])
+        words = word_tokenizer(given["text"])
+    else:
+        words = list(given["words"])
     for position, word in enumerate(words, start=1):
         if not isinstance(word, str) or not word.strip():
             raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
+        check_characters(word)
     if not words:
         raise ValueError("the sentence is empty")
     if len(words) > max_words:
-        raise ValueError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
+        raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
     return words
 
 
@@ -148,7 +171,7 @@ def _seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctua
 def _check_positions(number: int, kind: str, longest: int | None) -> None:
     if longest is not None and number > longest:
         message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
-        raise ValueError(message)
+        raise LongSentenceError(message)
 
 
 __all__ = [
@@ -159,5 +182,6 @@ __all__ = [
     "encoding_options",
     "is_one_sentence",
     "longest_sentence",
+    "read_sentences",
     "with_columns",
 ]

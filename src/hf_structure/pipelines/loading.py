@@ -1,12 +1,14 @@
 """Models for use: from a name, a folder or an object, on a device; their tokenizers and what splits text for them."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.hub import resolve_model
@@ -46,7 +48,7 @@ def load_model(
     if isinstance(model, torch.nn.Module):
         if dtype and getattr(model, "dtype", dtype) != dtype:
             raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
-        tokenizer = tokenizer or _load_tokenizer(model)
+        tokenizer = tokenizer or _own_tokenizer(model)
     else:
         folder = Path(resolve_model(model)).resolve()
         modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
@@ -76,7 +78,7 @@ def choose_word_tokenizer(
     choice = choice or tokenizer.init_kwargs.get("word_tokenizer", default)
     if callable(choice):
         return choice
-    if choice not in WORD_TOKENIZERS:
+    if not isinstance(choice, str) or choice not in WORD_TOKENIZERS:
         raise ValueError(f"word_tokenizer must be one of {', '.join(WORD_TOKENIZERS)}, or a function, not {choice!r}")
     return WORD_TOKENIZERS[choice]
 
@@ -87,10 +89,51 @@ def longest_input(model: PreTrainedModel) -> int | None:
     return getattr(config, "max_position_embeddings", None)
 
 
-def _load_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+def load_weights(
+    folder: str | Path, auto_class: type, purpose: str, optional_weights: str = "-", **options
+) -> PreTrainedModel:
+    """
+    The model in a folder, with all its weights: transformers only warns of missing ones, and goes on with random ones.
+
+    Args:
+        folder (`str` or `Path`): The folder.
+        auto_class, purpose, optional_weights: As for [`load_model`].
+        options: Those of `from_pretrained`.
+
+    Raises:
+        ValueError: if the folder holds no such model.
+    """
+    with _readable(f"{folder} holds no {purpose}"):
+        model, loaded = auto_class.from_pretrained(
+            folder, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+        if wrong := sorted(loaded["mismatched_keys"]):  # (name, shape in the file, shape in the model)
+            raise ValueError(
+                f"{len(wrong)} weights have other sizes than its configuration says, such as {wrong[0][0]}"
+            )
+        if missing := sorted(key for key in loaded["missing_keys"] if not key.startswith(optional_weights)):
+            raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
+    return model
+
+
+def read_tokenizer(folder: str | Path, purpose: str = "tokenizer") -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder. Raises `ValueError` if there is none."""
+    with _readable(f"{folder} holds no {purpose}"):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer("a")  # many wrong settings are noticed when they are needed
+    return tokenizer
+
+
+def read_config(folder: str | Path, purpose: str) -> PreTrainedConfig:
+    """The configuration in a folder. Raises `ValueError` if there is none."""
+    with _readable(f"{folder} holds no {purpose}"):
+        return AutoConfig.from_pretrained(folder)
+
+
+def _own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
     try:
-        return AutoTokenizer.from_pretrained(resolve_model(model.name_or_path))
-    except (ValueError, OSError) as error:
+        return read_tokenizer(resolve_model(model.name_or_path))
+    except ValueError as error:
         raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
 
 
@@ -99,14 +142,28 @@ def _load(
     folder: Path, modified: int, auto_class: type, purpose: str, optional_weights: str, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The last models used stay loaded, as long as their folders do not change."""
+    model = load_weights(folder, auto_class, purpose, optional_weights, dtype=dtype)
+    return model, read_tokenizer(folder, purpose)
+
+
+@contextmanager
+def _readable(message: str) -> Iterator[None]:
+    """
+    Makes a `ValueError` of one line of whatever goes wrong in loading: what libraries make of damaged files has no
+    common type, `tokenizers` even raises bare `Exception`.
+    """
     try:
-        model, loaded = auto_class.from_pretrained(folder, dtype=dtype, output_loading_info=True)
-        missing = sorted(key for key in loaded["missing_keys"] if not key.startswith(optional_weights))
-        if missing:  # transformers only warns, and goes on with random weights
-            raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
-        return model, AutoTokenizer.from_pretrained(folder)
-    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
-        raise ValueError(f"{folder} holds no {purpose}: {_first_line(error)}") from error
+        yield
+    except Exception as error:
+        raise ValueError(f"{message}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, StrictDataclassError):  # the first line says nothing
+        return " ".join(str(error).split())
+    if isinstance(error, ValueError | OSError | SafetensorError) or type(error) in (RuntimeError, Exception):
+        return _first_line(error)
+    return f"{type(error).__name__}: {_first_line(error)}"  # such as KeyError: 'model'
 
 
 def _floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
@@ -122,4 +179,13 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-__all__ = ["DTYPES", "WordTokenizer", "choose_word_tokenizer", "load_model", "longest_input"]
+__all__ = [
+    "DTYPES",
+    "WordTokenizer",
+    "choose_word_tokenizer",
+    "load_model",
+    "load_weights",
+    "longest_input",
+    "read_config",
+    "read_tokenizer",
+]

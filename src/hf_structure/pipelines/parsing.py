@@ -7,7 +7,8 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from hf_structure.pipelines.encoding import (
     encode_sentence,
     encoding_options,
     is_one_sentence,
+    read_sentences,
     with_columns,
 )
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
@@ -61,16 +63,17 @@ def parse(
     punctuation: str = "attach",
     word_tokenizer: WordTokenizer | None = None,
     max_words: int = MAX_WORDS,
+    skip_long: bool = False,
     batch_size: int = 64,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     progress: bool = False,
-) -> Parse | list[Parse] | Iterator[Parse]:
+) -> Parse | list[Parse | None] | Iterator[Parse | None] | None:
     """
     Parses sentences.
 
     Args:
-        sentences (`str`, `list[str]`, `list[list[str]]` or an iterator of either):
+        sentences (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
             Raw sentences, which `word_tokenizer` splits into words, or sentences as lists of words, which come back
             as they are. Also what [`~hf_structure.data.conllu.read_conllu`] and
             [`~hf_structure.data.corpus.load_sentences`] give, and other dictionaries: `words` (or `text`), and
@@ -111,6 +114,8 @@ def parse(
         max_words (`int`):
             Longer sentences are refused: memory grows with the square of the length. So are those that are too long
             for the model.
+        skip_long (`bool`):
+            Whether None is given for a sentence that is too long, instead of an error.
         batch_size (`int`):
             Sentences that the model reads at once, at most: where lengths differ much, batches are smaller.
         device (`str` or `torch.device`, *optional*):
@@ -122,13 +127,13 @@ def parse(
             Whether to show a progress bar.
 
     Returns:
-        `Parse` for a string, `list[Parse]` for a list, an iterator of `Parse` for an iterator; in the order given.
+        `Parse` for a string, `list[Parse]` for what has a length, else an iterator of `Parse`; in the order given.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
-            this tokenizer, these tags or initial trees; a sentence that is empty or too long, or has another number of
-            tags or heads. The message gives the number of the sentence; from an iterator, those before it come out
-            first.
+            this tokenizer, these tags or initial trees.
+        SentenceError: a sentence that is empty or too long, or has another number of tags or heads. The message gives
+            the number of the sentence; from an iterator, those before it come out first. It is a `ValueError`.
 
     Warns:
         UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees.
@@ -160,16 +165,17 @@ def parse(
         marginals=marginals,
         **search,
     )
-    is_one = is_one_sentence(sentences)
+    batch = read_sentences(sentences)
+    is_one = is_one_sentence(batch)
     if is_one:
-        sentences, tags, initial = [sentences], _as_column(tags), _as_column(initial)
-    total = len(sentences) if isinstance(sentences, Sequence) else None
+        batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
+    total = len(batch) if isinstance(batch, Sized) else None
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    items = encode_all(with_columns(iter(sentences), tags=tags, initial=initial), encode)
+    items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
     parses = _parse_windows(items, decode, batch_size, bar)
     if is_one:
         return next(parses)
-    return list(parses) if isinstance(sentences, Sequence) else parses
+    return list(parses) if isinstance(batch, Sized) else parses
 
 
 def _as_column(value: Any) -> list | None:
@@ -211,6 +217,9 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
 def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
+    tokens, known = max(tokenizer.get_vocab().values()) + 1, len(model.get_input_embeddings().weight)
+    if tokens > known:
+        raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
     if gives_graphs(model):
         return
     if not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
@@ -374,15 +383,20 @@ def decode_batch(
     return decode_graphs(model, batch, **options) if gives_graphs(model) else model.decode(**batch, **options)
 
 
-def _parse_windows(sentences: Iterator[dict[str, Any]], decode, batch_size: int, bar: tqdm) -> Iterator[Parse]:
+def _parse_windows(
+    sentences: Iterator[dict[str, Any] | None], decode, batch_size: int, bar: tqdm
+) -> Iterator[Parse | None]:
     """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
     with bar:
         for window in _windows(sentences, batch_size * WINDOW):
             parses: list[Parse | None] = [None] * len(window)
-            for batch in similar_length_batches([len(encoded["input_ids"]) for encoded in window], batch_size):
-                for i, parsed in zip(batch, decode([window[i] for i in batch]), strict=True):
+            places = [i for i, encoded in enumerate(window) if encoded is not None]
+            for batch in similar_length_batches([len(window[i]["input_ids"]) for i in places], batch_size):
+                chosen = [places[i] for i in batch]
+                for i, parsed in zip(chosen, decode([window[i] for i in chosen]), strict=True):
                     parses[i] = parsed
                 bar.update(len(batch))
+            bar.update(len(window) - len(places))
             yield from parses
 
 
@@ -417,6 +431,14 @@ class ParsingPipeline(Pipeline):
     def __init__(self, *args, structure: str | None = None, **kwargs):
         super().__init__(*args, structure=structure or self.structure, **kwargs)
         _check_input(self.model, self.tokenizer)
+
+    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
+        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
+        if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
+            inputs = read_sentences(inputs)
+            if not is_one_sentence(inputs):
+                inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
+        return [] if inputs == [] else super().__call__(inputs, *args, **options)
 
     def _sanitize_parameters(
         self,

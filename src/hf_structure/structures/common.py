@@ -106,7 +106,7 @@ def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float |
         metadata["log_probability"] = f"{log_probability:.6g}"
     comments = [f"# {key} = {value}" for key, value in metadata.items()]
     for comment in comments:
-        if "\n" in comment or "\r" in comment:
+        if any(character in comment for character in "\n\r\0"):
             raise ValueError(f"a CoNLL-U comment must be one line: {comment!r}")
     return comments
 

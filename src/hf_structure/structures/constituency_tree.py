@@ -83,11 +83,11 @@ class ConstituencyTree(Value):
             `str`: what EVALB and nltk read; an empty string for a tree without words.
 
         Raises:
-            ValueError: a word, label or tag that brackets cannot hold (empty word, white space).
+            ValueError: a word, label or tag that brackets cannot hold (empty word, white space, NUL).
         """
         for kind, texts in (("word", self.words), ("label", self.labels or ()), ("tag", self.tags or ())):
             for number, text in enumerate(texts, start=1):
-                if re.search(r"\s", text) or (kind == "word" and not text):
+                if re.search(r"[\s\0]", text) or (kind == "word" and not text):
                     raise ValueError(f"{kind} {number} cannot stand in brackets: {text!r}")
         return str(self._brackets(UNLABELLED)) if self.words else ""
 

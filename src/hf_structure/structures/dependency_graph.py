@@ -123,7 +123,7 @@ class DependencyGraph(Value):
     def deps(self) -> list[str]:
         """Column DEPS of CoNLL-U. Raises `ValueError` for a label that it cannot hold."""
         columns = [[] for _ in self.words]
-        for (head, word), label in zip(self.arcs, self._named_labels("\t\n\r|"), strict=True):
+        for (head, word), label in zip(self.arcs, self._named_labels("\t\n\r\0|"), strict=True):
             columns[word - 1].append(f"{head}:{label}")
         return ["|".join(arcs) or "_" for arcs in columns]
 
@@ -138,16 +138,18 @@ class DependencyGraph(Value):
             lemmas, pos (`Sequence[str]` of length `n`, *optional*): Lemmas and parts of speech; `_` by default.
 
         Raises:
-            ValueError: a word or label that no such line can hold (tab, line break), lists of unequal length.
+            ValueError: a word, label or id that no such line can hold (tab, line break, NUL), lists of unequal length.
         """
+        if id.startswith("SDP") or any(character in id for character in "\n\r\0"):
+            raise ValueError(f"a sentence of an SDP file cannot be called {id!r}")
         unknown = ["_"] * len(self.words)
         columns = {"words": self.words, "lemmas": lemmas or unknown, "pos": pos or unknown}
         for name, values in columns.items():
             check_length(self.words, name, values)
             for number, value in enumerate(values, start=1):
-                if not value or any(character in value for character in "\t\n\r"):
+                if not value or any(character in value for character in "\t\n\r\0"):
                     raise ValueError(f"{name} of word {number} cannot stand in an SDP file: {value!r}")
-        labels = self._named_labels("\t\n\r")
+        labels = self._named_labels("\t\n\r\0")
         arcs = [(head, word, label) for (head, word), label in zip(self.arcs, labels, strict=True) if head]
         return str(SdpSentence(id, **columns, tops=list(self.roots), frames=unknown, arcs=arcs))
 

@@ -1,0 +1,67 @@
+"""What callers may give as sentences: strings, lists of words, and whatever holds many of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Sentence = str | Sequence[str]
+
+
+class SentenceError(ValueError):
+    """
+    A sentence that cannot be read, parsed or scored.
+
+    Args:
+        number (`int`): Which one, from 1.
+        reason (`str`): Why.
+    """
+
+    def __init__(self, number: int, reason: str):
+        super().__init__(f"sentence {number}: {reason}")
+        self.number, self.reason = number, reason
+
+
+class LongSentenceError(ValueError):
+    """A sentence that is too long."""
+
+
+def read_batch(sentences: Any) -> str | Iterable[Sentence]:
+    """
+    One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator.
+
+    Raises:
+        ValueError: a mapping or a table, whose keys or columns would be taken for sentences, or nothing of that kind.
+    """
+    batch = as_python(sentences)
+    if isinstance(batch, Mapping) or hasattr(batch, "columns") or not isinstance(batch, str | Iterable):
+        raise ValueError(f"sentences are a string, or a list or column of them, not a {type(sentences).__name__}")
+    return batch
+
+
+def read_sentence(sentence: Any) -> Sentence:
+    """
+    A string, or a list or tuple of words.
+
+    Raises:
+        ValueError: something else, or text with half a character.
+    """
+    sentence = as_python(sentence)
+    if not isinstance(sentence, str | Sequence):
+        raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
+    for text in [sentence] if isinstance(sentence, str) else sentence:
+        if isinstance(text, str):
+            check_characters(text)
+    return sentence
+
+
+def check_characters(text: str) -> None:
+    """Raises `ValueError` if the text holds half a character, a lone surrogate, which no file or tokenizer takes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        place = f"character {error.start + 1} of {text!r}"
+        raise ValueError(f"{place} is a lone surrogate, half a character: the text was decoded wrongly") from None
+
+
+def as_python(values: Any) -> Any:
+    """Arrays, tensors and series as lists; their scalars, and all other values, as they are."""
+    return values.tolist() if hasattr(values, "tolist") else values
