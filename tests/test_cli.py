@@ -248,7 +248,7 @@ def test_beam_size(run, fail, folder, g2g_transformer):
     assert "UDGNForMaskedLM searches without a beam: leave beam_size out" in fail(*options, folder)[0]
     long = "the cat\n" + "cat " * 61
     line, _ = fail("parse", "--model", g2g_transformer, stdin=long)
-    assert "sentence 2: the sentence has 61 words, more than the 60 that this model has positions for" in line
+    assert "<input>:2: the sentence has 61 words, more than the 60 that this model has positions for" in line
 
 
 @pytest.mark.parametrize("decoder", ["tree", "projective", "argmax"])

@@ -264,7 +264,7 @@ def test_evaluate_what_parse_wrote(run, command):
             ["gold.conllu", "bare.conllu", "--structure", "graph"],
             "bare.conllu has no arcs (in CoNLL-U, trees are --sys",
         ),
-        (["bare.conllu", "gold.conllu", "--structure", "graph"], "bare.conllu: word 1 has no enhanced heads"),
+        (["bare.conllu", "gold.conllu", "--structure", "graph"], "bare.conllu:3: word 1 has no enhanced heads"),
         (["gold.sdp", "gold.conllu"], "word 2 is 'do' in the prediction, 'bark' in the gold"),
         (["gold.sdp", "first.sdp"], "1 predicted sentences, but more gold sentences"),
         (["gold.sdp", "gold.mrg"], "gold.mrg: brackets files hold no dependency graphs"),

@@ -296,7 +296,7 @@ def test_complete_blocks_are_not_parsed_again(
     def counted(words, **settings):
         words = list(words)
         parsed.extend(words)
-        return parse(words, **settings)
+        return iter(parse(words, **settings))
 
     monkeypatch.setattr(script, "parse", counted)
     run(*arguments, "--batch_size", "3", "--device", "cpu")

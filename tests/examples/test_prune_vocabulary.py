@@ -113,7 +113,8 @@ def parser_folder(tokenizer, tmp_path_factory):
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     sizes |= {"classifier_hidden_size": 8, "history_size": 4, "max_position_embeddings": 32}
     special = {"pad_token_id": tokenizer.pad_token_id, "unk_token_id": tokenizer.unk_token_id}
-    config = G2GTransformerConfig(vocab_size=len(tokenizer), id2label={0: "det", 1: "nsubj"}, **sizes, **special)
+    vocab_size = max(tokenizer.get_vocab().values()) + 1
+    config = G2GTransformerConfig(vocab_size=vocab_size, id2label={0: "det", 1: "nsubj"}, **sizes, **special)
     torch.manual_seed(0)
     G2GTransformerForParsing(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -441,7 +441,7 @@ def test_a_regression_neither_parses_nor_predicts_words(tables, models, run, tmp
 
 
 def test_a_language_model_is_no_regression(tables, models, run, tmp_path):
-    with pytest.raises(ValueError, match=r"holds no GPT2ForSequenceClassification: .* such as score.weight"):
+    with pytest.raises(ValueError, match=r"holds no model of this task: .* such as score.weight"):
         run(*evaluation(tables, models / "gpt2", tmp_path, "stsb"))
 
 

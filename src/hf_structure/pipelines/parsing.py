@@ -217,13 +217,11 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
 def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
+    if not gives_graphs(model) and not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
+        raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
     tokens, known = max(tokenizer.get_vocab().values()) + 1, len(model.get_input_embeddings().weight)
     if tokens > known:
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
-    if gives_graphs(model):
-        return
-    if not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
-        raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
 
 
 def _check_punctuation(punctuation: str) -> None:
