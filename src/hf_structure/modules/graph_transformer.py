@@ -101,7 +101,8 @@ class GraphAttention(nn.Module):
             mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): 0, or the least number at padding.
             arcs ([`Arcs`], *optional*): The arcs; those at padding are not read.
             wanted (`torch.LongTensor` of shape `(batch_size, num_receivers)`, *optional*):
-                Positions of the receivers, all different, if they are not all positions in order.
+                Positions of the receivers, if they are not all positions in order. Of those that are equal only the
+                first one reads its arcs to dependents.
 
         Returns:
             New vectors of the receivers, and attention weights `(batch_size, num_heads, num_receivers, seq_len)`.
@@ -173,9 +174,12 @@ class _Places(NamedTuple):
         own_heads, own_labels, rows = heads, labels, heads
         if wanted is not None:
             own_heads, own_labels = heads.gather(1, wanted), labels.gather(1, wanted)
-            numbers = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
-            rows = torch.full_like(heads, -1).scatter(1, wanted, numbers)  # the receiver at each position
-            rows = torch.where(heads < 0, -1, rows.gather(1, heads.clamp(min=0)))
+            count = wanted.shape[1]
+            numbers = torch.arange(count, device=wanted.device).expand_as(wanted)
+            # The first receiver at each position, `count` if there is none.
+            rows = torch.full_like(heads, count).scatter_reduce(1, wanted, numbers, "amin")
+            rows = rows.gather(1, heads.clamp(min=0))
+            rows = rows.masked_fill((heads < 0) | (rows == count), -1)
         head, row = own_heads[:, None, :, None], rows[:, None, None, :]
         return cls(head.clamp(min=0), head >= 0, row.clamp(min=0), row >= 0, own_labels + num_labels, labels)
 

@@ -138,15 +138,26 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         hidden_states = self.embeddings(inputs_embeds, positions)
         mask = additive_mask(attention_mask, hidden_states)
-        for layer in self.layers[: self.config.num_plain_layers]:
+        for layer in self.layers[: self._num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
         return hidden_states, mask
 
-    def read_graph(self, hidden_states: torch.Tensor, mask: torch.Tensor, arcs: Arcs | None) -> torch.FloatTensor:
-        """Final vectors, from what [`read`] gives."""
-        for layer in self.layers[self.config.num_plain_layers :]:
+    def read_graph(
+        self,
+        hidden_states: torch.Tensor,
+        mask: torch.Tensor,
+        arcs: Arcs | None,
+        wanted: torch.LongTensor | None = None,
+    ) -> torch.FloatTensor:
+        """Final vectors of all positions, or of the `wanted` ones `(batch_size, m)`, from what [`read`] gives."""
+        for layer in self.layers[self._num_lower_layers : -1]:
             hidden_states = layer(hidden_states, mask, arcs)
-        return hidden_states
+        return self.layers[-1](hidden_states, mask, arcs, wanted)
+
+    @property
+    def _num_lower_layers(self) -> int:
+        """Layers that read no graph, but for the last one, which computes only what is wanted."""
+        return min(self.config.num_plain_layers, self.config.num_hidden_layers - 1)
 
 
 class RNGTransformerDecoder(nn.Module):
@@ -537,7 +548,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.FloatTensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
         arcs = None if graph is None else sentences.arcs(graph)
-        return take(self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs), sentences.places)
+        return self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs, sentences.places)
 
     @torch.no_grad()
     def _round(self, sentences: Sentences, graph: Graph | None, decoder: str) -> "Round":
