@@ -69,9 +69,9 @@ def new_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **sett
 
 
 def new_rng_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
-    """A recursive non-autoregressive Graph-to-Graph Transformer with three labels."""
+    """The recursive non-autoregressive kind; from larger weights, probabilities of trees would be rounded too much."""
     config = RNGTransformerConfig(**_of_parsers(tokenizer), arc_size=8, label_size=8, **settings)
-    return save(randomise(RNGTransformerForParsing(config)), tokenizer, folder)
+    return save(randomise(RNGTransformerForParsing(config), std=0.3), tokenizer, folder)
 
 
 def _of_parsers(tokenizer: PreTrainedTokenizerBase) -> dict:

@@ -414,7 +414,9 @@ def test_initial_trees_are_those_that_the_model_decodes_with(refiner, rounds):
         decoded = model.decode(**inputs, num_rounds=rounds)
         assert list(parsed.dependency.probabilities) == pytest.approx(decoded.head_probs[0, 0].tolist(), abs=1e-4)
         assert list(parsed.dependency.heads) == decoded.heads[0, 0].tolist()
-    assert probabilities(parses) != pytest.approx(probabilities(parse(WORDS, refiner, tags=tags, **options)), abs=1e-2)
+    if rounds == 1:  # later ones may forget where they started
+        without = probabilities(parse(WORDS, refiner, tags=tags, **options))
+        assert probabilities(parses) != pytest.approx(without, abs=1e-2)
 
 
 def test_a_parse_can_be_refined(rng_transformer):
