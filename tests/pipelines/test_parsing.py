@@ -32,6 +32,7 @@ from hf_structure.tokenization import encode
 
 WORDS = ["the", "a", "old", "cat", "dog", "man", "saw", "chased", "slept", "near", "that", "and", "she"]
 MARKS = [".", ",", '"', "(", "..."]
+A_TOKEN = {"SpecialToken": {"id": "<no>", "type_id": 0}}
 
 
 def tiny_model(seed: int = 0) -> UDGNForMaskedLM:
@@ -540,6 +541,17 @@ def test_folders_that_hold_no_parser(folder, tmp_path):
         ("tokenizer.json", {"model": None}, ""),
         ("tokenizer.json", {"model": {"type": "WordLevel", "vocab": {"a": "b"}, "unk_token": "a"}}, ""),
         ("tokenizer_config.json", {"pad_token": True}, "TypeError: "),
+        (
+            "tokenizer.json",
+            {
+                "post_processor": {
+                    "type": "TemplateProcessing",
+                    **{key: [A_TOKEN] for key in ("single", "pair")},
+                    "special_tokens": {},
+                }
+            },
+            "PanicException: ",
+        ),
         ("tokenizer_config.json", {"model_max_length": []}, "TypeError: "),
     ],
 )

@@ -120,7 +120,8 @@ def read_tokenizer(folder: str | Path, purpose: str = "tokenizer") -> PreTrained
     """The tokenizer in a folder. Raises `ValueError` if there is none."""
     with _readable(f"{folder} holds no {purpose}"):
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        tokenizer("a"), tokenizer.all_special_ids  # many wrong settings are noticed when they are needed
+        tokenizer("a")  # many wrong settings are noticed in use
+        tokenizer.convert_tokens_to_ids(tokenizer.all_special_tokens)
     return tokenizer
 
 
@@ -155,7 +156,7 @@ def _readable(message: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # that of Rust is no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # Rust's is no Exception
             raise
         raise ValueError(f"{message}: {_reason(error)}") from error
 
