@@ -54,8 +54,8 @@ from hf_structure.data.rows import open_dataset
 from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.encoding import MAX_WORDS, longest_sentence
 from hf_structure.pipelines.parsing import PUNCTUATION, load_parser, parse
-from hf_structure.scripts import check_same_run, file_states, model_states, run
 from hf_structure.structures.parse import Parse
+from hf_structure.training.scripts import check_same_run, file_states, model_states, run
 
 FREE = ("batch_size", "device", "output", "overwrite", "skip_long")  # options that a run may go on with others of
 PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest

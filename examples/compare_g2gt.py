@@ -21,7 +21,8 @@ checkpoint: give the same command again. The table is printed, and is written to
 import argparse
 from pathlib import Path
 
-from hf_structure.comparison import (
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VARIANTS
+from hf_structure.training.comparison import (
     ATTACHMENT,
     add_parsing_arguments,
     attachment_cells,
@@ -32,8 +33,7 @@ from hf_structure.comparison import (
     parsing_options,
     run_script,
 )
-from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VARIANTS
-from hf_structure.scripts import run
+from hf_structure.training.scripts import run
 
 SCRIPT = Path(__file__).with_name("run_parsing.py")
 

@@ -29,11 +29,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 
 from hf_structure import score, train_subword_tokenizer
 from hf_structure.cli.common import positive, positives
-from hf_structure.comparison import markdown_table, parse_arguments, percent, read_results, run_script
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
-from hf_structure.scoring import corpus_scores, count_falls
-from hf_structure.scripts import load_object, run, write_json
+from hf_structure.pipelines.scoring import corpus_scores, count_falls
+from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
+from hf_structure.training.scripts import load_object, run, write_json
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration

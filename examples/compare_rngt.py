@@ -27,7 +27,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hf_structure.comparison import (
+from hf_structure.data.conllu import read_conllu, write_conllu
+from hf_structure.data.corpus import load_sentences
+from hf_structure.data.files import new_file
+from hf_structure.data.normalization import keep_mask
+from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.training.comparison import (
     ATTACHMENT,
     PARTS,
     add_parsing_arguments,
@@ -41,12 +46,7 @@ from hf_structure.comparison import (
     run_command,
     run_script,
 )
-from hf_structure.data.conllu import read_conllu, write_conllu
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.files import new_file
-from hf_structure.data.normalization import keep_mask
-from hf_structure.metrics.attachment import attachment_scores
-from hf_structure.scripts import run
+from hf_structure.training.scripts import run
 
 SCRIPT = Path(__file__).with_name("run_parsing.py")
 SYNTR, EMPTY = "SynTr", "empty"

@@ -15,11 +15,11 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hf_structure.comparison import markdown_table, parse_arguments, percent, read_results, run_script
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
-from hf_structure.scripts import run
+from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
+from hf_structure.training.scripts import run
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 SHAPE = {"num_hidden_layers": 4, "num_attention_heads": 4}

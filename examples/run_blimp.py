@@ -30,12 +30,20 @@ from transformers import AutoModelForCausalLM
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_model, add_scoring, positive
-from hf_structure.comparison import markdown_table, percent
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import numbered_lines
 from hf_structure.pipelines.loading import load_model
-from hf_structure.scoring import DEFAULT_MODEL, choose_beam
-from hf_structure.scripts import check_same_run, file_states, load_object, model_states, read_json, run, write_json
+from hf_structure.pipelines.scoring import DEFAULT_MODEL, choose_beam
+from hf_structure.training.comparison import markdown_table, percent
+from hf_structure.training.scripts import (
+    check_same_run,
+    file_states,
+    load_object,
+    model_states,
+    read_json,
+    run,
+    write_json,
+)
 
 FIELDS = ("sentence_good", "sentence_bad", "UID", "field", "linguistics_term")
 GROUPS = {"phenomena": "phenomenon", "fields": "field"}

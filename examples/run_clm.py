@@ -43,7 +43,8 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, add_tapes, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_weights, longest_input, read_config, read_tokenizer
-from hf_structure.scripts import (
+from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
+from hf_structure.training.scripts import (
     DataArguments,
     ModelArguments,
     RunArguments,
@@ -58,8 +59,7 @@ from hf_structure.scripts import (
     train_and_evaluate,
     without_long,
 )
-from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
-from hf_structure.training import GraphLMTrainer
+from hf_structure.training.trainers import GraphLMTrainer
 
 logger = logging.getLogger("run_clm")
 

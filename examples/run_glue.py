@@ -47,8 +47,9 @@ from hf_structure import GraphCollator, WordCollator, add_tapes
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
-from hf_structure.scoring import reads_graphs, word_splitter
-from hf_structure.scripts import (
+from hf_structure.pipelines.scoring import reads_graphs, word_splitter
+from hf_structure.tokenization import encode_subwords
+from hf_structure.training.scripts import (
     DataArguments,
     RunArguments,
     TrainedModelArguments,
@@ -61,8 +62,7 @@ from hf_structure.scripts import (
     train_and_evaluate,
     without_long,
 )
-from hf_structure.tokenization import encode_subwords
-from hf_structure.training import TaskTrainer
+from hf_structure.training.trainers import TaskTrainer
 
 logger = logging.getLogger("run_glue")
 

@@ -36,7 +36,8 @@ import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.pipelines.loading import load_weights, read_tokenizer
-from hf_structure.scripts import (
+from hf_structure.tokenization import encode, train_word_tokenizer
+from hf_structure.training.scripts import (
     DataArguments,
     ModelArguments,
     RunArguments,
@@ -49,8 +50,7 @@ from hf_structure.scripts import (
     train_and_evaluate,
     without_long,
 )
-from hf_structure.tokenization import encode, train_word_tokenizer
-from hf_structure.training import MaskedLMTrainer
+from hf_structure.training.trainers import MaskedLMTrainer
 
 logger = logging.getLogger("run_mlm")
 

@@ -54,7 +54,8 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.normalization import keep_mask
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_weights, read_tokenizer
-from hf_structure.scripts import (
+from hf_structure.tokenization import encode, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.training.scripts import (
     DataArguments,
     ModelArguments,
     RunArguments,
@@ -68,8 +69,7 @@ from hf_structure.scripts import (
     run,
     train_and_evaluate,
 )
-from hf_structure.tokenization import encode, train_subword_tokenizer, train_word_tokenizer
-from hf_structure.training import ParsingTrainer
+from hf_structure.training.trainers import ParsingTrainer
 
 logger = logging.getLogger("run_parsing")
 

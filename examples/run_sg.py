@@ -36,7 +36,6 @@ from transformers import AutoModelForCausalLM
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_model, add_scoring, positive
-from hf_structure.comparison import markdown_table, percent
 from hf_structure.data.json_text import load_json
 from hf_structure.data.sentences import SentenceError
 from hf_structure.metrics.syntax_suites import (
@@ -53,8 +52,9 @@ from hf_structure.metrics.syntax_suites import (
     suite_score,
 )
 from hf_structure.pipelines.loading import load_model
-from hf_structure.scoring import DEFAULT_MODEL, choose_beam
-from hf_structure.scripts import check_same_run, file_states, model_states, run, write_json
+from hf_structure.pipelines.scoring import DEFAULT_MODEL, choose_beam
+from hf_structure.training.comparison import markdown_table, percent
+from hf_structure.training.scripts import check_same_run, file_states, model_states, run, write_json
 
 Scorer = Callable[[list[str]], list[SentenceScore]]
 

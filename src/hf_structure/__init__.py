@@ -36,7 +36,7 @@ from hf_structure.pipelines.parsing import (
     GraphParsingPipeline,
     parse,
 )
-from hf_structure.scoring import SentenceScore, corpus_scores, score
+from hf_structure.pipelines.scoring import SentenceScore, corpus_scores, score
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree

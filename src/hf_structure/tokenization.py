@@ -181,7 +181,7 @@ def train_subword_tokenizer(
             SentencePiece's unigram model over characters, or byte-level BPE, which knows every character.
         word_tokenizer (`str`):
             Stored beside the vocabulary: the name of what splits raw text into such words, see
-            [`~hf_structure.scoring.score`].
+            [`~hf_structure.pipelines.scoring.score`].
 
     Raises:
         ValueError: if `kind` is unknown.

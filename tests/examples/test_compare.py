@@ -10,9 +10,9 @@ import pytest
 from running import load_script
 
 from hf_structure.cli import main
-from hf_structure.comparison import PARTS, attachment_cells
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
+from hf_structure.training.comparison import PARTS, attachment_cells
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
 
@@ -148,7 +148,7 @@ def compare_rngt(compare, monkeypatch, tmp_path):
         write_conllu((ConlluSentence.from_words(w, [0, 1], t) for w, t in zip(words, trees, strict=True)), file)
 
     def run(*arguments):
-        monkeypatch.setattr("hf_structure.comparison.run_command", parse_with_label)
+        monkeypatch.setattr("hf_structure.training.comparison.run_command", parse_with_label)
         compare("compare_rngt", *arguments, **files)
 
     return run

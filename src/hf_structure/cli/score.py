@@ -21,7 +21,7 @@ from hf_structure.cli.common import (
 )
 from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.loading import load_model
-from hf_structure.scoring import (
+from hf_structure.pipelines.scoring import (
     DEFAULT_MODEL,
     SentenceScore,
     choose_beam,

@@ -382,12 +382,6 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         swap = self.config.use_swap and decoder == "tree"
         return self._search(vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
 
-    def parse(self, sentences, tokenizer, **kwargs):
-        """Short for [`hf_structure.parse`] with this model."""
-        from hf_structure.pipelines.parsing import parse
-
-        return parse(sentences, model=self, tokenizer=tokenizer, **kwargs)
-
     @torch.compiler.disable
     def _embed_words(
         self,

@@ -377,12 +377,6 @@ class StructFormerPreTrainedModel(PreTrainedModel):
             heights=heights,
         )
 
-    def parse(self, sentences, tokenizer, **kwargs):
-        """Short for [`hf_structure.parse`] with this model."""
-        from hf_structure.pipelines.parsing import parse
-
-        return parse(sentences, model=self, tokenizer=tokenizer, **kwargs)
-
 
 def join_pieces(
     distances: torch.Tensor,

@@ -256,12 +256,6 @@ class UDGNPreTrainedModel(PreTrainedModel):
         output.head_probs = chosen_scores(log_probs, output.heads).exp().masked_fill(~is_word, 0.0)
         return output
 
-    def parse(self, sentences, tokenizer, **kwargs):
-        """Short for [`hf_structure.parse`] with this model."""
-        from hf_structure.pipelines.parsing import parse
-
-        return parse(sentences, model=self, tokenizer=tokenizer, **kwargs)
-
 
 class UDGNModel(UDGNPreTrainedModel):
     """Parser and dependency graph network without a head on top."""

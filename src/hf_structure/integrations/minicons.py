@@ -1,7 +1,7 @@
 """
 minicons over all causal language models of this library: a scorer with GiLT's probabilities summed over graphs.
 
-    from hf_structure.minicons import StructureLMScorer
+    from hf_structure.integrations.minicons import StructureLMScorer
 
     scorer = StructureLMScorer("gilt-en", beam_size=20)
     scorer.token_score(["The cats sleep ."], surprisal=True)
@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, BatchEncoding, PreTrainedModel, P
 from transformers.utils import logging
 
 from hf_structure.pipelines.loading import load_model
-from hf_structure.scoring import choose_beam, running_text_log_probs
+from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs
 
 _verbosity = logging.get_verbosity()
 try:
@@ -40,7 +40,7 @@ class StructureLMScorer(IncrementalLMScorer):
         device (`str`): Where to compute.
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
         beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
-        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`~hf_structure.scoring.score`].
+        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from hf_structure import corpus_scores, score
 from hf_structure.cli.main import main
-from hf_structure.scoring import count_falls
+from hf_structure.pipelines.scoring import count_falls
 
 TEXT = "The cat can't sleep.\nDogs chase \t cats.\n"
 LINES = ["The cat can't sleep.", "Dogs chase \t cats."]

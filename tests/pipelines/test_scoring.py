@@ -1,7 +1,6 @@
 """Sentence scores: against a literal loop over prefixes, and against all graphs of a sentence."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import tokenize_words
-from hf_structure.scoring import count_falls, find_words
+from hf_structure.pipelines.scoring import count_falls, find_words
 from hf_structure.tokenization import encode_subwords, encode_text
 
 CORPUS = [
@@ -317,4 +316,3 @@ def test_count_falls():
 
 def test_the_package_offers_it():
     assert {"SentenceScore", "corpus_scores", "score"} <= set(hf_structure.__all__)
-    assert Path(hf_structure.scoring.__file__).stem == "scoring"

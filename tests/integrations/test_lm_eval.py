@@ -20,8 +20,8 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from minicons.scorer import IncrementalLMScorer
 
-from hf_structure.lm_eval import StructureLM, cli_evaluate
-from hf_structure.minicons import StructureLMScorer
+from hf_structure.integrations.lm_eval import StructureLM, cli_evaluate
+from hf_structure.integrations.minicons import StructureLMScorer
 
 NOUNS = ("dog", "cat", "bird", "senator")
 PAIRS = [
@@ -169,7 +169,7 @@ def test_accuracy_is_that_of_raw_scores(model_name, task, request):
 
 @pytest.mark.slow
 def test_the_command(gilt, task, tmp_path, monkeypatch):
-    """`python -m hf_structure.lm_eval`."""
+    """`python -m hf_structure.integrations.lm_eval`."""
     arguments = ["--model", "hf_structure", "--model_args", f"pretrained={gilt},beam_size=2", "--tasks", "made_blimp"]
     arguments += ["--device", "cpu", "--include_path", str(task), "--output_path", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])

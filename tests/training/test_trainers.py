@@ -24,7 +24,7 @@ from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_bat
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.tokenization import encode
-from hf_structure.training import (
+from hf_structure.training.trainers import (
     MaskedLMTrainer,
     ParsingTrainer,
     TokenBudgetTrainer,

@@ -1,7 +1,8 @@
 """
 lm_eval (EleutherAI's harness) over all causal language models of this library:
 
-    python -m hf_structure.lm_eval --model hf_structure --model_args pretrained=gilt-en,beam_size=20 --tasks blimp
+    python -m hf_structure.integrations.lm_eval \\
+        --model hf_structure --model_args pretrained=gilt-en,beam_size=20 --tasks blimp
 
 All other options are lm_eval's own. The model `hf_structure` is lm_eval's `hf`, and gives the same numbers for models
 that read no graphs; those of GiLT are its probabilities, summed over the graphs of a beam. `hf` works, too, and scores
@@ -15,7 +16,7 @@ from transformers import PreTrainedModel
 
 from hf_structure.hub import resolve_model
 from hf_structure.pipelines.loading import longest_input
-from hf_structure.scoring import choose_beam, running_text_log_probs, word_splitter
+from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, word_splitter
 from hf_structure.tokenization import word_start_mask
 
 try:
@@ -36,7 +37,7 @@ class StructureLM(HFLM):
     Args:
         pretrained (`str` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
         beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
-        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`~hf_structure.scoring.score`].
+        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
         split_words (`bool`):
             Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
             like the text that the models of this library are trained on. By default it is tokenized as it is.
