@@ -17,7 +17,7 @@ from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
 from hf_structure.data.files import open_input, open_output, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
-from hf_structure.hub import short_names
+from hf_structure.hub.locating import short_names
 from hf_structure.pipelines.loading import DTYPES
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
 

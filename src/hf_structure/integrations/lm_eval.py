@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 
-from hf_structure.hub import resolve_model
+from hf_structure.hub.locating import resolve_model
 from hf_structure.pipelines.loading import longest_input
 from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, word_splitter
 from hf_structure.tokenization import word_start_mask

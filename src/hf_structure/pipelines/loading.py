@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.text import WORD_TOKENIZERS
-from hf_structure.hub import resolve_model
+from hf_structure.hub.locating import resolve_model
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 WordTokenizer = str | Callable[[str], list[str]]

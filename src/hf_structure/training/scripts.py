@@ -33,7 +33,7 @@ from transformers import (
 
 from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
-from hf_structure.hub import resolve_model
+from hf_structure.hub.locating import resolve_model
 from hf_structure.training.trainers import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,10 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, hub
-from hf_structure.hub import resolve_model, save_compact, short_names
+from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
+from hf_structure.hub import locating
+from hf_structure.hub.compact import save_compact
+from hf_structure.hub.locating import resolve_model, short_names
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
@@ -22,7 +24,7 @@ def checkpoints(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "checkpoints"
     UDGNConfig(vocab_size=10).save_pretrained(folder / "tiny-en")
     (folder / "unfinished").mkdir()
-    monkeypatch.setattr(hub, "CHECKPOINTS", folder)
+    monkeypatch.setattr(locating, "CHECKPOINTS", folder)
     return folder
 
 
@@ -54,7 +56,7 @@ def test_short_names_are_those_of_complete_models(checkpoints):
 def test_short_names_of_the_package_are_folders_with_a_model():
     for name in short_names():
         folder = Path(resolve_model(name))
-        assert folder.parent == hub.CHECKPOINTS
+        assert folder.parent == locating.CHECKPOINTS
         assert (folder / "config.json").is_file()
         assert list(folder.glob("*.safetensors"))
 
