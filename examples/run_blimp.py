@@ -190,7 +190,8 @@ def to_markdown(summary: dict[str, dict]) -> str:
 def main() -> None:
     options = parse_arguments()
     transformers.utils.logging.disable_progress_bar()  # of loading
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": options.trust_remote_code}
+    model, tokenizer = load_model(options.model, None, options.device, *kind, **trust)
     folder = Path(options.output_dir)
     known = {name: getattr(options, name) for name in ("data", "every", "raw", "word_tokenizer")}
     known["beam_size"] = choose_beam(model, options.beam_size)

@@ -143,7 +143,8 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
 def reads_graphs(args: CLMModelArguments, settings: dict) -> bool:
     """Whether the model that is asked for does."""
     if args.model_name_or_path:
-        config = read_config(hf_structure.resolve_model(args.model_name_or_path), PURPOSE)
+        trust = {"trust_remote_code": args.trust_remote_code}
+        config = read_config(hf_structure.resolve_model(args.model_name_or_path, **trust), PURPOSE, **trust)
         return getattr(config, "graph_layers", 0) > 0
     return settings.get("model_type", "gilt") == "gilt" and settings.get("graph_layers") != 0
 
@@ -158,12 +159,13 @@ def load_tokenizer(
 ) -> PreTrainedTokenizerBase:
     """The trained or base model's tokenizer, a given one, or a new one."""
     name = model_args.tokenizer_name or model_args.base_model
+    trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
-        name = hf_structure.resolve_model(model_args.model_name_or_path)
+        name = hf_structure.resolve_model(model_args.model_name_or_path, **trust)
     if not name:
         with args.main_process_first(local=False):
             name = train_tokenizer(model_args, args.output_dir, [sentence["words"] for sentence in sentences])
-    tokenizer = read_tokenizer(name)
+    tokenizer = read_tokenizer(name, **trust)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     if not model_args.model_name_or_path:
         tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
@@ -187,8 +189,9 @@ def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: list[li
 def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A trained model, a graft on one, or a new one. `ValueError` if it does not know all tokens."""
     if args.model_name_or_path:
-        folder = hf_structure.resolve_model(args.model_name_or_path)
-        model = load_weights(folder, AutoModelForCausalLM, PURPOSE)
+        trust = {"trust_remote_code": args.trust_remote_code}
+        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
+        model = load_weights(folder, AutoModelForCausalLM, PURPOSE, **trust)
     elif args.base_model:
         model = graft(args.base_model, settings)
     else:

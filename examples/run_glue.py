@@ -129,21 +129,23 @@ def parse_arguments() -> tuple[TaskModelArguments, TaskDataArguments, TaskTraini
     return model_args, data_args, training_args
 
 
-def load_task_model(folder: str, task: Task, tokenizer: PreTrainedTokenizerBase, trains: bool) -> PreTrainedModel:
+def load_task_model(
+    folder: str, task: Task, tokenizer: PreTrainedTokenizerBase, trains: bool, trust_remote_code: bool = False
+) -> PreTrainedModel:
     """
     The model, whose configuration names the task's classes; to train a regression, with a new linear map if need be.
     `ValueError` if weights are missing that no training gives.
     """
     classes = task.classes or ("score",)
     names = {"id2label": dict(enumerate(classes)), "label2id": {name: i for i, name in enumerate(classes)}}
-    config = AutoConfig.from_pretrained(folder, **names)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **names)
     if config.pad_token_id is None:  # models of transformers find the last token by it
         config.pad_token_id = tokenizer.pad_token_id
     if not task.classes:
         config.problem_type = "regression"
     auto_class = AutoModelForCausalLM if task.classes else AutoModelForSequenceClassification
     optional = "" if trains and not task.classes else "-"  # all may be missing, or none
-    model = load_weights(folder, auto_class, "model of this task", optional, config=config)
+    model = load_weights(folder, auto_class, "model of this task", optional, trust_remote_code, config=config)
     if getattr(model, "scorer", None) is not None:
         model.scorer.requires_grad_(False)  # the loss does not reach it
     return model.float()  # the weights; --bf16 computes in half precision
@@ -259,14 +261,14 @@ def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTo
             raise ValueError("--parser is needed to evaluate a model that reads graphs: the one it was trained from")
         return folder
     parser = hf_structure.resolve_model(args.parser)
-    if AutoTokenizer.from_pretrained(parser).get_vocab() != tokenizer.get_vocab():
+    if AutoTokenizer.from_pretrained(parser, trust_remote_code=False).get_vocab() != tokenizer.get_vocab():
         raise ValueError(f"the vocabulary of --parser {args.parser} is another than the model's")
     return parser
 
 
-def load_tokenizer(folder: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The model's tokenizer, with some token for padding."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     return tokenizer
 
@@ -287,11 +289,12 @@ def main() -> None:
     model_args, data_args, training_args = parse_arguments()
     begin(training_args)
     task = TASKS[data_args.task]
-    folder = hf_structure.resolve_model(model_args.model_name_or_path)
-    tokenizer = load_tokenizer(folder)
+    trust = model_args.trust_remote_code
+    folder = hf_structure.resolve_model(model_args.model_name_or_path, trust_remote_code=trust)
+    tokenizer = load_tokenizer(folder, trust)
     label_ids = encode_labels(task, tokenizer)
     trains = bool(data_args.train_file)
-    model = load_task_model(folder, task, tokenizer, trains)
+    model = load_task_model(folder, task, tokenizer, trains, trust)
     sets = load_sets(data_args, model, tokenizer, label_ids)
     features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
     if reads_graphs(model):

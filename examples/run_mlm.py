@@ -159,10 +159,12 @@ def encode_for_others(words: list[str], tokenizer) -> dict[str, list[int]]:
 
 def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: list[dict]):
     """The trained model's tokenizer, a given one of subwords, or a new one of words."""
+    trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
-        return read_tokenizer(hf_structure.resolve_model(model_args.model_name_or_path))
+        folder = hf_structure.resolve_model(model_args.model_name_or_path, **trust)
+        return read_tokenizer(folder, **trust)
     if model_args.tokenizer_name:
-        tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True)
+        tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True, **trust)
         missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
         tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
         tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
@@ -179,8 +181,9 @@ def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, s
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     """A trained model, or a new one of a family."""
     if args.model_name_or_path:
-        folder = hf_structure.resolve_model(args.model_name_or_path)
-        return load_weights(folder, AutoModelForMaskedLM, "masked language model")
+        trust = {"trust_remote_code": args.trust_remote_code}
+        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
+        return load_weights(folder, AutoModelForMaskedLM, "masked language model", **trust)
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")

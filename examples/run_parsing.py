@@ -196,14 +196,15 @@ def names(sentences: list[dict], column: str, purpose: str) -> list[str]:
 
 def load_tokenizer(args: ParsingModelArguments, sentences: list[dict]) -> PreTrainedTokenizerBase:
     """The trained parser's or the encoder's tokenizer, a given one of subwords, or a new one."""
+    trust = {"trust_remote_code": args.trust_remote_code}
     if args.model_name_or_path:
-        return read_tokenizer(hf_structure.resolve_model(args.model_name_or_path))
+        return read_tokenizer(hf_structure.resolve_model(args.model_name_or_path, **trust), **trust)
     words, size = (sentence["words"] for sentence in sentences), args.vocab_size
     if args.encoder is None and args.tokenizer_name == "words":
         return train_word_tokenizer(words, min_frequency=args.min_frequency, vocab_size=size, skip_punctuation=False)
     if args.encoder is None and args.tokenizer_name in TRAINED:
         return train_subword_tokenizer(words, kind=args.tokenizer_name, **({"vocab_size": size} if size else {}))
-    tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True)
+    tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True, **trust)
     if tokenizer.pad_token is None:
         tokenizer.add_special_tokens({"pad_token": "<pad>"})
     return tokenizer
@@ -214,8 +215,9 @@ def load_model(
 ) -> PreTrainedModel:
     """A trained parser, one that starts from an encoder, or a new one."""
     if args.model_name_or_path:
-        folder = hf_structure.resolve_model(args.model_name_or_path)
-        return load_weights(folder, AutoModelForDependencyParsing, "parser", **settings)
+        trust = {"trust_remote_code": args.trust_remote_code}
+        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
+        return load_weights(folder, AutoModelForDependencyParsing, "parser", **trust, **settings)
     family, settings = FAMILIES[args.model_type], dict(settings)
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")

@@ -60,10 +60,11 @@ def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL) -> 
     parser.add_argument(
         "--model",
         default=default,
-        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
-        "default: %(default)s",
+        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
+        "(org/name or org/name@revision); default: %(default)s",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the model")
 
 
 def add_dtype(parser: argparse.ArgumentParser) -> None:

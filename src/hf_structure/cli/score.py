@@ -72,7 +72,8 @@ def run_score(options: argparse.Namespace) -> None:
     _check_score(options)
     disable_progress_bar()  # that of loading
     items = list(read_items(options.files, options.input_format, skip_empty=False))
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": options.trust_remote_code}
+    model, tokenizer = load_model(options.model, None, options.device, *kind, **trust)
 
     def scorer(beam_size: int | None) -> list[SentenceScore]:
         try:

@@ -90,6 +90,8 @@ def score(
     word_tokenizer: WordTokenizer | None = None,
     max_tokens: int | None = None,
     device: str | torch.device | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
     progress: bool = False,
 ) -> SentenceScore | list[SentenceScore]:
     """
@@ -120,6 +122,9 @@ def score(
             split. By default so many that their logits take 256 MiB, with a beam 16384.
         device (`str` or `torch.device`, *optional*):
             Where to compute. By default where a loaded model is, else on a GPU if there is one.
+        revision (`str`, *optional*):
+            Branch, tag or commit of a model on the Hub; also as part of its name, `"org/model@revision"`.
+        trust_remote_code (`bool`): Whether code that comes with a model may run.
         progress (`bool`): Whether to show a progress bar.
 
     Returns:
@@ -129,7 +134,8 @@ def score(
         ValueError: no such model, device or option, or a beam for a model without graphs.
         SentenceError: a sentence that is empty, too long for the model, or no string and no list of words.
     """
-    model, tokenizer = load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    model, tokenizer = load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model", **options)
     beam_size = choose_beam(model, beam_size)
     eos = is_ours(model) and not raw if eos is None else eos
     if raw and word_tokenizer is not None:

@@ -19,7 +19,6 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
-    AutoTokenizer,
     EarlyStoppingCallback,
     HfArgumentParser,
     PreTrainedConfig,
@@ -49,6 +48,9 @@ class TrainedModelArguments:
 
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    )
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Whether code that comes with a model or tokenizer may run."}
     )
 
 
@@ -278,8 +280,8 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     if not checkpoint:
         return None
     state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
-    changed = differences(AutoConfig.from_pretrained(checkpoint), model.config)
-    if AutoTokenizer.from_pretrained(checkpoint).get_vocab() != tokenizer.get_vocab():
+    changed = config_changes(checkpoint, model.config)
+    if type(tokenizer).from_pretrained(checkpoint, trust_remote_code=False).get_vocab() != tokenizer.get_vocab():
         changed.append("vocabulary")
     if changed:
         raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
@@ -289,6 +291,14 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
     logger.info("going on from %s", checkpoint)
     return checkpoint
+
+
+def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:
+    """The same of a configuration and the one saved in a checkpoint."""
+    saved = load_object(Path(checkpoint, "config.json"))
+    if saved.get("model_type") != config.model_type:
+        return ["model_type"]
+    return differences(type(config).from_dict(saved), config)
 
 
 def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:

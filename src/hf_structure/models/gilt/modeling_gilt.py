@@ -213,7 +213,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         """
         source = name_or_model
         if not isinstance(source, PreTrainedModel):
-            source = AutoModelForCausalLM.from_pretrained(source)
+            source = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False)
         config = GiLTConfig(base_config=copy.deepcopy(source.config), graph_layers=graph_layers, **settings)
         model = cls(config).to(dtype=source.dtype, device=source.device)
         model.model.backbone.load_state_dict(source.base_model.state_dict())
