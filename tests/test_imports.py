@@ -16,11 +16,11 @@ ALLOWED = {
     "checkpoints": set(),
     "cli": {"*"},
     "data": {"algorithms"},
-    "hub": {"models"},
+    "hub": set(),
     "integrations": {"hub", "pipelines", "tokenization"},
     "metrics": {"algorithms"},
     "modeling_outputs": set(),
-    "models": {"algorithms", "modeling_outputs", "modules"},
+    "models": {"algorithms", "hub", "modeling_outputs", "modules"},
     "modules": {"algorithms"},
     "pipelines": {
         "algorithms",

@@ -150,10 +150,8 @@ def read_config(folder: str | Path, purpose: str, trust_remote_code: bool = Fals
 
 
 def _own_tokenizer(model: PreTrainedModel, trust_remote_code: bool) -> PreTrainedTokenizerBase:
-    name = model.name_or_path
-    commit = None if Path(name).is_dir() else getattr(model.config, "_commit_hash", None)  # that it was loaded from
     try:
-        folder = resolve_model(name, commit, trust_remote_code)
+        folder = resolve_model(model.name_or_path, trust_remote_code=trust_remote_code)
         return read_tokenizer(folder, trust_remote_code=trust_remote_code)
     except ValueError as error:
         raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error

@@ -17,6 +17,7 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DependencyDecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
@@ -52,7 +53,7 @@ from hf_structure.modules.words import average_pieces, place_words
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
 
-class G2GTransformerPreTrainedModel(PreTrainedModel):
+class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation that all Graph-to-Graph Transformer models share."""
 
     config_class = G2GTransformerConfig

@@ -18,6 +18,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
 from hf_structure.models.gilt.affine_gilt import all_rows
 from hf_structure.models.gilt.beam_search_gilt import beam_search
@@ -29,7 +30,7 @@ from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel
 
 
-class GiLTPreTrainedModel(PreTrainedModel):
+class GiLTPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Base of the GiLT models."""
 
     config_class = GiLTConfig

@@ -28,6 +28,7 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_prob,
     tree_log_probs,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DependencyDecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -44,7 +45,7 @@ from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settin
 from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
 
-class RNGTransformerPreTrainedModel(PreTrainedModel):
+class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
 
     config_class = RNGTransformerConfig

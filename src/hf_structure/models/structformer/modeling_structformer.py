@@ -26,6 +26,7 @@ from hf_structure.algorithms.distance import (
     decode_trees,
     parent_distribution,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     StructFormerMaskedLMOutput,
     StructFormerModelOutput,
@@ -264,7 +265,7 @@ class StructFormerLayer(GradientCheckpointingLayer):
         return hidden_states + self.dropout(self.down(inner))
 
 
-class StructFormerPreTrainedModel(PreTrainedModel):
+class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all StructFormer models share."""
 
     config_class = StructFormerConfig

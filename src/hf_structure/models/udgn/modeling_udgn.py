@@ -24,6 +24,7 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     DependencyDecoderOutput,
     DependencyMaskedLMOutput,
@@ -168,7 +169,7 @@ class UDGNLayer(GradientCheckpointingLayer):
         return hidden_states + update
 
 
-class UDGNPreTrainedModel(PreTrainedModel):
+class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all UDGN models share."""
 
     config_class = UDGNConfig
