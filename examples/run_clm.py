@@ -293,7 +293,8 @@ def main() -> None:
     train, validation, test = (
         to_dataset(text, tokenizer, model, data_args.cache_tapes) if text else None for text in texts
     )
-    train_and_evaluate(build_trainer(model, tokenizer, train, validation, data_args, training_args), test)
+    trainer = build_trainer(model, tokenizer, train, validation, data_args, training_args)
+    train_and_evaluate(trainer, test, model_args, data_args)
 
 
 if __name__ == "__main__":

@@ -316,7 +316,7 @@ def main() -> None:
         max_tokens=data_args.max_tokens,
         max_sentences=data_args.max_examples,
     )
-    train_and_evaluate(trainer, sets[2])
+    train_and_evaluate(trainer, sets[2], model_args, data_args)
 
 
 if __name__ == "__main__":

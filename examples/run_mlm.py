@@ -233,7 +233,8 @@ def main() -> None:
     test = None
     if data_args.test_file:
         test = to_dataset(load_words(data_args.test_file, data_args), tokenizer, hasattr(model, "structures"))
-    train_and_evaluate(build_trainer(model, tokenizer, sentences, data_args, training_args), test)
+    trainer = build_trainer(model, tokenizer, sentences, data_args, training_args)
+    train_and_evaluate(trainer, test, model_args, data_args)
 
 
 if __name__ == "__main__":

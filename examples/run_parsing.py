@@ -356,7 +356,7 @@ def main() -> None:
         new_parameters=new_parameters(model, model_args),
         new_learning_rate=training_args.new_learning_rate,
     )
-    train_and_evaluate(trainer, datasets["test"])
+    train_and_evaluate(trainer, datasets["test"], model_args, data_args)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 import io
 import json
+from configparser import ConfigParser
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, UDGNForMaskedLM, build_word_tokenizer
 from hf_structure.hub.cards import CardFacts, is_handwritten, make_card, read_card
+from hf_structure.hub.locating import CHECKPOINTS, resolve_model, short_names
 
 SENTENCES = [["the", "cat", "sleeps"], ["The", "cat", "that", "chased", "the", "mouse", "slept", "."]]
 KNOWN_TAGS = ("fill-mask", "text-classification", "text-generation", "token-classification")  # tasks of the Hub
@@ -122,3 +125,23 @@ def test_handwritten_cards_are_told_from_others(udgn):
     assert not is_handwritten(read_card(udgn))
     (udgn / "README.md").write_text("# Mine\n")
     assert is_handwritten(read_card(udgn))
+
+
+@pytest.mark.parametrize("name", short_names())
+def test_bundled_model_has_its_card_and_licence(name):
+    folder = Path(resolve_model(name))
+    card = read_card(folder)
+    assert is_handwritten(card)
+    assert card.data.license == "cc-by-sa-4.0"
+    assert "by-sa/4.0" in (folder / "LICENSE").read_text(encoding="utf-8")
+    assert card.data.library_name == "hf_structure"
+    assert card.data.pipeline_tag in KNOWN_TAGS
+    assert run_sample(card)
+
+
+def test_wheel_carries_all_of_a_bundled_model():
+    setup = ConfigParser()
+    setup.read(Path(__file__).parents[2] / "setup.cfg")
+    patterns = setup["options.package_data"]["hf_structure.checkpoints"].split()
+    packed = {file for pattern in patterns for file in CHECKPOINTS.glob(pattern)}
+    assert {file for file in CHECKPOINTS.glob("*/*") if file.parent.name != "__pycache__"} == packed

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from hf_structure.hub.families import Family, Kind, family_of, kind_of
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
-FACTS = "card_facts.json"  # beside a trained model
+FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
 RESULTS = "all_results.json"  # of transformers' `Trainer`
 METRICS = {  # what a card names and gives in percent
     "accuracy": "accuracy",

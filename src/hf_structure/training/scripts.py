@@ -33,6 +33,7 @@ from transformers import (
 from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub.locating import resolve_model
+from hf_structure.training.cards import note_facts
 from hf_structure.training.trainers import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -104,10 +105,14 @@ class RunArguments(TrainingArguments):
         default=True, metadata={"help": "Whether a resumed run remembers the patience that is left."}
     )
     report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
+    license: str | None = field(default=None, metadata={"help": "Licence of the model, for its card: apache-2.0, ..."})
+    language: str | None = field(default=None, metadata={"help": "Language of its text, for its card: en, de, ..."})
 
     def __post_init__(self):
         if self.output_dir is None:
             raise ValueError("--output_dir is needed")
+        if self.push_to_hub and not self.license:
+            raise ValueError("--license is needed with --push_to_hub: that of the model, such as apache-2.0")
         if self.logging_strategy == "steps" and not self.logging_steps:
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():
@@ -325,9 +330,16 @@ def begin(args: RunArguments) -> None:
     set_seed(args.seed)
 
 
-def train_and_evaluate(trainer: Trainer, test_dataset: Dataset | None) -> None:
-    """Trains (or goes on) if there is a training set, and reports on all sets there are."""
+def train_and_evaluate(
+    trainer: Trainer, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
+) -> None:
+    """
+    Trains (or goes on) if there is a training set, reports on all sets there are, and writes the card of the model,
+    which goes to the Hub with it if that is wanted.
+    """
     if trainer.train_dataset is not None:
+        if trainer.is_world_process_zero():
+            note_facts(trainer, model_args, data_args)
         checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
         result = trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
@@ -337,6 +349,10 @@ def train_and_evaluate(trainer: Trainer, test_dataset: Dataset | None) -> None:
         report(trainer, "eval", trainer.evaluate())
     if test_dataset is not None:
         report(trainer, "test", trainer.evaluate(test_dataset, metric_key_prefix="test"))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
+    elif trainer.train_dataset is not None or Path(trainer.args.output_dir, "config.json").exists():
+        trainer.create_model_card()
 
 
 def report(trainer: Trainer, split: str, metrics: dict[str, float]) -> None:

@@ -20,6 +20,7 @@ from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
+from hf_structure.training.cards import write_card
 
 
 class _EpochCallback(TrainerCallback):
@@ -108,6 +109,12 @@ class ScoringTrainer(TokenBudgetTrainer):
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
+        """Writes the card of this library, see [`write_card`]; other arguments of transformers have no meaning."""
+        if self.is_world_process_zero():
+            datasets = [dataset] if isinstance(dataset, str) else dataset
+            write_card(self, language=language, license=license, base_model=finetuned_from, datasets=datasets)
 
     def _batches(self, dataset) -> Iterator[list[dict]]:
         """This process's share of the dataset."""
