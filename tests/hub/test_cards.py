@@ -133,7 +133,7 @@ def test_bundled_model_has_its_card_and_licence(name):
     card = read_card(folder)
     assert is_handwritten(card)
     assert card.data.license == "cc-by-sa-4.0"
-    assert "by-sa/4.0" in (folder / "LICENSE").read_text(encoding="utf-8")
+    assert "by-sa/4.0" in (folder / "LICENSE-MODEL").read_text(encoding="utf-8")
     assert card.data.library_name == "hf_structure"
     assert card.data.pipeline_tag in KNOWN_TAGS
     assert run_sample(card)

@@ -94,7 +94,7 @@ def test_bundled_model_keeps_its_card(capsys):
     main(["publish", "udgn-en", "org/udgn", "--dry_run"])
     output = capsys.readouterr().out
     assert "license: cc-by-sa-4.0" in output
-    assert "LICENSE" in output
+    assert "LICENSE-MODEL" in output
     assert "Unsupervised Dependency Graph Network (Shen et al. 2022) for English" in output
 
 

@@ -14,8 +14,6 @@ from hf_structure.hub.cards import is_handwritten, read_card
 WORDS = [("the", 2, "det"), ("cat", 3, "nsubj"), ("sleeps", 0, "root")]
 LINES = (f"{i}\t{word}\t_\t_\t_\t_\t{head}\t{label}\t_\t_\n" for i, (word, head, label) in enumerate(WORDS, 1))
 SENTENCE = "".join(LINES) + "\n"
-    "1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\t_\t_\t_\t3\tnsubj\t_\t_\n3\tsleeps\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
-)
 SIZES = json.dumps({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2})
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".py", ".md")
 PUSHING = ("commit_message", "private", "token", "revision", "create_pr", "tokenizer", "license", "language")
-NAMES = ("LICENSE", "NOTICE")
+NAMES = ("LICENSE", "NOTICE")  # what such files begin with
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 
@@ -162,7 +162,7 @@ class PublishingMixin:
 def _is_of_the_model(file: Path) -> bool:
     if file.name in NOT_OF_THE_MODEL or file.name.endswith("_results.json") or file.is_dir():
         return False
-    return file.suffix in SUFFIXES or file.name in NAMES
+    return file.suffix in SUFFIXES or file.name.startswith(NAMES)
 
 
 def _card(folder: Path, repo_id: str, license: str | None, language: str | None) -> ModelCard:

@@ -338,9 +338,9 @@ def train_and_evaluate(
     which goes to the Hub with it if that is wanted.
     """
     if trainer.train_dataset is not None:
+        checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
         if trainer.is_world_process_zero():
             note_facts(trainer, model_args, data_args)
-        checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
         result = trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
         report(trainer, "train", result.metrics)
