@@ -86,11 +86,21 @@ def test_card_of_a_trained_model(udgn):
         settings={"learning_rate": "0.001"},
     )
     facts.save(udgn)
-    results = {"train_loss": 1.0, "eval_loss": 2.5, "eval_uas": 0.41234, "test_uas": 0.4, "test_runtime": 3.0}
+    results = {
+        "train_loss": 1.0,
+        "eval_loss": 2.5,
+        "eval_uas": 0.41234,
+        "test_uas": 0.4,
+        "test_arc_f1": 0.5,
+        "test_runtime": 3.0,
+    }
     (udgn / "all_results.json").write_text(json.dumps(results | {"epoch": 2.0, "eval_perplexity": float("inf")}))
     card = make_card(udgn, "org/udgn")
     found = {(r.metric_type, r.dataset_name, r.metric_value) for r in card.data.eval_results}
-    assert found == {("loss", "dev.conllu", 2.5), ("uas", "dev.conllu", 41.23), ("uas", "test.conllu", 40.0)}
+    expected = {("loss", "dev.conllu", 2.5), ("uas", "dev.conllu", 41.23), ("uas", "test.conllu", 40.0)}
+    assert found == expected | {("arc_f1", "test.conllu", 50.0)}
+    assert "| arc F1 | test.conllu | 50 |" in card.text
+
     assert (card.data.license, card.data.language, card.data.base_model) == ("cc-by-sa-4.0", "en", "org/base")
     assert "| UAS | test.conllu | 40 |" in card.text
     assert "| learning rate | 0.001 |" in card.text

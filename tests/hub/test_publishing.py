@@ -8,11 +8,13 @@ import pytest
 from hub_server import TOKEN
 from huggingface_hub import ModelCard
 from parsers import new_parser
+from torch.testing import assert_close
 from transformers import AutoTokenizer, PreTrainedModel
 
 import hf_structure
 from hf_structure import UDGNForMaskedLM
 from hf_structure.cli.main import main
+from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.publishing import PublishingMixin, UnknownLicenseError, prepare, publish
 
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
@@ -159,6 +161,32 @@ def test_push_to_hub_leaves_a_handwritten_card(hub, udgn):
     publish(prepare(udgn, "org/udgn"))
     UDGNForMaskedLM.from_pretrained(udgn).push_to_hub("org/udgn", revision="main")
     assert card_of(hub).text == "# Mine\n"
+
+
+def test_made_card_does_not_replace_a_handwritten_one(hub, udgn, tmp_path):
+    (udgn / "README.md").write_text("---\nlicense: mit\n---\n# Mine\n")
+    publish(prepare(udgn, "org/udgn"))
+    publish(prepare(new_parser(tmp_path / "newer"), "org/udgn", "apache-2.0"))
+    assert card_of(hub).text == "# Mine\n"
+    (udgn / "README.md").write_text("---\nlicense: mit\n---\n# Mine, newer\n")
+    publish(prepare(udgn, "org/udgn"))
+    assert card_of(hub).text == "# Mine, newer\n"
+
+
+def test_weights_under_other_names_go(hub, udgn, tmp_path):
+    publish(prepare(udgn, "org/udgn", "mit"))
+    model = UDGNForMaskedLM.from_pretrained(new_parser(tmp_path / "newer"))
+    model.push_to_hub("org/udgn", max_shard_size="1KB", tags=["mine"])
+    assert "model.safetensors" not in published(hub)
+    assert "tokenizer.json" in published(hub)
+    assert "mine" in card_of(hub).data.tags
+    loaded = UDGNForMaskedLM.from_pretrained(resolve_model("org/udgn"))
+    assert_close(loaded.state_dict(), model.state_dict())
+
+
+def test_name_without_an_organisation_is_that_of_the_user(hub, udgn):
+    UDGNForMaskedLM.from_pretrained(udgn).push_to_hub("udgn", license="mit")
+    assert 'model="org/udgn"' in card_of(hub).text
 
 
 def test_save_pretrained_that_pushes(hub, udgn, tmp_path):

@@ -13,17 +13,8 @@ from hf_structure.hub.families import Family, Kind, family_of, kind_of
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
 RESULTS = "all_results.json"  # of transformers' `Trainer`
-METRICS = {  # what a card names and gives in percent
-    "accuracy": "accuracy",
-    "las": "LAS",
-    "uas": "UAS",
-    "uas_argmax": "UAS, argmax",
-    "uuas": "UUAS",
-    "uuas_argmax": "UUAS, argmax",
-    "las_no_punct": "LAS, no punctuation",
-    "uas_no_punct": "UAS, no punctuation",
-    "uf1": "unlabelled F1",
-}
+SHARES = ("accuracy", "arc", "count", "f1", "las", "uas", "uf1", "uuas")  # first words of metrics between 0 and 1
+SHORT = {"f1": "F1", "las": "LAS", "uas": "UAS", "uf1": "unlabelled F1", "uuas": "UUAS"}
 NO_SCORES = ("runtime", "per_second", "epoch", "total_flos", "samples", "train_loss")
 
 
@@ -97,8 +88,9 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
             data = ", ".join(facts.files.get(part, [])) or part
             split = {"eval": "validation", "test": "test"}[part]
             names = {"dataset_type": data, "dataset_name": data, "dataset_split": split}
-            value = round(100 * value, 2) if metric in METRICS else round(value, 4)
-            task, title = kind.pipeline_tag or "other", METRICS.get(metric, metric.replace("_", " "))
+            words = metric.split("_")
+            value = round(100 * value, 2) if words[0] in SHARES else round(value, 4)
+            task, title = kind.pipeline_tag or "other", " ".join(SHORT.get(word, word) for word in words)
             results.append(EvalResult(task, metric_type=metric, metric_name=title, metric_value=value, **names))
     return results
 
@@ -175,7 +167,11 @@ def _training(facts: CardFacts) -> str:
 
 def _results(results: list[EvalResult], kind: Kind, name: str) -> str:
     rows = [[str(r.metric_name), r.dataset_name, f"{r.metric_value:g}"] for r in results]
-    parts = [_table(["metric", "data", "value"], rows) + "\n\nShares are in percent." if rows else ""]
+    parts = [
+        _table(["metric", "data", "value"], rows) + "\n\nAccuracy, attachment scores and F1 are in percent."
+        if rows
+        else ""
+    ]
     if kind.evaluation:
         parts.append(f"It is evaluated by\n\n```bash\n{kind.evaluation.format(name=name)}\n```")
     return "\n\n".join(["## Results", *filter(None, parts)]) if any(parts) else ""

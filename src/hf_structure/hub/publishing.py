@@ -1,12 +1,21 @@
 """Models to the Hub: files of a folder, with a card."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
-from huggingface_hub.errors import EntryNotFoundError, HFValidationError, HTTPError, RevisionNotFoundError
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
+from huggingface_hub.errors import (
+    HFValidationError,
+    HTTPError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
 from hf_structure.hub.cards import FACTS, CardFacts, is_handwritten, make_card, read_card
 
@@ -14,7 +23,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".py", ".md")
-PUSHING = ("commit_message", "private", "token", "revision", "create_pr", "tokenizer", "license", "language")
+PUSHING = ("commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags")
+PUSHING += ("tokenizer", "license", "language")
+WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 NAMES = ("LICENSE", "NOTICE")  # what such files begin with
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
@@ -38,7 +49,13 @@ class Publication:
         return "\n".join([f"{self.repo_id}:", *lines, f"{sum(sizes.values()):>13,}  in all", "", self.card])
 
 
-def prepare(folder: str | Path, repo_id: str, license: str | None = None, language: str | None = None) -> Publication:
+def prepare(
+    folder: str | Path,
+    repo_id: str,
+    license: str | None = None,
+    language: str | None = None,
+    tags: list[str] | None = None,
+) -> Publication:
     """
     What would go to a repository.
 
@@ -48,6 +65,7 @@ def prepare(folder: str | Path, repo_id: str, license: str | None = None, langua
         license (`str`, *optional*):
             Its licence, as the Hub names it: `"apache-2.0"`. Needed if the folder does not tell.
         language (`str`, *optional*): Language of its text, such as `"en"`.
+        tags (`list[str]`, *optional*): More tags for its card.
 
     Raises:
         ValueError: no model in the folder, weights that are no safetensors.
@@ -59,7 +77,10 @@ def prepare(folder: str | Path, repo_id: str, license: str | None = None, langua
         raise ValueError(f"{folder} holds no model: there is no config.json in it")
     if not any(name.endswith(".safetensors") for name in files):
         raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
-    return Publication(repo_id, files, str(_card(folder, repo_id, license, language)))
+    card = _card(folder, repo_id, license, language)
+    if tags:
+        card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *tags]))
+    return Publication(repo_id, files, str(card))
 
 
 def publish(
@@ -67,6 +88,7 @@ def publish(
     private: bool | None = None,
     revision: str | None = None,
     message: str = "Upload model",
+    description: str | None = None,
     token: str | bool | None = None,
     create_pr: bool = False,
 ) -> str:
@@ -77,7 +99,7 @@ def publish(
         publication ([`Publication`]): What [`prepare`] gives.
         private (`bool`, *optional*): Whether a new repository is private; by default as its owner has set.
         revision (`str`, *optional*): Branch, made if need be; by default `"main"`.
-        message (`str`): Message of the commit.
+        message, description (`str`): Message of the commit, its first line and the rest.
         token (`str` or `bool`, *optional*): By default the one of this machine (`hf auth login`, HF_TOKEN).
         create_pr (`bool`): Whether to propose the commit as a pull request.
 
@@ -87,26 +109,55 @@ def publish(
     Raises:
         ValueError: the Hub does not take it.
     """
-    api, name = HfApi(token=token), publication.repo_id
-    additions = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
-    additions.append(CommitOperationAdd("README.md", publication.card.encode()))
-    try:
-        name = api.create_repo(name, private=private, exist_ok=True).repo_id
+    api = HfApi(token=token)
+    with _readable(publication.repo_id):
+        name = api.create_repo(publication.repo_id, private=private, exist_ok=True).repo_id
         if revision and not create_pr:
             api.create_branch(name, branch=revision, exist_ok=True)
-        commit = api.create_commit(name, additions, commit_message=message, revision=revision, create_pr=create_pr)
-    except (HTTPError, OSError, HFValidationError) as error:
-        raise ValueError(f"cannot publish {name}: {str(error).strip().splitlines()[0]}") from error
+        changes = _changes(api, publication, name, revision)
+        commit = api.create_commit(
+            name,
+            changes,
+            commit_message=message,
+            commit_description=description,
+            revision=revision,
+            create_pr=create_pr,
+        )
     return commit.pr_url or commit.commit_url
 
 
-def published_card(repo_id: str, revision: str | None = None, token: str | bool | None = None) -> ModelCard | None:
-    """The card of a repository, if there is one."""
+def _changes(
+    api: HfApi, publication: Publication, name: str, revision: str | None
+) -> list[CommitOperationAdd | CommitOperationDelete]:
+    """
+    The files of a publication, and weights that are there under other names and would be loaded instead. A card that
+    was made does not replace one that somebody wrote.
+    """
+    changes = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
+    there = published_card(api, name, revision)
+    if there is None or not is_handwritten(there) or is_handwritten(ModelCard(publication.card)):
+        changes.append(CommitOperationAdd("README.md", publication.card.encode()))
+    others = set(api.list_repo_files(name, revision=revision)) - set(publication.files)
+    stale = sorted(file for file in others if any(fnmatch(file, pattern) for pattern in WEIGHTS))
+    return [*changes, *(CommitOperationDelete(file) for file in stale)]
+
+
+def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelCard | None:
+    """The card of a repository, if there are both."""
     try:
-        file = HfApi(token=token).hf_hub_download(repo_id, "README.md", revision=revision)
-    except (EntryNotFoundError, RevisionNotFoundError, HTTPError, OSError):
+        file = api.hf_hub_download(name, "README.md", revision=revision)
+    except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError):
         return None
     return ModelCard(Path(file).read_text("utf-8"), ignore_metadata_errors=True)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Makes a `ValueError` of one line of whatever the Hub refuses."""
+    try:
+        yield
+    except (HTTPError, OSError, HFValidationError) as error:
+        raise ValueError(f"cannot publish {name}: {str(error).strip().splitlines()[0]}") from error
 
 
 class PublishingMixin:
@@ -124,6 +175,7 @@ class PublishingMixin:
         repo_id: str,
         *,
         commit_message: str | None = None,
+        commit_description: str | None = None,
         private: bool | None = None,
         token: str | bool | None = None,
         revision: str | None = None,
@@ -131,6 +183,7 @@ class PublishingMixin:
         tokenizer: "PreTrainedTokenizerBase | None" = None,
         license: str | None = None,
         language: str | None = None,
+        tags: list[str] | None = None,
         **save_options,
     ) -> str:
         """
@@ -138,7 +191,7 @@ class PublishingMixin:
 
         Args:
             repo_id (`str`): Name of the repository, `"org/name"`.
-            commit_message, private, token, revision, create_pr: As in transformers.
+            commit_message, commit_description, private, token, revision, create_pr, tags: As in transformers.
             tokenizer (`PreTrainedTokenizerBase`, *optional*): Put beside the model in the same commit.
             license (`str`, *optional*):
                 Its licence, as the Hub names it: `"apache-2.0"`. Needed for a new card.
@@ -153,10 +206,14 @@ class PublishingMixin:
             self.save_pretrained(folder, **save_options)
             if tokenizer is not None:
                 tokenizer.save_pretrained(folder)
-            if card := published_card(repo_id, revision, token):
-                card.save(Path(folder) / "README.md")
-            publication = prepare(folder, repo_id, license, language)
-            return publish(publication, private, revision, commit_message or "Upload model", token, create_pr)
+            with _readable(repo_id):
+                api = HfApi(token=token)
+                repo_id = repo_id if "/" in repo_id else f"{api.whoami()['name']}/{repo_id}"
+                if card := published_card(api, repo_id, revision):
+                    card.save(Path(folder) / "README.md")
+            publication = prepare(folder, repo_id, license, language, tags)
+            message = commit_message or "Upload model"
+            return publish(publication, private, revision, message, commit_description, token, create_pr)
 
 
 def _is_of_the_model(file: Path) -> bool:
