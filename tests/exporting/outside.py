@@ -30,7 +30,7 @@ from transformers import AutoConfig, AutoTokenizer, Trainer, TrainingArguments, 
 
 
 def answers(folder: Path, text: str, autos: list[str], tasks: list[str], trust: bool = False) -> dict[str, Any]:
-    """Configuration, first outputs of the model classes, results of the pipelines, and what is written with a graph."""
+    """First outputs of the model classes, results of the pipelines, and what is written with a graph."""
     trusting = {"trust_remote_code": trust}
     tokenizer = AutoTokenizer.from_pretrained(folder, **trusting)
     inputs = tokenizer(text, return_tensors="pt", return_token_type_ids=False)

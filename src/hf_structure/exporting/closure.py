@@ -62,96 +62,113 @@ class Module:
 
     def __init__(self, name: str, source: str, packages: frozenset[str]):
         self.name, self.packages, self.lines = name, packages, source.split("\n")
-        self.statements = ast.parse(source).body
-
-    @cached_property
-    def bindings(self) -> dict[str, list[ast.stmt]]:
-        """The statements of the top level that bind each name."""
-        found: dict[str, list[ast.stmt]] = {}
-        for statement in self.statements:
-            for name in _bound_names(statement):
-                found.setdefault(name, []).append(statement)
-        return found
+        self.statements: list[Statement] = []
+        self.bindings: dict[str, list[Statement]] = {}
+        start = 0
+        for node in ast.parse(source).body:
+            statement = Statement(node, start, self.lines[start : node.end_lineno])
+            self.statements.append(statement)
+            for name in statement.bound:
+                self.bindings.setdefault(name, []).append(statement)
+            start = node.end_lineno
 
     def needs_of(self, name: str) -> Iterator[Name]:
         """What is needed for a name to be what it is. Raises `ValueError` if the module does not define it."""
         if name not in self.bindings:
             raise ValueError(f"{self.name} does not define {name}")
         for statement in self.bindings[name]:
-            yield from ((self.name, used) for used in _used_names(statement) if used in self.bindings)
-            for node in _imports_in(statement):
+            yield from ((self.name, used) for used in statement.used if used in self.bindings)
+            for node, aliases in statement.imports({name}):
                 if source := self._source_of(node):
-                    yield from ((source, alias.name) for alias in _aliases(node, statement, {name}))
-
-    def _source_of(self, node: Import) -> str | None:
-        """The module of the packages from which something is imported, if it is one of them."""
-        if isinstance(node, ast.Import):
-            if any(alias.name.split(".")[0] in self.packages for alias in node.names):
-                raise ValueError(
-                    f"{self.name}: '{ast.unparse(node)}' names no definition: write 'from ... import ...'"
-                )
-            return None
-        source = resolve_name("." * node.level + (node.module or ""), self.name.rpartition(".")[0])
-        return source if source.split(".")[0] in self.packages else None
+                    yield from ((source, alias.name) for alias in aliases)
 
     def reduced(self, names: set[str]) -> str:
         """The text of what binds these names and the comments before it, with flat imports."""
-        lines = self.lines[: self.statements[-1].end_lineno]
+        lines = self.lines[: self.statements[-1].end]
         for start, end, replacement in reversed(list(self._edits(names))):
             lines[start:end] = replacement
         return "\n".join(lines).strip() + "\n"
 
     def _edits(self, names: set[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Lines that are replaced, from top to bottom."""
-        start, space = 0, 0
+        space = 0
         for statement in self.statements:
-            end = statement.end_lineno
-            empty = next(number for number, line in enumerate(self.lines[start:]) if line.strip())
-            if _stays(statement) or _bound_names(statement) & names:
-                yield start, start + empty, [""] * max(space, empty)  # no less than what is left out had
-                yield from ((node.lineno - 1, *self._flat(node, statement, names)) for node in _imports_in(statement))
+            space = max(space, statement.space)
+            if statement.stays or statement.bound & names:
+                yield statement.start, statement.start + statement.space, [""] * space  # no less than was between
+                for node, aliases in statement.imports(names):
+                    yield node.lineno - 1, node.end_lineno, [self._flat(node, aliases)]
                 space = 0
             else:
-                yield start, end, []
-                space = max(space, empty)
-            start = end
+                yield statement.start, statement.end, []
 
-    def _flat(self, node: Import, statement: ast.stmt, names: set[str]) -> tuple[int, list[str]]:
-        """The last line of an import, and how it stands in a folder of files."""
-        aliases, source = _aliases(node, statement, names), self._source_of(node)
+    def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
+        """The line of an import as it stands in a folder of files."""
+        source = self._source_of(node)
         if source is not None:
             node_there = ast.ImportFrom(flat_name(source), aliases, 1)
         else:
             node_there = type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})
         before = self.lines[node.lineno - 1][: node.col_offset]
         after = self.lines[node.end_lineno - 1][node.end_col_offset :]
-        return node.end_lineno, [before + ast.unparse(node_there) + after]
+        return before + ast.unparse(node_there) + after
+
+    def _source_of(self, node: Import) -> str | None:
+        """The module of the packages from which something is imported, if it is one of them."""
+        if isinstance(node, ast.Import):
+            if any(alias.name.split(".")[0] in self.packages for alias in node.names):
+                raise ValueError(f"{self.name}: '{ast.unparse(node)}' names no definition: write 'from ...'")
+            return None
+        source = resolve_name("." * node.level + (node.module or ""), self.name.rpartition(".")[0])
+        return source if source.split(".")[0] in self.packages else None
 
 
-def _stays(statement: ast.stmt) -> bool:
-    """Whether it is a docstring, or changes the language."""
-    if isinstance(statement, ast.ImportFrom):
-        return statement.module == "__future__"
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+class Statement:
+    """A statement of the top level, with the lines since the one before, of which the first `space` are empty."""
 
+    def __init__(self, node: ast.stmt, start: int, lines: list[str]):
+        self.node, self.start, self.end = node, start, node.end_lineno
+        self.space = next((number for number, line in enumerate(lines) if line.strip()), 0)
+        self.names = symtable.symtable("\n".join(lines), "", "exec")
+        self.nodes = list(ast.walk(node))
 
-def _bound_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement of the top level binds, but for type checkers."""
-    if isinstance(statement, ast.If) and ast.unparse(statement.test).endswith("TYPE_CHECKING"):
-        return set()
-    symbols = symtable.symtable(ast.unparse(statement), "", "exec").get_symbols()
-    return {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+    @property
+    def stays(self) -> bool:
+        """Whether it is a docstring, or changes the language."""
+        if isinstance(self.node, ast.ImportFrom):
+            return self.node.module == "__future__"
+        return isinstance(self.node, ast.Expr) and isinstance(self.node.value, ast.Constant)
 
+    @cached_property
+    def bound(self) -> set[str]:
+        """The names that it binds, but for type checkers."""
+        if isinstance(self.node, ast.If) and ast.unparse(self.node.test).endswith("TYPE_CHECKING"):
+            return set()
+        return {each.get_name() for each in self.names.get_symbols() if each.is_assigned() or each.is_imported()}
 
-def _used_names(statement: ast.stmt) -> set[str]:
-    """The names of the module or of Python that a statement uses, those in quoted annotations too."""
-    names = set(_global_names(symtable.symtable(ast.unparse(statement), "", "exec")))
-    for node in ast.walk(statement):
-        for annotation in filter(None, (getattr(node, "annotation", None), getattr(node, "returns", None))):
-            for part in ast.walk(annotation):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    names |= set(re.findall(r"\w+", part.value))
-    return names
+    @cached_property
+    def used(self) -> set[str]:
+        """The names of the module or of Python that it uses, those in quoted annotations too."""
+        names = set(_global_names(self.names))
+        for node in self.nodes:
+            for annotation in filter(None, (getattr(node, "annotation", None), getattr(node, "returns", None))):
+                for part in ast.walk(annotation):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        names |= set(re.findall(r"\w+", part.value))
+        return names
+
+    def imports(self, names: set[str]) -> list[tuple[Import, list[ast.alias]]]:
+        """
+        What it imports, from top to bottom: an import of the top level what binds these names, one inside of another
+        statement all.
+        """
+        if self.stays:
+            return []
+        nodes = sorted((node for node in self.nodes if isinstance(node, Import)), key=lambda node: node.lineno)
+        return [
+            (node, [alias for alias in node.names if node is not self.node or _bound_by(alias) in names])
+            for node in nodes
+        ]
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
@@ -161,17 +178,6 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
             yield symbol.get_name()
     for child in table.get_children():
         yield from _global_names(child)
-
-
-def _imports_in(statement: ast.stmt) -> list[Import]:
-    """The imports in a statement, from top to bottom; those that change the language are none."""
-    found = [node for node in ast.walk(statement) if isinstance(node, Import)]
-    return sorted((node for node in found if not _stays(node)), key=lambda node: node.lineno)
-
-
-def _aliases(node: Import, statement: ast.stmt, names: set[str]) -> list[ast.alias]:
-    """What is imported: at the top level that which binds these names, inside of other statements all."""
-    return [alias for alias in node.names if node is not statement or _bound_by(alias) in names]
 
 
 def _bound_by(alias: ast.alias) -> str:
