@@ -1,9 +1,9 @@
 """
 What models give through transformers. As a script, of exported ones, where nobody can import `hf_structure`:
 
-    python outside.py FOLDER
+    python outside.py {answer,evaluate} FOLDER
 
-FOLDER holds a folder for every model and `questions.json`; `answers.pt` is written beside them.
+FOLDER holds a folder for every model and `questions.json`; `answer.pt` or `evaluate.pt` is written beside them.
 """
 
 import sys
@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer, Trainer, TrainingArguments, pipeline
+from transformers import AutoConfig, AutoProcessor, AutoTokenizer, Trainer, TrainingArguments, pipeline
 
 TEXT = "the old cat saw the dogs"
 TRUST = {"trust_remote_code": True}
@@ -85,18 +85,62 @@ def refusal(folder: Path) -> str:
     return ""
 
 
-def main(folder: Path) -> None:
-    found = {}
-    for name, question in json.loads((folder / "questions.json").read_text("utf-8")).items():
-        model, copy = folder / name, folder / f"{name}-again"
-        asked = {"autos": question["autos"], "tasks": question["tasks"], **TRUST}
-        mine = found[name] = {"first": answers(model, **asked), "refusal": refusal(model)}
-        save_again(model, question["save"], copy)
-        mine["again"] = answers(copy, **asked)
-        if question["train"]:
-            mine["losses"] = resume(copy, question["save"], folder / f"{name}-run")
-    torch.save(found, folder / "answers.pt")
+def answer(folder: Path, name: str, question: dict[str, Any]) -> dict[str, Any]:
+    """What a model gives, and after it was saved again; what is said to those who do not trust it; a training run."""
+    model, copy = folder / name, folder / f"{name}-again"
+    asked = {"autos": question["autos"], "tasks": question["tasks"], **TRUST}
+    found = {"first": answers(model, **asked), "refusal": refusal(model)}
+    save_again(model, question["main"], copy)
+    found["again"] = answers(copy, **asked)
+    if question["train"]:
+        found["losses"] = resume(copy, question["main"], folder / f"{name}-run")
+    return found
+
+
+def evaluate(folder: Path, name: str, question: dict[str, Any]) -> dict[str, list[float]]:
+    """Scores by what others evaluate language models with."""
+    return evaluations(folder / name, question["main"], **TRUST)
+
+
+def evaluations(folder: Path, auto: str, **options) -> dict[str, list[float]]:
+    """Log-probabilities of texts by BabyLM's rules, and if the model is causal by lm_eval and minicons."""
+    found = {"babylm": [babylm_score(folder, auto, text, **options) for text in (TEXT, TEXT[8:])]}
+    if auto == "AutoModelForCausalLM":
+        from lm_eval.api.instance import Instance
+        from lm_eval.models.huggingface import HFLM
+        from minicons.scorer import IncrementalLMScorer
+
+        model = HFLM(str(folder), device="cpu", batch_size=2, **options)
+        asked = [Instance("loglikelihood", {}, pair, 0) for pair in (("the old", " cat saw"), ("", TEXT))]
+        found["lm_eval"] = [value for value, _ in model.loglikelihood(asked, disable_tqdm=True)]
+        found["minicons"] = IncrementalLMScorer(str(folder), "cpu", **options).sequence_score([TEXT, TEXT[8:]])
+    return found
+
+
+def babylm_score(folder: Path, auto: str, text: str, **options) -> float:
+    """As its evaluation pipeline of 2025 has it: every token from those before it, or masked from all others."""
+    processor = AutoProcessor.from_pretrained(folder, padding_side="right", **options)
+    tokenizer = processor.tokenizer if hasattr(processor, "tokenizer") else processor
+    encoded = processor(text=text, return_offsets_mapping=True)
+    ids, mask = (torch.tensor([encoded[name]]) for name in ("input_ids", "attention_mask"))
+    places = torch.tensor([place for place, (_, end) in enumerate(encoded["offset_mapping"]) if end and place])
+    model = getattr(transformers, auto).from_pretrained(folder, **options).eval()
+    rows = ids.repeat(len(places), 1)
+    at = places - 1
+    if auto == "AutoModelForMaskedLM":
+        at = places
+        rows[torch.arange(len(rows)), at] = tokenizer.mask_token_id
+    with torch.no_grad():
+        logits = model(input_ids=rows, attention_mask=mask.repeat(len(rows), 1))["logits"]
+    log_probs = logits[torch.arange(len(rows)), at].log_softmax(-1)
+    return log_probs.gather(1, ids[0, places].unsqueeze(1)).sum().item()
+
+
+def main(task: str, folder: Path) -> None:
+    do = {"answer": answer, "evaluate": evaluate}[task]
+    questions = json.loads((folder / "questions.json").read_text("utf-8"))
+    torch.save({name: do(folder, name, asked) for name, asked in questions.items()}, folder / f"{task}.pt")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

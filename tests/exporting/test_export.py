@@ -5,13 +5,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from outside import answers
+from outside import answers, evaluations
 from tiny_models import GRAPHS, TINY, new_gpt2, randomise, save
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertModel, pipeline
@@ -122,18 +122,21 @@ def questions(name: str) -> dict[str, list[str]]:
     return {"autos": sorted(autos - {PARSER}), "tasks": sorted(tasks)}
 
 
+def ask_outside(task: str, folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What models of a folder answer in a process that cannot import this package."""
+    asked = {name: {"main": MODELS[name][0], "train": name in TRAINED, **questions(name)} for name in names}
+    (folder / "questions.json").write_text(json.dumps(asked), "utf-8")
+    environment = {**os.environ, "HF_MODULES_CACHE": str(folder / "modules"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-I", Path(__file__).with_name("outside.py"), task, folder]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return torch.load(folder / f"{task}.pt", weights_only=True)
+
+
 @pytest.fixture(scope="module")
 def outside(exported) -> dict[str, dict[str, Any]]:
-    """What all models answer in a process that cannot import this package."""
-    asked = {name: {"save": MODELS[name][0], "train": name in TRAINED, **questions(name)} for name in MODELS}
-    (exported / "questions.json").write_text(json.dumps(asked), "utf-8")
-    environment = {**os.environ, "HF_MODULES_CACHE": str(exported / "modules"), "OMP_NUM_THREADS": "1"}
-    script = Path(__file__).with_name("outside.py")
-    run = subprocess.run(
-        [sys.executable, "-I", script, exported], env=environment, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    return torch.load(exported / "answers.pt", weights_only=True)
+    """What all models answer there."""
+    return ask_outside("answer", exported, MODELS)
 
 
 def assert_alike(found: Any, expected: Any) -> None:
@@ -172,6 +175,18 @@ def test_training_is_resumed_outside(name, outside, exported):
     assert whole[0] != whole[1]
     assert resumed == pytest.approx(whole)
     assert "auto_map" in read_json(exported / f"{name}-run" / "checkpoint-3" / "config.json")
+
+
+@pytest.mark.slow
+def test_evaluations_outside_give_the_same(exported, request):
+    pytest.importorskip("lm_eval")
+    pytest.importorskip("minicons")
+    names = ["subword_structformer", "graph_parser", "graft"]
+    for name, found in ask_outside("evaluate", exported, names).items():
+        expected = evaluations(request.getfixturevalue(name), MODELS[name][0])
+        assert list(expected) == (["babylm"] if name == names[0] else ["babylm", "lm_eval", "minicons"])
+        assert_alike(found, expected)
+        assert all(value < 0 for values in found.values() for value in values)
 
 
 def read_json(file: Path) -> dict:
