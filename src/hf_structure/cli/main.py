@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 
+from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
@@ -30,6 +31,8 @@ examples:
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
   hf-structure evaluate gold.sdp system.sdp
   hf-structure analyze gold.conllu g2g=first.conllu deptr=second.conllu --ignore punct --output_dir figures
+  hf-structure agree seed1.conllu seed2.conllu seed3.conllu
+  hf-structure consensus seed1.conllu seed2.conllu seed3.conllu > consensus.conllu
   hf-structure count --annotation enhanced gold.conllu
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
@@ -83,6 +86,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_score, add_evaluate, add_analyze, add_count, add_render, add_export):
+    for add in (
+        *(add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render),
+        add_export,
+    ):
         add(commands)
     return parser
