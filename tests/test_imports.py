@@ -16,6 +16,7 @@ ALLOWED = {
     "checkpoints": set(),
     "cli": {"*"},
     "data": {"algorithms"},
+    "exporting": {"hub", "pipelines", "version"},
     "hub": set(),
     "integrations": {"hub", "pipelines", "tokenization"},
     "metrics": {"algorithms"},

@@ -9,7 +9,7 @@ from hub_server import TOKEN
 from huggingface_hub import ModelCard
 from parsers import new_parser
 from torch.testing import assert_close
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import AutoTokenizer, PreTrainedModel, pipeline
 
 import hf_structure
 from hf_structure import UDGNForMaskedLM
@@ -38,6 +38,28 @@ def test_publish_and_load_by_name_in_a_fresh_process(hub, udgn, environment, cap
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     expected = hf_structure.parse("the cat sleeps", udgn).dependency.heads
     assert result.stdout.split() == [str(head) for head in expected]
+
+
+def test_code_goes_up_if_it_is_wanted(hub, udgn, tmp_path, capsys):
+    main(f"publish {udgn} org/udgn --license mit --code".split())
+    files = set(published(hub))
+    assert files > FILES
+    assert {"LICENSE", "modeling_udgn.py"} <= files
+    card = card_of(hub)
+    assert card.data.library_name == "transformers"
+    assert "trust_remote_code=True" in card.text
+    parser = pipeline("dependency-parsing", model=resolve_model("org/udgn", trust_remote_code=True))
+    expected = hf_structure.parse("the cat sleeps", udgn).dependency.heads
+    assert parser("the cat sleeps")["dependency"]["heads"] == list(expected)
+    assert set(udgn.iterdir()) == {udgn / name for name in FILES - {"README.md"}}
+
+
+def test_code_beside_a_licence(capsys):
+    main(["publish", "udgn-en", "org/udgn", "--code", "--dry_run"])
+    output = capsys.readouterr().out
+    for name in ("LICENSE\n", "LICENSE-MODEL\n", "modeling_udgn.py\n", "README.md\n"):
+        assert f"  {name}" in output
+    assert "license: cc-by-sa-4.0" in output
 
 
 def test_parse_takes_names_revisions_and_new_commits(hub, udgn, tmp_path):

@@ -181,4 +181,4 @@ def _table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))
 
 
-__all__ = ["FACTS", "MARK", "CardFacts", "is_handwritten", "make_card", "read_card"]
+__all__ = ["FACTS", "MARK", "RESULTS", "CardFacts", "is_handwritten", "make_card", "read_card"]

@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from hf_structure.hub.cards import FACTS, CardFacts, is_handwritten, make_card, read_card
+from hf_structure.hub.cards import FACTS, RESULTS, CardFacts, is_handwritten, make_card, read_card
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -27,6 +27,7 @@ PUSHING = ("commit_message", "commit_description", "private", "token", "revision
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 NAMES = ("LICENSE", "NOTICE")  # what such files begin with
+BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # what says more of a model that is saved
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 

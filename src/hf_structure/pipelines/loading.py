@@ -54,13 +54,13 @@ def load_model(
             raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
         if dtype and getattr(model, "dtype", dtype) != dtype:
             raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
-        tokenizer = tokenizer or _own_tokenizer(model, trust_remote_code)
+        tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
     else:
         folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
         modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
         options = (auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code)
-        model, own_tokenizer = _load(folder, modified, *options)
-        tokenizer = tokenizer or own_tokenizer
+        model, saved_tokenizer = _load(folder, modified, *options)
+        tokenizer = tokenizer or saved_tokenizer
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return model.to(device).eval() if device else model.eval(), tokenizer
@@ -149,7 +149,8 @@ def read_config(folder: str | Path, purpose: str, trust_remote_code: bool = Fals
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
 
 
-def _own_tokenizer(model: PreTrainedModel, trust_remote_code: bool) -> PreTrainedTokenizerBase:
+def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer that was saved beside a loaded model. Raises `ValueError` if there is none."""
     try:
         folder = resolve_model(model.name_or_path, trust_remote_code=trust_remote_code)
         return read_tokenizer(folder, trust_remote_code=trust_remote_code)
@@ -216,6 +217,7 @@ __all__ = [
     "load_model",
     "load_weights",
     "longest_input",
+    "own_tokenizer",
     "read_config",
     "read_tokenizer",
 ]
