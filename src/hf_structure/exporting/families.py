@@ -34,7 +34,7 @@ def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
     for task, model_class in _parsers(type(config)).items():
         pipeline_class = _pipeline_class(task)
         with torch.device("meta"):
-            structures = model_class(config).structures
+            structures = getattr(model_class(config), "structures", ())
         if pipeline_class.structure in structures:
             found[task] = pipeline_class, autos[model_class]
     return found
