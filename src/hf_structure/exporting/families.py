@@ -14,7 +14,9 @@ PARSER = "AutoModelForTokenClassification"
 
 def model_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
     """The model classes of a family by the Auto classes of transformers that load them; nothing if it has none."""
-    autos = [each for each in vars(modeling_auto).values() if isinstance(each, type) and each.__name__[:4] == "Auto"]
+    autos = [
+        each for each in vars(modeling_auto).values() if isinstance(each, type) and each.__name__.startswith("Auto")
+    ]
     found = {auto.__name__: _model_class(auto, config_class) for auto in autos if _knows(auto, config_class)}
     for parser in _parsers(config_class).values():
         if parser not in found.values():
@@ -32,7 +34,7 @@ def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
     for task, model_class in _parsers(type(config)).items():
         pipeline_class = _pipeline_class(task)
         with torch.device("meta"):
-            structures = model_class(config).structures
+            structures = getattr(model_class(config), "structures", ())
         if pipeline_class.structure in structures:
             found[task] = pipeline_class, autos[model_class]
     return found
