@@ -176,7 +176,7 @@ def test_structformer_of_the_hub(front, tmp_path):
     assert (converted.config.hidden_dropout, converted.config.mask_token_id) == (0.3, own.mask_token_id)
     converted.save_pretrained(tmp_path / "new")
     own.save_pretrained(tmp_path / "new")
-    parse = hf_structure.parse(["the", "dog", "sees", "cats"], model=tmp_path / "new")
+    (parse,) = hf_structure.parse([["the", "dog", "sees", "cats"]], model=tmp_path / "new")
     assert len(parse.dependency.heads) == 4
 
 
@@ -188,7 +188,8 @@ def test_loads_by_the_auto_classes(tmp_path, dictionary):
     assert_same(AutoModelForMaskedLM.from_pretrained(tmp_path / "new", trust_remote_code=False), model)
     loaded = AutoTokenizer.from_pretrained(tmp_path / "new", trust_remote_code=False)
     assert loaded.convert_ids_to_tokens(list(range(SIZE)))[:4] == ["<unk>", "<pad>", "<mask>", "the"]
-    assert hf_structure.parse(["the", "dog", "sees"], model=tmp_path / "new").dependency is not None
+    (parse,) = hf_structure.parse([["the", "dog", "sees"]], model=tmp_path / "new")
+    assert sum(head == 0 for head in parse.dependency.heads) == 1
 
 
 @pytest.mark.parametrize(("make", "module"), [(udgn, "original_udgn"), (structformer, "original_structformer")])

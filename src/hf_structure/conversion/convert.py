@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.conversion import structformer, udgn
+from hf_structure.conversion import gilt, structformer, udgn
 from hf_structure.conversion.checkpoint import Checkpoint, read_checkpoint
 from hf_structure.conversion.vocabularies import Vocabulary
 
-KINDS: dict[str, ModuleType] = {"udgn": udgn, "structformer": structformer}
+KINDS: dict[str, ModuleType] = {"udgn": udgn, "structformer": structformer, "gilt": gilt}
 LENGTHS = (1, 2, 7, 20)  # of the sentences that are compared
 TOLERANCE = 1e-3
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -22,7 +22,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 def guess_kind(checkpoint: Checkpoint) -> str:
     """What kind of checkpoint it is, by a name that only this kind has. Raises `ValueError` if it is none."""
     for kind, module in KINDS.items():
-        if any(name.endswith(module.SIGNATURE) for name in checkpoint.weights):
+        if any(name.endswith(module.SIGNATURES) for name in checkpoint.weights):
             return kind
     some = ", ".join(sorted(checkpoint.weights)[:3])
     raise ValueError(f"the parameters ({some}, ...) are those of no kind that is known: {', '.join(KINDS)}")

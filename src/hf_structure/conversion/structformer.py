@@ -16,7 +16,7 @@ from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM
 
-SIGNATURE = "layers.0.self_attn.q_proj.weight"
+SIGNATURES = ("layers.0.self_attn.q_proj.weight",)
 MODEL = StructFormerForMaskedLM
 RELATIONS = {"head": "parent", "child": "dependent", "cibling": "sibling"}  # in the order of the weights
 LAYER = {
@@ -183,4 +183,4 @@ def original(module: Any, checkpoint: Checkpoint, config: StructFormerConfig) ->
     return scores
 
 
-__all__ = ["MODEL", "SIGNATURE", "config_of", "convert", "entries", "original"]
+__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries", "original"]

@@ -12,7 +12,7 @@ from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM
 
-SIGNATURE = "parser_emb.weight"
+SIGNATURES = ("parser_emb.weight",)
 MODEL = UDGNForMaskedLM
 EDGE_FLOOR = 1e-6  # what the release adds to every edge
 LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -91,4 +91,4 @@ def original(module: Any, checkpoint: Checkpoint, config: UDGNConfig) -> Callabl
     return scores
 
 
-__all__ = ["MODEL", "SIGNATURE", "config_of", "convert", "entries", "original"]
+__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries", "original"]

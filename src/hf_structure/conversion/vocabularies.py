@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.conversion.pickles import attributes, read_pickle
@@ -104,12 +104,17 @@ def piece_tokenizer(path: str | Path, vocab_size: int) -> TokenizersBackend:
     except ValueError as error:
         raise ValueError(f"{path} is no SentencePiece vocabulary: lines of a piece, a tab and a number") from error
     names = [piece for piece, _ in pieces]
-    unknown = SUBWORD_SPECIAL_TOKENS["unk_token"]
-    if len(pieces) != vocab_size or unknown not in names:
-        raise ValueError(f"{path} has {len(pieces)} pieces, but the model {vocab_size}, {unknown} among them")
-    backend = Tokenizer(models.Unigram(pieces, unk_id=names.index(unknown)))
+    special = SUBWORD_SPECIAL_TOKENS
+    if len(pieces) != vocab_size or not set(special.values()) <= set(names):
+        raise ValueError(
+            f"{path} has {len(pieces)} pieces, but the model {vocab_size}, {', '.join(special.values())} among them"
+        )
+    backend = Tokenizer(models.Unigram(pieces, unk_id=names.index(special["unk_token"])))
     backend.normalizer = normalizers.NFKC()
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", names.index("<s>"))]
+    )
     return TokenizersBackend(
         tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **SUBWORD_SPECIAL_TOKENS
     )
