@@ -2,18 +2,26 @@
 
 import importlib
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.conversion import gilt, structformer, udgn
+from hf_structure.conversion import g2g_transformer, gilt, rng_transformer, structformer, udgn
 from hf_structure.conversion.checkpoint import Checkpoint, read_checkpoint
 from hf_structure.conversion.vocabularies import Vocabulary
 
-KINDS: dict[str, ModuleType] = {"udgn": udgn, "structformer": structformer, "gilt": gilt}
+KINDS: dict[str, ModuleType] = {
+    "udgn": udgn,
+    "structformer": structformer,
+    "g2gt": g2g_transformer,
+    "rngt": rng_transformer,
+    "gilt": gilt,
+}
 LENGTHS = (1, 2, 7, 20)  # of the sentences that are compared
 TOLERANCE = 1e-3
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -55,7 +63,13 @@ def convert(
     if tokenizer is None and any((Path(path) / name).is_file() for name in TOKENIZER_FILES):
         tokenizer = path
     module = KINDS[guess_kind(checkpoint) if kind is None else kind]
-    return module.convert(checkpoint, settings or {}, Vocabulary(dictionary, tokenizer))
+    unknown = sorted((settings or {}).keys() - {field.name for field in fields(module.MODEL.config_class)})
+    if unknown:
+        raise ValueError(f"a {module.MODEL.config_class.__name__} has no {', '.join(unknown)}")
+    try:
+        return module.convert(checkpoint, settings or {}, Vocabulary(dictionary, tokenizer))
+    except StrictDataclassError as error:  # of a configuration; its first line says nothing
+        raise ValueError(" ".join(str(error).split())) from error
 
 
 def check(model: PreTrainedModel, path: str | Path, code: str | Path, module: str) -> float:

@@ -61,9 +61,10 @@ def fill(
     needed = {source for entry in entries for source in entry.sources}
     missing = sorted(needed - checkpoint.weights.keys())
     unexpected = sorted(name for name in checkpoint.weights.keys() - needed if not unused(name))
-    problems = [f"{kind} parameters: {_some(names)}" for kind, names in (("missing", missing), ("unexpected", unexpected)) if names]
-    if problems:
-        raise ValueError(f"this is no checkpoint of the kind that it was taken for; {'; '.join(problems)}")
+    problems = {"missing": missing, "unexpected": unexpected}
+    messages = [f"{kind} parameters: {_some(names)}" for kind, names in problems.items() if names]
+    if messages:
+        raise ValueError(f"this is no checkpoint of the kind that it was taken for; {'; '.join(messages)}")
     own = model.state_dict()
     for target, sources, make in entries:
         value = make(*(checkpoint.weights[source].float() for source in sources))
