@@ -6,8 +6,8 @@ Makes a folder of this library of a checkpoint that research left behind.
 
 Nothing in the checkpoint is run, also where it is a whole pickled model. Which kind it is (`--kind`) is guessed by the
 names of its parameters. What it does not tell, such as the number of heads of a Transformer, is given with
-`--config_overrides`, by the names of the configuration of this library. `--check FOLDER` imports the original code from
-a folder, which runs it, and compares prediction scores. More in docs/converting.md.
+`--config_overrides`, by the names of the configuration of this library. `--check FOLDER` imports the original code
+from a folder, which runs it, and compares prediction scores. More in docs/converting.md.
 """
 
 import argparse

@@ -15,6 +15,7 @@ ALLOWED = {
     "auto": {"models"},
     "checkpoints": set(),
     "cli": {"*"},
+    "conversion": {"algorithms", "models", "modules", "tokenization"},
     "data": {"algorithms"},
     "hub": {"models"},
     "integrations": {"hub", "pipelines", "tokenization"},

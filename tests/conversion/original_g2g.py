@@ -1,7 +1,7 @@
 """
-The State Transformer under the names of its authors' code, by the formulas, slot by slot: what conversions are compared
-with. One state of one sentence at a time, in the slots of the release: [CLS], n + 1 of the stack with its top at the
-last, [SEP], n of the buffer, [SEP], and with graph input n of deleted words.
+The State Transformer under the names of its authors' code, by the formulas, slot by slot: what conversions are
+compared with. One state of one sentence at a time, in the slots of the release: [CLS], n + 1 of the stack with its top
+at the last, [SEP], n of the buffer, [SEP], and with graph input n of deleted words.
 """
 
 import original_rng
@@ -53,7 +53,10 @@ class ParserModel(nn.Module):
         self.h0, self.c0 = nn.Parameter(torch.randn(size)), nn.Parameter(torch.randn(size))
         self.embed_to_hidden, self.hidden_to_logits = nn.Linear(2 * size, hidden), nn.Linear(hidden, 4)
         self.label_classifier = nn.Module()
-        self.label_classifier.layer1, self.label_classifier.layer2 = nn.Linear(2 * size, hidden), nn.Linear(hidden, 2 * labels)
+        self.label_classifier.layer1, self.label_classifier.layer2 = (
+            nn.Linear(2 * size, hidden),
+            nn.Linear(hidden, 2 * labels),
+        )
 
     def vector(self, word, tag):
         table = self.bertmodel.embeddings.word_embeddings.weight

@@ -17,6 +17,7 @@ PARSER = original_g2g.Parser(LABELS, TAGS, ["the", "dog", "sees", "a", "bird"])
 WORDS, WORD_TAGS = ["the", "dog", "sees", "a", "bird"], ["DT", "NN", "VB", "DT", "NN"]
 HEADS, RELATIONS = [2, 3, 0, 5, 3], [1, 2, 0, 1, 2]
 CROSSING = [3, 4, 0, 3, 4]  # needs a SWAP
+FIRST = [0, 3, 1, 1, 4]  # the first word stays on the stack, with dependents, when the buffer is empty
 OLD = {SHIFT: original_g2g.SHIFT, LEFT_ARC: original_g2g.LEFT, RIGHT_ARC: original_g2g.RIGHT, SWAP: original_g2g.SWAP}
 
 
@@ -50,14 +51,12 @@ def inputs(config, numbers=PARSER.tok2id):
 
 
 @pytest.mark.parametrize(("graph", "composition"), [(True, False), (False, True), (False, False)])
-@pytest.mark.parametrize("heads", [HEADS, CROSSING], ids=["projective", "crossing"])
+@pytest.mark.parametrize("heads", [HEADS, FIRST, CROSSING], ids=["projective", "first", "crossing"])
 @torch.no_grad()
 def test_scores_on_the_way(graph, composition, heads, tmp_path, dictionary):
     model = parser(graph, composition)
     converted, _ = convert(saved(model, tmp_path / "model.weights"), dictionary=dictionary)
-    outputs = converted(
-        **inputs(converted.config), heads=torch.tensor([heads]), labels=torch.tensor([RELATIONS])
-    )
+    outputs = converted(**inputs(converted.config), heads=torch.tensor([heads]), labels=torch.tensor([RELATIONS]))
     actions = outputs.actions[0].tolist()
     assert (SWAP in actions) == (heads is CROSSING)
     if composition and SWAP in actions:  # then the release gives dependents to the wrong words
@@ -65,7 +64,7 @@ def test_scores_on_the_way(graph, composition, heads, tmp_path, dictionary):
     labels = classes(actions, heads)
     scores, label_scores = model(WORDS, WORD_TAGS, [OLD[action] for action in actions], labels)
     decided = outputs.logits[0, : len(actions)].abs().sum(1) > 0  # where there is a choice
-    assert decided.sum() > 3
+    assert decided.sum() > 1
     order = [OLD[action] for action in range(4)]
     found = outputs.logits[0, : len(actions)]
     assert_close(found[decided], scores[decided][:, order], atol=1e-5, rtol=1e-5)
@@ -91,7 +90,9 @@ def classes(actions, heads):
 @torch.no_grad()
 def test_decoding_takes_the_actions_that_score_best(graph, composition, tmp_path, dictionary):
     """Greedy parsing and the scores of its own tree agree, also in a batch."""
-    converted, tokenizer = convert(saved(parser(graph, composition), tmp_path / "model.weights"), dictionary=dictionary)
+    converted, tokenizer = convert(
+        saved(parser(graph, composition), tmp_path / "model.weights"), dictionary=dictionary
+    )
     assert converted.config.max_words == (12 if graph else 18)
     for part in (converted, tokenizer):
         part.save_pretrained(tmp_path / "new")

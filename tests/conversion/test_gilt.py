@@ -79,7 +79,9 @@ def test_transformer_xl_without_graphs(tmp_path, vocabulary):
     model, _ = models(mixing=0)
     converted, _ = convert(saved(tmp_path / "txl.pt", model, form="whole"), dictionary=vocabulary)
     assert converted.config.graph_layers == 0
-    assert_close(converted(torch.tensor([IDS])).logits[0], model(torch.tensor(IDS), WORD_IDS, ())[0], atol=1e-5, rtol=0)
+    assert_close(
+        converted(torch.tensor([IDS])).logits[0], model(torch.tensor(IDS), WORD_IDS, ())[0], atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,5 @@ def test_gilt_on_gpt2(tmp_path):
 
 
 def test_two_features_that_are_not_told(tmp_path, vocabulary):
-    model, _ = models(mixing=2)
     with pytest.raises(ValueError, match="has 2 graph features, and does not say which"):
         convert(saved(tmp_path / "gilt.pt", *models(mixing=2)), dictionary=vocabulary)

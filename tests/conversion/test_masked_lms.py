@@ -120,7 +120,13 @@ def test_udgn_floor_matters(tmp_path, dictionary):
         {"affine": False},
         {"kind": "Transformer", "relative_bias": True},
         {"kind": "StructFormer_In_Parser", "front_layers": 1, "rear_layers": 2},
-        {"kind": "StructFormer_In_Parser", "front_layers": 2, "rear_layers": 2, "pos_emb": True, "relative_bias": True},
+        {
+            "kind": "StructFormer_In_Parser",
+            "front_layers": 2,
+            "rear_layers": 2,
+            "pos_emb": True,
+            "relative_bias": True,
+        },
     ],
     ids=lambda options: ",".join(map(str, options.values())) or "default",
 )
@@ -137,7 +143,7 @@ def test_structformer_heights_up_to_a_constant(tmp_path, dictionary):
     """The release has a bias of the distances, which might as well be taken from the heights."""
     model = structformer()
     converted, _ = convert(saved(model, tmp_path / "model.pt", "whole"), dictionary=dictionary)
-    distances, heights = model.parse(model.emb(SENTENCES[1][0]))
+    _, heights = model.parse(model.emb(SENTENCES[1][0]))
     found = converted(SENTENCES[1]).heights[0]
     assert_close(found - found.mean(), heights - heights.mean(), atol=1e-5, rtol=1e-5)
 

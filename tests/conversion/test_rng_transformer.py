@@ -77,7 +77,9 @@ def test_rngtr(labelled_input, with_graph, tmp_path, files):
     model = network(2 * LABELS + 1 if labelled_input else 3)
     converted, _ = convert(saved(tmp_path / "rngtr.pt", parser_graph=model), **files)
     heads, labels = [2, 0, 2], [4, 3, 5]
-    arcs = [(FIRSTS[word], FIRSTS[head], label) for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1)]
+    arcs = [
+        (FIRSTS[word], FIRSTS[head], label) for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1)
+    ]
     arcs += [(4, 3, 2), (6, 5, 2)]  # later pieces to first ones
     arcs = arcs if labelled_input else [(dependent, head, 0) for dependent, head, _ in arcs]
     graph = original_rng.relation_ids(8, arcs, LABELS if labelled_input else 1) if with_graph else None

@@ -42,7 +42,15 @@ def error_of(capsys, folder, *arguments, checkpoint="udgn.pt"):
 
 def test_conversion_with_check(files, capsys, monkeypatch):
     monkeypatch.delitem(sys.modules, "models", raising=False)
-    run(files, "--dictionary", files / "dict.pkl", "--check", files / "code", "--config_overrides", '{"hidden_dropout": 0}')
+    run(
+        files,
+        "--dictionary",
+        files / "dict.pkl",
+        "--check",
+        files / "code",
+        "--config_overrides",
+        '{"hidden_dropout": 0}',
+    )
     monkeypatch.delitem(sys.modules, "models", raising=False)
     printed = capsys.readouterr().out
     assert float(printed.splitlines()[0].removeprefix("largest difference to the original: ")) < 1e-5

@@ -54,8 +54,8 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """
     Reads weights from a file, or from a folder with `config.json`.
 
-    State dictionaries are read by `torch.load(weights_only=True)`; what that refuses (whole pickled models, settings of
-    classes of their own) by [`read_pickle`]. Neither runs code of the file.
+    State dictionaries are read by `torch.load(weights_only=True)`; what that refuses (whole pickled models, settings
+    of classes of their own) by [`read_pickle`]. Neither runs code of the file.
 
     Raises:
         ValueError: no such file, one that cannot be read, or one without weights.
@@ -95,7 +95,10 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
         main = next((name for name in WEIGHTS if name in parts), None)
         weights = parts.pop(main, {})
         settings |= _settings_of(content[main]) if main else {}
-        weights = {**weights, **{f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}}
+        weights = {
+            **weights,
+            **{f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()},
+        }
     if not weights:
         raise ValueError(f"{path} holds no weights: neither a model nor a state dictionary")
     return Checkpoint(_without_prefix(weights), settings)

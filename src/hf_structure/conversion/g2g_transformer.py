@@ -1,4 +1,4 @@
-"""G2GTr: the State Transformer, with or without graph input, from the repository of its authors (alirezamshi/G2GTr)."""
+"""G2GTr: the State Transformer, with or without graph input, from the authors' repository (alirezamshi/G2GTr)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -113,7 +113,10 @@ def _special(config: G2GTransformerConfig, numbers: dict[str, int]) -> Iterator[
     if config.composition == "none":
         yield Entry("special_embeddings.weight", (WORDS,), lambda table: table[ids[:3]].sum(1))
         return
-    names = {f"{EMBEDDINGS}.compose.linear1": "composition.hidden", f"{EMBEDDINGS}.compose.linear2": "composition.output"}
+    names = {
+        f"{EMBEDDINGS}.compose.linear1": "composition.hidden",
+        f"{EMBEDDINGS}.compose.linear2": "composition.output",
+    }
     yield from renamed(names)
 
     def special(table, labels, weight, bias, out_weight, out_bias):
@@ -139,7 +142,10 @@ def _layer(i: int, config: G2GTransformerConfig) -> Iterator[Entry]:
 
 
 def _classifiers() -> Iterator[Entry]:
-    pools = {"bertmodel.pooler.dense": "exist_classifier.pool", "bertmodel.pooler.dense_label": "relation_classifier.pool"}
+    pools = {
+        "bertmodel.pooler.dense": "exist_classifier.pool",
+        "bertmodel.pooler.dense_label": "relation_classifier.pool",
+    }
     yield from renamed(pools)
     yield from renamed({"embed_to_hidden": "exist_classifier.hidden"})
     for part in ("weight", "bias"):
@@ -163,8 +169,8 @@ def convert(
         raise ValueError("this parser reads a graph and composes words, also deleted ones, which no model here does")
     if "bertmodel.pooler.dense_label.weight" not in checkpoint.weights:
         raise ValueError(
-            "this parser does not predict actions from the front of the buffer and labels without it (use_topbuffer and "
-            "use_justexist), as the parsers of the paper do"
+            "this parser does not predict actions from the front of the buffer and labels without it (use_topbuffer "
+            "and use_justexist), as those that the authors' scripts train"
         )
     model = fill(G2GTransformerForParsing(config), entries(config, numbers), checkpoint, _again)
     return model, _tokenizer(numbers, checkpoint.setting("lowercase", default=True), config.vocab_size)

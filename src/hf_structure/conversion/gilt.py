@@ -136,8 +136,8 @@ def convert(
     """
     if any(name.endswith(SIGNATURES[1]) for name in checkpoint.weights):
         raise ValueError(
-            "this is a GiLT on GPT-2, whose graph keys do not go through the keys of its layers: there is no such model "
-            "here. Graft graphs on a GPT-2 anew with GiLTForCausalLM.from_pretrained_lm"
+            "this is a GiLT on GPT-2, whose graph keys do not go through the keys of its layers: there is no such "
+            "model here. Graft graphs on a GPT-2 anew with GiLTForCausalLM.from_pretrained_lm"
         )
     if checkpoint.setting("pre_lnorm", default=False):
         raise ValueError("this model has its layer norms before the sublayers (pre_lnorm), which no GiLT has here")

@@ -1,9 +1,9 @@
 """
 Pickles read without running anything that they name.
 
-A pickle is a program: it names functions and calls them. Here it may name the few that tensors and ordered dictionaries
-are put together by; every other class or function becomes a [`StandIn`], which keeps what it is given and does nothing.
-So a pickled model can be read without the code that it was made by, and a hostile one is inert.
+A pickle is a program: it names functions and calls them. Here it may name the few that tensors and ordered
+dictionaries are put together by; every other class or function becomes a [`StandIn`], which keeps what it is given and
+does nothing. So a pickled model can be read without the code that it was made by, and a hostile one is inert.
 """
 
 import io

@@ -41,9 +41,9 @@ def one_network(checkpoint: Checkpoint) -> Checkpoint:
     found = [network for network in NETWORKS if any(name.startswith(network) for name in checkpoint.weights)]
     if len(found) > 1:
         raise ValueError(
-            "the checkpoint has a network for the first round (parser_baseline) and another one for the rounds after it "
-            "(parser_graph), of which a model here has one: save each in a file of its own, convert both, and let the "
-            "second refine the trees of the first (hf-structure parse --refine)"
+            "the checkpoint has a network for the first round (parser_baseline) and another one for the rounds after "
+            "it (parser_graph), of which a model here has one: save each in a file of its own, convert both, and let "
+            "the second refine the trees of the first (hf-structure parse --refine)"
         )
     prefix = found[0] if found else ""
     own = {name: value for name, value in checkpoint.weights.items() if not name.startswith(SOURCE)}
@@ -181,7 +181,9 @@ def convert(
     tokenizer.add_tokens(known["added"])
     for token, number in known["numbers"].items():
         if tokenizer.convert_tokens_to_ids(token) != number:
-            raise ValueError(f"the tokenizer in {vocabulary.folder} is not that of this parser: {token} is not {number}")
+            raise ValueError(
+                f"the tokenizer in {vocabulary.folder} is not that of this parser: {token} is not {number}"
+            )
     config = config_of(checkpoint, known, tokenizer, settings)
     found = entries(config, known, tokenizer.cls_token_id, tokenizer.sep_token_id)
     model = fill(RNGTransformerForParsing(config), found, checkpoint, lambda name: any(p in name for p in NO_EFFECT))

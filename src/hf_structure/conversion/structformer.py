@@ -1,7 +1,7 @@
 """
 StructFormer and the Transformer that it is compared with: from the repositories of its authors
-(google-research/structformer, and the copy in yikangshen/UDGN), and from the Hub in custom code, where a parser may come
-between layers (omarmomen/structformer_*).
+(google-research/structformer, and the copy in yikangshen/UDGN), and from the Hub in custom code, where a parser may
+come between layers (omarmomen/structformer_*).
 """
 
 from collections.abc import Callable, Iterator
@@ -142,15 +142,17 @@ def convert(
     config = config_of(checkpoint, front, settings)
     if config.attention == "dependency" and len(config.relations) != checkpoint.shape("_rel_weight")[2]:
         raise ValueError(
-            f"the checkpoint has weights of {checkpoint.shape('_rel_weight')[2]} relations, and does not say which: name "
-            f"them, such as --config_overrides '{{\"relations\": [\"parent\"]}}'"
+            f"the checkpoint has weights of {checkpoint.shape('_rel_weight')[2]} relations, and does not say which: "
+            'name them, such as --config_overrides \'{"relations": ["parent"]}\''
         )
     unused = (*TIED, AGAIN, *(["_rel_weight"] if config.relation_activation == "ones" else []))
     model = fill(StructFormerForMaskedLM(config), entries(config, checkpoint), checkpoint, unused.__contains__)
     return model, vocabulary.tokenizer(config)
 
 
-def original(module: Any, checkpoint: Checkpoint, config: StructFormerConfig) -> Callable[[torch.Tensor], torch.Tensor]:
+def original(
+    module: Any, checkpoint: Checkpoint, config: StructFormerConfig
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """From ids to prediction scores by the authors' `structformer.py` or `models.py`, or by custom code of the Hub."""
     kind = "StructFormer" if config.attention == "dependency" else "Transformer"
     options = {"nhead": config.num_attention_heads, "pad": config.pad_token_id}

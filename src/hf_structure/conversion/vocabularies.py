@@ -44,8 +44,8 @@ class Vocabulary:
 
 def read_words(path: str | Path) -> list[str]:
     """
-    Words in the order of their ids: from a pickled dictionary (an object with `idx2word` or `word2idx`, or one that has
-    such a `dictionary`; or a `dict`), or from a text file with one word a line.
+    Words in the order of their ids: from a pickled dictionary (an object with `idx2word` or `word2idx`, or one that
+    has such a `dictionary`; or a `dict`), or from a text file with one word a line.
 
     Raises:
         ValueError: if the file holds no such thing.

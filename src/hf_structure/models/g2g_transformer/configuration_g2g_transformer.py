@@ -60,10 +60,11 @@ class G2GTransformerConfig(PreTrainedConfig):
         use_graph_output (`bool`, defaults to `True`):
             Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
         layout (`"paper"` or `"release"`, defaults to `"paper"`):
-            Whether the parser is the paper's, or that of the code its authors released: fixed positions for stack, buffer
-            and deleted words; arcs to deleted words are read as long as their head is not deleted; scores of relations
-            are not divided; actions are predicted from the front of the buffer too; the history reads labels; and words
-            are composed, if at all, with `[NULL]` before they have a dependent. For checkpoints of that code.
+            Whether the parser is the paper's, or that of the code its authors released: fixed positions for stack,
+            buffer and deleted words; arcs to deleted words are read as long as their head is not deleted; scores of
+            relations are not divided; actions are predicted from the front of the buffer too; the history reads
+            labels; and words are composed, if at all, with `[NULL]` before they have a dependent. For checkpoints of
+            that code.
         stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`):
             How positions are counted: on from the start symbol, so that those of the top of the stack and of the front
             of the buffer depend on the stack's depth; or so that they are always the same ones, in the middle of

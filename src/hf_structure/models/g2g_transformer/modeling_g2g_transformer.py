@@ -425,19 +425,21 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
         special = self.special_embeddings.weight.to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
-        return torch.cat([root, words, cls, sep, *(null or [sep])], dim=1), lengths, order
+        first = [] if self.config.layout == "paper" else [words[:, :1]]
+        return torch.cat([root, words, cls, sep, *(null or [sep]), *first], dim=1), lengths, order
 
     def start_vectors(self, vectors: torch.Tensor) -> torch.FloatTensor:
         """What words have before the first action; in the release, words that are composed are so from the start."""
         if self.composition is None or self.config.layout == "paper":
             return vectors
-        words, null = vectors[:, : -len(EXTRA_VECTORS)], vectors[:, -1:]
-        label = self.label_embeddings.weight[-1].expand_as(words)
-        composed = words + self.composition(words, null.expand_as(words), label)
-        return torch.cat([composed, vectors[:, -len(EXTRA_VECTORS) :]], dim=1)
+        null, label = vectors[:, -2:-1], self.label_embeddings.weight[-1]
+        composed = vectors + self.composition(vectors, null.expand_as(vectors), label.expand_as(vectors))
+        is_special = torch.zeros_like(vectors[0, :, :1], dtype=torch.bool)
+        is_special[-len(EXTRA_VECTORS) : -1] = True
+        return torch.where(is_special, vectors, composed)
 
     def history_labels(self, actions: torch.LongTensor, labels: torch.LongTensor) -> torch.FloatTensor | None:
-        """What the history reads of the labels of arcs (numbers of those of left and of right arcs); [L-NULL] of others."""
+        """What the release's history reads: vectors of the labels of arcs (left, then right), [L-NULL] otherwise."""
         if self.config.layout == "paper":
             return None
         known = is_arc(actions) & (labels >= 0)
@@ -483,9 +485,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         before = torch.cat([torch.full_like(path.actions[:, :1], NO_ACTION), path.actions[:, :-1]], dim=1)
         labels = path.after.labels.gather(1, dependents(path.before, path.flat_actions).unsqueeze(1))
         labels = nn.functional.pad(labels.view(path.actions.shape[::-1]).T[:, :-1], (1, 0), value=-1)
-        history, _ = self.history(
-            before.to(device), labels=self.history_labels(before.to(device), labels.to(device))
-        )
+        history, _ = self.history(before.to(device), labels=self.history_labels(before.to(device), labels.to(device)))
         return history.transpose(0, 1).flatten(0, 1)[path.decisions.to(device)]
 
     @torch.compiler.disable(recursive=False)

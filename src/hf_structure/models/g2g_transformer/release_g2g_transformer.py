@@ -14,6 +14,7 @@ from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     BUFFER,
     DELETED,
+    EXTRA_VECTORS,
     STACK,
     StateSequences,
     of_positions,
@@ -31,8 +32,8 @@ def release_lengths(states: TransitionStates, deleted: bool) -> torch.LongTensor
 @torch.compiler.disable
 def release_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
     """
-    [CLS] stack [SEP] buffer [SEP], and with `deleted` the deleted words, with the numbers of the positions. Before an
-    empty buffer's [SEP] stands the first word, masked. Arcs are those whose head is still on the stack or in the buffer.
+    [CLS] stack [SEP] buffer [SEP], and with `deleted` the deleted words, with the numbers of the positions. An empty
+    buffer holds the first word, masked. Arcs are those whose head is still on the stack or in the buffer.
     """
     depth, front, total = states.depth.unsqueeze(1), states.front.unsqueeze(1), states.lengths.unsqueeze(1)
     size = states.stack.shape[1]
@@ -42,14 +43,13 @@ def release_sequences(states: TransitionStates, deleted: bool) -> StateSequences
     is_empty = front == total
     end = depth + 2 + (total - front).clamp(min=1)
     cls, sep = (torch.full_like(depth, size + extra) for extra in range(2))
-    words = [cls, states.stack, sep, states.buffer, states.buffer[:, :1], sep]
+    words = [cls, states.stack, sep, states.buffer, sep]
     in_buffer = (number[:-1] >= front) & (number[:-1] < total)
     places = [
         torch.zeros_like(depth),
         torch.where(number < depth, number + 1, nowhere),
         depth + 1,
         torch.where(in_buffer, depth + 2 - front + number[:-1], nowhere),
-        torch.where(is_empty, depth + 2, nowhere),
         end,
     ]
     if deleted:
@@ -58,6 +58,8 @@ def release_sequences(states: TransitionStates, deleted: bool) -> StateSequences
         places.append(torch.where(is_deleted, end + is_deleted.cumsum(1), nowhere))
     words, places = torch.cat(words, dim=1), torch.cat(places, dim=1)
     sequence = torch.full((len(depth), length + 1), size + 1, device=states.device)
+    first = torch.full_like(depth, size + EXTRA_VECTORS.index("[FIRST]"))
+    sequence = sequence.scatter(1, torch.where(is_empty, depth + 2, nowhere), first)
     sequence = sequence.scatter(1, places, words)[:, :length]
     position = torch.arange(length, device=states.device)
     mask = (position < release_lengths(states, deleted).unsqueeze(1)) & ~(is_empty & (position == depth + 2))
@@ -65,9 +67,7 @@ def release_sequences(states: TransitionStates, deleted: bool) -> StateSequences
     after = 2 * total + 3 + torch.where(position == end, 0, sequence)  # of the second [SEP] and the deleted words
     positions = torch.where(position < end, positions, after).masked_fill(~mask & (position >= end), 0)
     parents = _live_parents(states, words, places, sequence, nowhere) if deleted else torch.full_like(sequence, -1)
-    return StateSequences(
-        sequence, _segments(position, depth, end, deleted), mask, parents, states.depth, positions
-    )
+    return StateSequences(sequence, _segments(position, depth, end, deleted), mask, parents, states.depth, positions)
 
 
 def _segments(position: torch.Tensor, depth: torch.Tensor, end: torch.Tensor, deleted: bool) -> torch.LongTensor:

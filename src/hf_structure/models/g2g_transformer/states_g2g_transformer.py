@@ -16,8 +16,9 @@ from hf_structure.algorithms.transitions import (
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 
-# What follows the root and the n words in a sentence's table of vectors: numbers n + 1, n + 2 and n + 3.
-EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]")
+# What follows the root and the n words in a sentence's table of vectors: numbers n + 1, n + 2 and n + 3; in the layout
+# of the release also n + 4, the first word as it was at first.
+EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]", "[FIRST]")
 STACK, BUFFER, DELETED = range(3)  # segments
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
 CPU_PADDING, GPU_PADDING = 64, 2048

@@ -253,8 +253,8 @@ class Sentences(NamedTuple):
 
     def arcs(self, graph: Graph, piece_relation: int | None = None) -> Arcs:
         """
-        The graph as arcs between positions, with those of later pieces if these have a label. An arc whose label is not
-        known is left out.
+        The graph as arcs between positions, with those of later pieces if these have a label. An arc whose label is
+        not known is left out.
         """
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
         heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)

@@ -453,7 +453,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
         self.embeddings = value
 
     def below_parser(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
-        """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what layers make of them."""
+        """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
         states = self.embeddings(input_ids)
         if self.front_norm is None:
             return states
