@@ -59,7 +59,8 @@ def test_the_attacks_are_some(tmp_path):
     for number, attack in enumerate(attacks(tmp_path / "mark")):
         (tmp_path / "mark").unlink(missing_ok=True)
         if number in (0, 1, 2, 3, 6, 7, 8):
-            pickle.loads(pickle.dumps(attack))
+            with contextlib.suppress(TypeError):  # that comes afterwards
+                pickle.loads(pickle.dumps(attack))
             assert (tmp_path / "mark").exists()
 
 
