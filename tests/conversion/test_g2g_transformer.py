@@ -122,3 +122,17 @@ def test_refusals(tmp_path, dictionary):
     (tmp_path / "other.pkl").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match="is not the pickled parser"):
         convert(path, dictionary=tmp_path / "other.pkl")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"labelled": False}, "needs labelled and use_graph_output"),
+        ({"history_size": 9}, "history_size 9 must be hidden_size"),
+        ({"composition": "recursive"}, 'needs composition="latest" or "none"'),
+    ],
+)
+def test_settings_that_the_release_has_not(settings, message):
+    sizes = {"hidden_size": 8, "history_size": 8, "num_attention_heads": 2, "composition": "none"}
+    with pytest.raises(ValueError, match=message):
+        hf_structure.G2GTransformerConfig(layout="release", id2label={0: "root"}, **(sizes | settings))

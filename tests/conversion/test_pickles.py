@@ -161,6 +161,15 @@ def test_programs_are_refused(tmp_path):
         read_pickle(tmp_path / "program.pt")
 
 
+@pytest.mark.parametrize("name", ["_parameters", "_modules", "_buffers"])
+def test_modules_of_another_form_have_no_weights(name, tmp_path):
+    module = torch.nn.Linear(2, 2)
+    vars(module).update({part: [1] for part in ("_parameters", "_buffers", "_modules")}, **{name: 3})
+    torch.save(argparse.Namespace(**vars(module)), tmp_path / "file.pt")
+    with pytest.raises(ValueError, match="holds no weights"):
+        read_checkpoint(tmp_path / "file.pt")
+
+
 def test_files_without_weights(tmp_path):
     torch.save({"epoch": 3}, tmp_path / "file.pt")
     with pytest.raises(ValueError, match="holds no weights"):

@@ -130,3 +130,8 @@ def test_refusals(tmp_path, files):
     torch.save(original_rng.Vocab(RELS, [*TAGS, "VB"], NUMBERS), tmp_path / "other.tag")
     with pytest.raises(ValueError, match="does not know <t>:VB"):
         convert(path, dictionary=tmp_path / "other.tag", tokenizer=files["tokenizer"])
+
+
+def test_the_release_has_a_label_of_pieces():
+    with pytest.raises(ValueError, match=r"needs a label \[BERT\] in id2label"):
+        hf_structure.RNGTransformerConfig(layout="release", id2label={0: "root"})

@@ -1,7 +1,6 @@
 """What is in a checkpoint of any source: weights by their old names, and the settings that are written beside them."""
 
 import json
-import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from hf_structure.conversion.pickles import StandIn, attributes, read_pickle
+from hf_structure.conversion.pickles import attributes, read_pickle
 
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHTS = ("model", "state_dict", "model_state_dict")  # under which names checkpoints keep them
@@ -68,7 +67,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"{path} is a folder without {' or '.join(WEIGHT_FILES)}")
     checkpoint = _checkpoint_of(_read(files[0]), files[0])
     if (path / "config.json").is_file():
-        checkpoint.settings |= json.loads((path / "config.json").read_text("utf-8"))
+        checkpoint.settings |= _mapping(json.loads((path / "config.json").read_text("utf-8")))
     return checkpoint
 
 
@@ -81,7 +80,9 @@ def _read(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except SafetensorError as error:
         raise ValueError(f"cannot read {path}: {error}") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError, ValueError):
+    except OSError:
+        raise
+    except Exception:  # torch makes almost anything of files that it does not read
         return read_pickle(path)
 
 
@@ -89,16 +90,12 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
     if isinstance(content, list | tuple):  # [model, criterion, optimizer, scheduler]
         content = next((part for part in content if _weights_of(part)), None)
     settings, weights = _settings_of(content), _weights_of(content)
-    if not weights and isinstance(content, Mapping):
-        parts = {name: _weights_of(part) for name, part in content.items()}
-        parts = {name: part for name, part in parts.items() if part}
-        main = next((name for name in WEIGHTS if name in parts), None)
-        weights = parts.pop(main, {})
-        settings |= _settings_of(content[main]) if main else {}
-        weights = {
-            **weights,
-            **{f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()},
-        }
+    if not weights:
+        parts = {name: part for name, part in _mapping(content).items() if _weights_of(part)}
+        main = parts.pop(next((name for name in WEIGHTS if name in parts), None), None)
+        settings, weights = settings | _settings_of(main), _weights_of(main)
+        for name, part in parts.items():
+            weights |= {f"{name}.{key}": value for key, value in _weights_of(part).items()}
     if not weights:
         raise ValueError(f"{path} holds no weights: neither a model nor a state dictionary")
     return Checkpoint(_without_prefix(weights), settings)
@@ -107,33 +104,27 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
 def _weights_of(content: Any) -> dict[str, torch.Tensor]:
     """Weights of a state dictionary or of a pickled module; nothing of anything else."""
     if isinstance(content, Mapping):
-        tensors = {key: value for key, value in content.items() if isinstance(value, torch.Tensor)}
-        return tensors if tensors and len(tensors) == len(content) else {}
+        tensors = {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
+        return tensors if len(tensors) == len(content) else {}
     own = attributes(content)
-    if "_parameters" not in own:
-        return {}
-    tensors = {
-        name: value
-        for kind in ("_parameters", "_buffers")
-        for name, value in own.get(kind, {}).items()
-        if isinstance(value, torch.Tensor)
-    }
-    for name, module in own.get("_modules", {}).items():
+    own_tensors = {**_mapping(own.get("_parameters")), **_mapping(own.get("_buffers"))}
+    tensors = {str(key): value for key, value in own_tensors.items() if isinstance(value, torch.Tensor)}
+    for name, module in _mapping(own.get("_modules")).items():
         tensors |= {f"{name}.{key}": value for key, value in _weights_of(module).items()}
     return tensors
 
 
 def _settings_of(content: Any) -> dict[str, Any]:
     """Plain values that a file says of its model: attributes of the module, options of its training."""
-    if isinstance(content, StandIn):
-        return {key: value for key, value in attributes(content).items() if _is_plain(value)}
-    settings = {}
-    if isinstance(content, Mapping):
-        settings = {key: value for key, value in content.items() if isinstance(key, str) and _is_plain(value)}
-        for name in SETTINGS:
-            own = attributes(content.get(name))
-            settings |= {key: value for key, value in {**own, **own.get("kwargs", {})}.items() if _is_plain(value)}
-    return settings
+    parts = [attributes(content), _mapping(content)]
+    for name in SETTINGS:
+        options = attributes(_mapping(content).get(name))
+        parts += [options, _mapping(options.get("kwargs"))]
+    return {str(key): value for part in parts for key, value in part.items() if _is_plain(value)}
+
+
+def _mapping(value: Any) -> Mapping:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _is_plain(value: Any) -> bool:
