@@ -4,24 +4,22 @@ import importlib
 import sys
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.conversion import g2g_transformer, gilt, rng_transformer, structformer, udgn
 from hf_structure.conversion.checkpoint import Checkpoint, read_checkpoint
+from hf_structure.conversion.entries import Source
+from hf_structure.conversion.g2g_transformer import G2GT
+from hf_structure.conversion.gilt import GILT
+from hf_structure.conversion.rng_transformer import RNGT
+from hf_structure.conversion.structformer import STRUCTFORMER
+from hf_structure.conversion.udgn import UDGN
 from hf_structure.conversion.vocabularies import Vocabulary
 
-KINDS: dict[str, ModuleType] = {
-    "udgn": udgn,
-    "structformer": structformer,
-    "g2gt": g2g_transformer,
-    "rngt": rng_transformer,
-    "gilt": gilt,
-}
+KINDS: dict[str, Source] = {"udgn": UDGN, "structformer": STRUCTFORMER, "g2gt": G2GT, "rngt": RNGT, "gilt": GILT}
 LENGTHS = (1, 2, 7, 20)  # of the sentences that are compared
 TOLERANCE = 1e-3
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -29,8 +27,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 def guess_kind(checkpoint: Checkpoint) -> str:
     """What kind of checkpoint it is, by a name that only this kind has. Raises `ValueError` if it is none."""
-    for kind, module in KINDS.items():
-        if any(name.endswith(module.SIGNATURES) for name in checkpoint.weights):
+    for kind, source in KINDS.items():
+        if any(name.endswith(source.signatures) for name in checkpoint.weights):
             return kind
     some = ", ".join(sorted(checkpoint.weights)[:3])
     raise ValueError(f"the parameters ({some}, ...) are those of no kind that is known: {', '.join(KINDS)}")
@@ -62,12 +60,13 @@ def convert(
     checkpoint = read_checkpoint(path)
     if tokenizer is None and any((Path(path) / name).is_file() for name in TOKENIZER_FILES):
         tokenizer = path
-    module = KINDS[guess_kind(checkpoint) if kind is None else kind]
-    unknown = sorted((settings or {}).keys() - {field.name for field in fields(module.MODEL.config_class)})
+    source = KINDS[guess_kind(checkpoint) if kind is None else kind]
+    config_class = source.model.config_class
+    unknown = sorted((settings or {}).keys() - {field.name for field in fields(config_class)})
     if unknown:
-        raise ValueError(f"a {module.MODEL.config_class.__name__} has no {', '.join(unknown)}")
+        raise ValueError(f"a {config_class.__name__} has no {', '.join(unknown)}")
     try:
-        return module.convert(checkpoint, settings or {}, Vocabulary(dictionary, tokenizer))
+        return source.convert(checkpoint, settings or {}, Vocabulary(dictionary, tokenizer))
     except StrictDataclassError as error:  # of a configuration; its first line says nothing
         raise ValueError(" ".join(str(error).split())) from error
 
@@ -86,12 +85,12 @@ def check(model: PreTrainedModel, path: str | Path, code: str | Path, module: st
     Raises:
         ValueError: if the code cannot be imported, or gives other scores.
     """
-    family = next((family for family in KINDS.values() if family.MODEL is type(model)), None)
-    if not hasattr(family, "original"):
+    original = next((source.original for source in KINDS.values() if source.model is type(model)), None)
+    if original is None:
         raise ValueError(f"a {model.config.model_type} model cannot be checked: its original code needs old libraries")
     sys.path.insert(0, str(code))
     try:
-        reference = family.original(importlib.import_module(module), read_checkpoint(path), model.config)
+        reference = original(importlib.import_module(module), read_checkpoint(path), model.config)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"the module {module} in {code} is not the original code: {error}") from error
     finally:

@@ -26,6 +26,25 @@ class Entry(NamedTuple):
     make: Callable[..., torch.Tensor] = lambda tensor: tensor
 
 
+class Source(NamedTuple):
+    """
+    A kind of checkpoint.
+
+    Attributes:
+        signatures (`tuple[str, ...]`): How names of parameters end that only this kind has.
+        model (`type[PreTrainedModel]`): What it is here.
+        convert (`Callable`): Makes model and tokenizer of a checkpoint, settings and a vocabulary.
+        original (`Callable`, *optional*):
+            Makes of the module of the original code, a checkpoint and the new configuration a function from the ids of
+            one sentence to prediction scores.
+    """
+
+    signatures: tuple[str, ...]
+    model: type[PreTrainedModel]
+    convert: Callable
+    original: Callable | None = None
+
+
 def renamed(pairs: Mapping[str, str], parts: Iterable[str] = ("weight", "bias"), **numbers: int) -> Iterator[Entry]:
     """Entries of modules that only have other names; `{i}` in both names is filled in with `i=...`."""
     for source, target in pairs.items():
@@ -83,4 +102,4 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:AT_ONCE]) + more
 
 
-__all__ = ["Entry", "fill", "renamed", "stacked"]
+__all__ = ["Entry", "Source", "fill", "renamed", "stacked"]

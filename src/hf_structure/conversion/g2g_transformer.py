@@ -9,15 +9,13 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, fill, renamed
 from hf_structure.conversion.pickles import attributes, read_pickle
 from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
 from hf_structure.modules.pretrained_encoder import LAYER_PARTS
 
-SIGNATURES = ("label_classifier.layer1.weight",)
-MODEL = G2GTransformerForParsing
 TAG, LABEL = "<p>:", "<l>:"  # how the release marks tags and labels among words
 ACTIONS = (LEFT_ARC, RIGHT_ARC, SHIFT, SWAP)  # in the order of the release
 ORDER = torch.tensor([ACTIONS.index(action) for action in range(len(ACTIONS))])
@@ -195,4 +193,6 @@ def _tokenizer(numbers: dict[str, int], lowercase: bool, vocab_size: int) -> Tok
     )
 
 
-__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries", "read_numbers"]
+G2GT = Source(("label_classifier.layer1.weight",), G2GTransformerForParsing, convert)
+
+__all__ = ["G2GT"]

@@ -8,13 +8,12 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, fill, renamed
 from hf_structure.conversion.vocabularies import Vocabulary, piece_tokenizer, saved_tokenizer
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 SIGNATURES = ("dec_attn.qkv_net.0.weight", "attn.embed_k_net.weight")
-MODEL = GiLTForCausalLM
 FEATURES = ("degree", "depth", "distance")  # in the order of the release
 SCORER = "biaffine_model"
 LAYER = {
@@ -167,4 +166,6 @@ def _tokenizer(vocabulary: Vocabulary, pieces: list[str] | None, config: GiLTCon
     return tokenizer
 
 
-__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries"]
+GILT = Source(SIGNATURES, GiLTForCausalLM, convert)
+
+__all__ = ["GILT"]

@@ -8,15 +8,13 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, fill, renamed
 from hf_structure.conversion.pickles import attributes, read_pickle
 from hf_structure.conversion.vocabularies import Vocabulary, saved_tokenizer
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
 from hf_structure.modules.pretrained_encoder import LAYER_PARTS
 
-SIGNATURES = ("mlp_arc_d.linear.weight",)
-MODEL = RNGTransformerForParsing
 NETWORKS = ("parser_graph.", "parser_baseline.")  # the one that reads graphs, and that of the first round
 SOURCE = "bertmodel."  # the BERT that training began with is saved beside the parser
 ROOT = "<ROOT>"
@@ -190,4 +188,6 @@ def convert(
     return model, tokenizer
 
 
-__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries"]
+RNGT = Source(("mlp_arc_d.linear.weight",), RNGTransformerForParsing, convert)
+
+__all__ = ["RNGT"]

@@ -11,13 +11,11 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, fill, renamed, stacked
+from hf_structure.conversion.entries import Entry, Source, fill, renamed, stacked
 from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM
 
-SIGNATURES = ("layers.0.self_attn.q_proj.weight",)
-MODEL = StructFormerForMaskedLM
 RELATIONS = {"head": "parent", "child": "dependent", "cibling": "sibling"}  # in the order of the weights
 LAYER = {
     "layers.{i}.self_attn.out_proj": "attention.output",
@@ -185,4 +183,6 @@ def original(
     return scores
 
 
-__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries", "original"]
+STRUCTFORMER = Source(("layers.0.self_attn.q_proj.weight",), StructFormerForMaskedLM, convert, original)
+
+__all__ = ["STRUCTFORMER"]

@@ -7,13 +7,11 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, fill, renamed
 from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM
 
-SIGNATURES = ("parser_emb.weight",)
-MODEL = UDGNForMaskedLM
 EDGE_FLOOR = 1e-6  # what the release adds to every edge
 LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
@@ -91,4 +89,6 @@ def original(module: Any, checkpoint: Checkpoint, config: UDGNConfig) -> Callabl
     return scores
 
 
-__all__ = ["MODEL", "SIGNATURES", "config_of", "convert", "entries", "original"]
+UDGN = Source(("parser_emb.weight",), UDGNForMaskedLM, convert, original)
+
+__all__ = ["UDGN"]
