@@ -6,6 +6,7 @@ from argparse import Namespace
 import original_g2g
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch.testing import assert_close
 
 import hf_structure
@@ -134,5 +135,5 @@ def test_refusals(tmp_path, dictionary):
 )
 def test_settings_that_the_release_has_not(settings, message):
     sizes = {"hidden_size": 8, "history_size": 8, "num_attention_heads": 2, "composition": "none"}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(StrictDataclassError, match=message):
         hf_structure.G2GTransformerConfig(layout="release", id2label={0: "root"}, **(sizes | settings))

@@ -3,6 +3,7 @@
 import original_rng
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.testing import assert_close
 from transformers import TokenizersBackend
@@ -118,6 +119,19 @@ def test_folder_parses_in_any_batch(tmp_path, files):
     assert tokenizer.tokenize("...") == ["..."]
 
 
+@torch.no_grad()
+def test_tags_in_lower_case(tmp_path, files):
+    """Tokenizers of uncased models lower-cased what was added to them."""
+    torch.save(
+        original_rng.Vocab(RELS, TAGS, {token.lower(): i for token, i in NUMBERS.items()}), tmp_path / "vocab.tag"
+    )
+    model = network(0)
+    path = saved(tmp_path / "syntr.pt", parser_baseline=model)
+    converted, _ = convert(path, **files, settings={"num_attention_heads": 2})
+    outputs = converted(**inputs(converted.config), heads=torch.tensor([[2, 0, 2]]))
+    assert_same(outputs, *model(*tokens()), [2, 0, 2])
+
+
 def test_refusals(tmp_path, files):
     both = saved(tmp_path / "both.pt", parser_baseline=network(0), parser_graph=network(3))
     with pytest.raises(ValueError, match="of which a model here has one"):
@@ -133,5 +147,5 @@ def test_refusals(tmp_path, files):
 
 
 def test_the_release_has_a_label_of_pieces():
-    with pytest.raises(ValueError, match=r"needs a label \[BERT\] in id2label"):
+    with pytest.raises(StrictDataclassError, match=r"needs a label \[BERT\] in id2label"):
         hf_structure.RNGTransformerConfig(layout="release", id2label={0: "root"})

@@ -3,6 +3,7 @@ from itertools import pairwise, product
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from modeling_common import ModelBattery, collate, gradients, old_names
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
@@ -600,5 +601,5 @@ def test_front_layers_get_a_gradient_through_the_parser():
 
 @pytest.mark.parametrize(("settings", "most"), [({"num_hidden_layers": 2}, 1), ({"attention": "softmax"}, 0)])
 def test_too_many_front_layers(settings, most):
-    with pytest.raises(ValueError, match=f"num_front_layers must be between 0 and {most}, not 2"):
+    with pytest.raises(StrictDataclassError, match=f"num_front_layers must be between 0 and {most}, not 2"):
         tiny_config(num_front_layers=2, **settings)

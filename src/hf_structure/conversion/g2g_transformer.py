@@ -1,6 +1,6 @@
 """G2GTr: the State Transformer, with or without graph input, from the authors' repository (alirezamshi/G2GTr)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ ACTIONS = (LEFT_ARC, RIGHT_ARC, SHIFT, SWAP)  # in the order of the release
 ORDER = torch.tensor([ACTIONS.index(action) for action in range(len(ACTIONS))])
 BERT = ("query", "key", "value", "dense", "LayerNorm")
 WORDS, EMBEDDINGS = "bertmodel.embeddings.word_embeddings.weight", "bertmodel.embeddings"
+TWICE = f"{EMBEDDINGS}.label_emb.weight"  # the table of labels under a second name
 NULL = "[NULL]"
 
 
@@ -170,11 +171,8 @@ def convert(
             "this parser does not predict actions from the front of the buffer and labels without it (use_topbuffer "
             "and use_justexist), as those that the authors' scripts train"
         )
-    model = fill(G2GTransformerForParsing(config), entries(config, numbers), checkpoint, _again)
+    model = fill(G2GTransformerForParsing(config), entries(config, numbers), checkpoint, TWICE.__eq__)
     return model, _tokenizer(numbers, checkpoint.setting("lowercase", default=True), config.vocab_size)
-
-
-_again: Callable[[str], bool] = f"{EMBEDDINGS}.label_emb.weight".__eq__  # the same table under a second name
 
 
 def _tokenizer(numbers: dict[str, int], lowercase: bool, vocab_size: int) -> TokenizersBackend:

@@ -69,7 +69,8 @@ def read_vocabulary(path: Any) -> dict[str, Any]:
     unknown = [token for token, number in numbers.items() if number is None]
     if unknown:
         raise ValueError(f"the tokenizer in {path} does not know {', '.join(unknown[:5])}")
-    return {"labels": list(own["rels"]), "tags": tags, "numbers": numbers, "added": sorted(added, key=added.get)}
+    added = dict(sorted(added.items(), key=lambda pair: pair[1]))
+    return {"labels": list(own["rels"]), "tags": tags, "numbers": numbers, "added": added}
 
 
 def config_of(
@@ -176,8 +177,8 @@ def convert(
     if vocabulary.folder is None:
         raise ValueError("name the folder of the tokenizer of the BERT that this parser was made of")
     tokenizer = saved_tokenizer(vocabulary.folder, checkpoint.shape("bert.embeddings.word_embeddings.weight")[0])
-    tokenizer.add_tokens(known["added"])
-    for token, number in known["numbers"].items():
+    tokenizer.add_tokens(list(known["added"]))
+    for token, number in known["added"].items():
         if tokenizer.convert_tokens_to_ids(token) != number:
             raise ValueError(
                 f"the tokenizer in {vocabulary.folder} is not that of this parser: {token} is not {number}"
