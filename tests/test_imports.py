@@ -17,6 +17,7 @@ ALLOWED = {
     "cli": {"*"},
     "conversion": {"algorithms", "models", "modules", "tokenization"},
     "data": {"algorithms"},
+    "exporting": {"hub", "pipelines", "version"},
     "hub": {"models"},
     "integrations": {"hub", "pipelines", "tokenization"},
     "metrics": {"algorithms"},
