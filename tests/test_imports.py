@@ -15,6 +15,7 @@ ALLOWED = {
     "auto": {"models"},
     "checkpoints": set(),
     "cli": {"*"},
+    "conversion": {"algorithms", "models", "modules", "tokenization"},
     "data": {"algorithms"},
     "exporting": {"hub", "pipelines", "version"},
     "hub": set(),

@@ -184,7 +184,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
     def __init__(self, config: GiLTConfig):
         super().__init__(config)
         self.model = GiLTModel(config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         self.scorer = DependencyScorer(config) if config.graph_layers else None
         embeddings = self.model.get_input_embeddings()
         name = next(name for name, module in self.model.named_modules() if module is embeddings)
