@@ -46,12 +46,12 @@ class Analysis:
 def analyse(sentence: str, model: str, k: int) -> Analysis:
     """All that is shown of a sentence. Raises `ValueError` with a message for the user."""
     parse = parse_sentence(sentence, model, k)
-    words = (parse.graph or parse.dependency).words
+    structure = parse.graph or parse.dependency
     return Analysis(
         picture(parse, WIDTH),
         alternatives_html(parse),
-        table_rows(parse.graph or parse.dependency),
-        plot_marginals(words, parse.marginals) if len(words) <= MAP_WORDS else None,
+        table_rows(structure),
+        heat_map(parse) if len(structure.words) <= MAP_WORDS else None,
         downloads_html(files_of(parse)),
     )
 
@@ -71,6 +71,12 @@ def parse_sentence(sentence: str, model: str, k: int) -> Parse:
         return hf_structure.parse(" ".join(sentence.split()), model, k=k, marginals=True, max_words=MAX_WORDS)
     except SentenceError as error:
         raise ValueError(f"This text cannot be parsed: {error.reason}.") from error
+
+
+def heat_map(parse: Parse) -> "Figure":
+    """Probabilities of all heads."""
+    words, tree = (parse.graph or parse.dependency).words, parse.dependency
+    return plot_marginals(words, parse.marginals, tree.probabilities if tree else None)
 
 
 def alternatives_html(parse: Parse) -> str:

@@ -68,4 +68,4 @@ def build() -> gr.Blocks:
 
 
 if __name__ == "__main__":
-    build().launch(theme=THEME, css=CSS)
+    build().launch(theme=THEME, css=CSS, footer_links=["gradio", "settings"])

@@ -36,7 +36,15 @@ def test_tapes(names, tmp_path):
     figure = plot_tapes(WORDS, tapes, features)
     figure.savefig(tmp_path / "tapes.png")
     assert [axes.get_title() for axes in figure.axes] == list(names)
-    for axes, tape in zip(figure.axes, tapes, strict=True):
+    meanings = {
+        "degree": "10 for each arc to a dependent, 1 for each from a head",
+        "distance": "10 an arc to a dependent, 1 to a head; 0: none",
+        "depth": "1 more for each arc",
+    }
+    for axes, tape, name in zip(figure.axes, tapes, names, strict=True):
+        shown = axes.get_xlabel().replace("\n", " ")
+        assert meanings[name] in shown
+        assert shown.endswith("150 at most")
         assert texts(axes.get_xticklabels()) == ["root", *WORDS]
         assert texts(axes.get_yticklabels()) == WORDS
         image = np.asarray(axes.images[0].get_array().filled(np.nan))
