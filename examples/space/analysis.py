@@ -70,7 +70,8 @@ def parse_sentence(sentence: str, model: str, k: int) -> Parse:
     try:
         return hf_structure.parse(" ".join(sentence.split()), model, k=k, marginals=True, max_words=MAX_WORDS)
     except SentenceError as error:
-        raise ValueError(f"This text cannot be parsed: {error.reason}.") from error
+        reason = error.reason.replace("of max_words", "that are parsed here")
+        raise ValueError(f"This text cannot be parsed: {reason}.") from error
 
 
 def heat_map(parse: Parse) -> "Figure":

@@ -892,8 +892,8 @@ def test_render_rows_and_documents(run, here):
         (["--standalone"], "--standalone is for --format tikz only"),
     ],
 )
-def test_render_options_that_do_not_fit(fails, here, options, message):
-    assert message in fails("render", "gold.conllu", *options)
+def test_render_options_that_do_not_fit(fail, here, options, message):
+    assert message in fail("render", "gold.conllu", *options)[0]
 
 
 def test_render_nothing(run, here):
