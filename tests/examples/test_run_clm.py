@@ -13,7 +13,8 @@ from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, result
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, scripts
+from hf_structure import GiLTForCausalLM
+from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")
 PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 4}

@@ -136,13 +136,28 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
     def _compose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """An order of all sentences, and where in it batches begin."""
-        keys = rng.random(len(self.lengths))
-        keys *= self.jitter
-        keys += 1
-        keys *= self.lengths
-        order = np.argsort(keys, kind="stable").astype(np.int32)
-        return order, np.array(_cut(self.lengths, self.max_tokens, order, self.max_sentences))
+        return _compose(self.lengths, self.max_tokens, self.max_sentences, rng, self.jitter)
+
+
+def _compose(
+    lengths: np.ndarray, max_tokens: int, max_sentences: int | None, rng: np.random.Generator, jitter: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """An order of all sentences, and where in it batches begin."""
+    keys = rng.random(len(lengths))
+    keys *= jitter
+    keys += 1
+    keys *= lengths
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    return order, np.array(_cut(lengths, max_tokens, order, max_sentences))
+
+
+def shuffled_batches(
+    lengths: Sequence[int], max_tokens: int, rng: np.random.Generator, jitter: float = 0.1
+) -> Iterator[list[int]]:
+    """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
+    order, starts = _compose(np.asarray(lengths), max_tokens, None, rng, jitter)
+    ends = np.append(starts[1:], len(order))
+    return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
 
 
 def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
