@@ -114,6 +114,8 @@ def summary(options: argparse.Namespace, catalogue: Catalogue | None, counts: Co
 
 
 def prepare(options: argparse.Namespace) -> None:
+    if options.num_workers < 1:
+        raise ValueError(f"--num_workers must be at least 1, not {options.num_workers}")
     if bool(options.sources_file) != bool(options.documents_file):
         raise ValueError("--sources and --documents are given together, or neither")
     choice = Choice(options.licences, options.sources, options.excluded)
