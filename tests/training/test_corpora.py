@@ -1,12 +1,11 @@
 """Text that is prepared: what comes out of it, when it is prepared anew, and that memory does not grow with it."""
 
 import bz2
-import json
 import lzma
 import os
-import subprocess
-import sys
+import tracemalloc
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import datasets
@@ -14,8 +13,9 @@ import pytest
 from transformers import TrainingArguments
 
 from hf_structure import build_word_tokenizer
+from hf_structure.data.batching import TokenBudgetBatchSampler
 from hf_structure.data.corpus import column_numbers, load_sentences
-from hf_structure.tokenization import encode
+from hf_structure.tokenization import encode, train_word_tokenizer
 from hf_structure.training.corpora import (
     NUMBER,
     NUMBERS,
@@ -145,49 +145,27 @@ def test_long_sentences_are_left_out(corpora, tmp_path, caplog):
         without_long(sentences, 0)
 
 
-# Prints the peaks of what Python and Arrow allocate while text is prepared and batches of it are made.
-PREPARE = """
-import json, sys, tracemalloc
-import pyarrow
-from transformers import TrainingArguments
-from hf_structure.data.batching import TokenBudgetBatchSampler
-from hf_structure.data.corpus import column_numbers, load_sentences
-from hf_structure.tokenization import train_word_tokenizer
-from hf_structure.training.corpora import Corpora, Reading, STRINGS, without_long, words_of
-from hf_structure.training.scripts import DataArguments
-
-sys.path.insert(0, sys.argv[1])
-from test_corpora import ENCODED, WORDS, encode_rows
-
-peaks = {}
-for file in sys.argv[3:]:
-    corpora = Corpora(DataArguments(), TrainingArguments(output_dir=sys.argv[2], use_cpu=True, report_to="none"))
-    for repetition in range(2 if not peaks else 1):  # the first time, modules are loaded
-        corpora.overwrite = True
-        tracemalloc.start()
+def peak(corpora: Corpora, file: str) -> int:
+    """The most bytes that Python has allocated while a text is prepared and its batches are made."""
+    tracemalloc.start()
+    try:
         sentences = without_long(corpora.read([file], WORDS), 15)
         tokenizer = train_word_tokenizer(words_of(sentences), min_frequency=1)
         dataset = corpora.encode(sentences, encode_rows, tokenizer, ENCODED)
-        for batch in TokenBudgetBatchSampler(column_numbers(dataset, "length"), 512):
+        for batch in islice(TokenBudgetBatchSampler(column_numbers(dataset, "length"), 512), 5):
             dataset.__getitems__(batch)
-        peaks[file] = tracemalloc.get_traced_memory()[1], pyarrow.default_memory_pool().max_memory()
+        assert dataset.cache_files  # not in memory either
+        return tracemalloc.get_traced_memory()[1]
+    finally:
         tracemalloc.stop()
-        sentences = dataset = None
-print(json.dumps(peaks))
-"""
 
 
-def test_memory_does_not_grow_with_the_text(tmp_path):
-    counts = (2000, 20_000)
-    files = [
-        write(tmp_path / f"{count}.txt", (f"a{i % 10} b{i % 50} c{i % 97} " * (1 + i % 6) for i in range(count)))
-        for count in counts
-    ]
-    arguments = [sys.executable, "-c", PREPARE, str(Path(__file__).parent), str(tmp_path), *files]
-    environment = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache"), "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    (small, small_arrow), (large, large_arrow) = json.loads(done.stdout).values()
-    words = sum(1 + i % 6 for i in range(counts[1])) * 3
-    assert large - small < 40 * counts[1] < 8 * words  # bytes of the sampler; a list of words has 8 for each alone
-    assert large_arrow < 2 * small_arrow
+def test_memory_does_not_grow_with_the_text(corpora, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_structure.training.corpora._ROWS", 50)
+    monkeypatch.setattr(datasets.config, "DEFAULT_MAX_BATCH_SIZE", 50)
+    counts, peaks = (300, 300, 2400), []  # the first one loads what is loaded once
+    for number, count in enumerate(counts):
+        lines = [f"a{i % 10} b{i % 50} c{i % 97} " * (1 + i % 6) for i in range(count)]
+        peaks.append(peak(corpora(), write(tmp_path / f"{number}.txt", lines)))
+    assert peaks[2] - peaks[1] < 40 * (counts[2] - counts[1])  # a list of the words has more than 8 bytes for each
+    assert sum(map(len, map(str.split, lines))) > 10 * len(lines)

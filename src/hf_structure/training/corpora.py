@@ -130,6 +130,7 @@ class Corpora:
             tokenizer (`PreTrainedTokenizerBase`): Its argument of that name.
             features (`dict`): The columns, with their types.
         """
+        workers = min(self.num_workers, len(sentences) // _ROWS)
         key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
         with self.main_process_first():
             return sentences.map(
@@ -139,7 +140,7 @@ class Corpora:
                 batch_size=_ROWS,
                 features=Features(features),
                 remove_columns=sentences.column_names,
-                num_proc=min(self.num_workers, max(len(sentences) // _ROWS, 1)),
+                num_proc=workers if workers > 1 else None,
                 load_from_cache_file=not self.overwrite,
                 new_fingerprint=Hasher.hash(key),
                 desc="encoding",
