@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 
+from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
@@ -29,6 +30,8 @@ examples:
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
   hf-structure evaluate gold.sdp system.sdp
   hf-structure analyze gold.conllu g2g=first.conllu deptr=second.conllu --ignore punct --output_dir figures
+  hf-structure agree seed1.conllu seed2.conllu seed3.conllu
+  hf-structure consensus seed1.conllu seed2.conllu seed3.conllu > consensus.conllu
   hf-structure count --annotation enhanced gold.conllu
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
@@ -81,6 +84,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_score, add_evaluate, add_analyze, add_count, add_render):
+    for add in (add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render):
         add(commands)
     return parser
