@@ -16,6 +16,7 @@ licence and source. The output is the same whatever the number of workers, and t
 """
 
 import argparse
+import json
 import os
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -28,9 +29,8 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from hf_structure.data.documents import Catalogue, Choice, read_documents
-from hf_structure.data.files import compression_of, new_path, plain_path
+from hf_structure.data.files import compression_of, new_file, new_path, plain_path
 from hf_structure.data.text import split_sentences, tokenize_words
-from hf_structure.training.scripts import write_json
 
 BLOCK = 1 << 22  # characters that a worker is given
 
@@ -134,7 +134,8 @@ def prepare(options: argparse.Namespace) -> None:
         report = summary(options, catalogue, counts)
         if not report["words"]:
             raise ValueError(f"{', '.join(options.files)}: no words")
-        write_json(report, plain_path(options.output).with_suffix(".sources.json"))
+        with new_file(plain_path(options.output).with_suffix(".sources.json"), overwrite=True) as file:
+            json.dump(report, file, indent=1)
     print(f"{options.output}: {report['documents']:,} documents, {report['sentences']:,} sentences, ", end="")
     print(f"{report['words']:,} words")
     for licence, numbers in report["licences"].items():

@@ -89,11 +89,11 @@ class TextStream(IterableDataset):
     Batches of a token budget, for ever: the text is read again when it ends. So many sentences are taken together,
     and cut into batches of similar lengths in a random order; where they begin changes with each pass.
 
-    Every process, and every worker of its data loader, reads the whole text and takes its share of the records. What
-    comes is a function of `seed` and of the numbers of processes and workers.
+    Every process, and every worker of its data loader, has its share of the text. What comes is a function of `seed`
+    and of the numbers of processes and workers.
 
     Args:
-        records (`Callable[[], Iterable[Record]]`): Begins to read the text.
+        records (`Callable[[int, int], Iterable[Record]]`): Begins to read a share of the text, of a number of them.
         encode (`Callable[[list[dict]], list[dict]]`): From sentences to what `collate` reads, with its `length`.
         collate (`Callable`): Makes batches; is told the number of the pass where it has a `set_epoch`.
         max_tokens (`int`): Budget of a batch, padding counted.
@@ -105,7 +105,7 @@ class TextStream(IterableDataset):
 
     def __init__(
         self,
-        records: Callable[[], Iterable[Record]],
+        records: Callable[[int, int], Iterable[Record]],
         encode: Encode,
         collate: Callable[[list[dict]], dict],
         *,
@@ -147,7 +147,7 @@ class TextStream(IterableDataset):
             size = self.buffer_size
 
     def _examples(self, share: int, shares: int) -> Iterator[dict]:
-        for record in itertools.islice(self.records(), share, None, shares):
+        for record in self.records(share, shares):
             sentences = [each for each in record() if self.max_words is None or len(each["words"]) <= self.max_words]
             for example in self.encode(sentences):
                 if self.max_length is None or example["length"] <= self.max_length:
@@ -200,18 +200,18 @@ def stream_training_text(
     )
 
 
-def file_records(files: Sequence[str], reading: Reading) -> Iterator[Record]:
-    """The sentences of files, one after the other."""
-    for file in files:
-        for sentence in reading.read(file):
-            yield partial(_alone, {column: sentence[column] for column in reading.features})
+def file_records(files: Sequence[str], reading: Reading, share: int, shares: int) -> Iterator[Record]:
+    """Every so-many-th sentence of files."""
+    sentences = (sentence for file in files for sentence in reading.read(file))
+    for sentence in itertools.islice(sentences, share, None, shares):
+        yield partial(_alone, {column: sentence[column] for column in reading.features})
 
 
 def _alone(sentence: dict) -> list[dict]:
     return [sentence]
 
 
-def row_records(rows: Rows, reading: Reading) -> Iterator[Record]:
-    """The rows of a data set."""
-    for row in rows:
+def row_records(rows: Rows, reading: Reading, share: int, shares: int) -> Iterator[Record]:
+    """A part of the rows of a data set."""
+    for row in rows.part(share, shares):
         yield partial(reading.row, row)
