@@ -158,9 +158,7 @@ def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, has_graph
     if not has_graphs:
         return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
     if args.dataset_name:
-        raise ValueError(
-            "--dataset_name is text, without the graphs that the model reads: parse it, and give the file"
-        )
+        raise ValueError("--dataset_name has no graphs, which this model reads: parse it, and give the file")
     return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
 
 
