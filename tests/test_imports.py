@@ -36,7 +36,7 @@ ALLOWED = {
     },
     "structures": {"algorithms", "data", "visualization"},
     "tokenization": {"algorithms"},
-    "training": {"data", "hub", "metrics"},
+    "training": {"data", "hub", "metrics", "version"},
     "version": set(),
     "visualization": {"algorithms"},
 }
