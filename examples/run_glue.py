@@ -49,6 +49,7 @@ from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
 from hf_structure.pipelines.scoring import reads_graphs, word_splitter
 from hf_structure.tokenization import encode_subwords
+from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import (
     DataArguments,
     RunArguments,
@@ -57,10 +58,8 @@ from hf_structure.training.scripts import (
     callbacks,
     check_lengths,
     parse_command_line,
-    read_files,
     run,
     train_and_evaluate,
-    without_long,
 )
 from hf_structure.training.trainers import TaskTrainer
 
@@ -151,18 +150,22 @@ def load_task_model(
     return model.float()  # the weights; --bf16 computes in half precision
 
 
-def load_examples(names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]]) -> list[dict]:
-    """Prompts of all files, or splits of the data set, with their labels."""
+def load_examples(names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]]) -> Dataset:
+    """Prompts of all files, or splits of the data set, with their labels. `ValueError` if there are none."""
     task = TASKS[args.task]
     columns = {part: getattr(args, f"{part}_column") for part in ("sentence1", "sentence2", "label")}
 
     def read(name: str) -> Iterator[dict]:
+        logger.info("reading %s", name)
         if not args.dataset_name:
             return task_examples(read_table(name), task, split, columns, name)
         rows = datasets.load_dataset(args.dataset_name, args.task, split=name)
         return task_examples(enumerate(rows, start=1), task, split, columns, f"{args.dataset_name}, {name}")
 
-    return read_files(names, read)
+    examples = [example for name in names for example in read(name)]
+    if not examples:
+        raise ValueError(f"{', '.join(names)}: no sentences")
+    return Dataset.from_list(examples)
 
 
 def encode_labels(task: Task, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
@@ -177,7 +180,7 @@ def encode_labels(task: Task, tokenizer: PreTrainedTokenizerBase) -> list[list[i
 
 
 def encode_examples(
-    examples: list[dict], tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]], longest: int | None
+    examples: Dataset, tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]], longest: int | None
 ) -> Dataset:
     """Prompts as tokens, without an end; `length` counts the class's word that follows."""
     encoded = [encode_subwords(example["words"], tokenizer) for example in examples]

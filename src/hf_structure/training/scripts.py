@@ -82,6 +82,17 @@ class DataArguments:
     )
     max_length: int = field(default=256, metadata={"help": "Longer training sentences are left out (and counted)."})
     max_tokens: int = field(default=4096, metadata={"help": "Tokens of a batch on one device, padding counted."})
+    preprocessing_num_workers: int | None = field(
+        default=None, metadata={"help": "Processes that prepare the text; by default one."}
+    )
+    overwrite_cache: bool = field(
+        default=False, metadata={"help": "Prepare text anew that was prepared by an earlier run."}
+    )
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is something to train on."""
+        return bool(self.train_file)
 
 
 @dataclass
@@ -171,17 +182,17 @@ def parse_command_line(
     if getattr(model_args, "config_overrides", None):
         settings |= read_json(model_args.config_overrides, "--config_overrides")
     _check_files(model_args, data_args)
-    if not data_args.train_file:
+    if not data_args.trains:
         training_args.eval_strategy = "no"
     return *parsed, settings
 
 
 def _check_files(model_args: TrainedModelArguments, data_args: DataArguments) -> None:
-    if data_args.train_file and not data_args.validation_file:
+    if data_args.trains and not data_args.validation_file:
         raise ValueError("--validation_file is needed with --train_file: it tells the best checkpoint")
-    if not data_args.train_file and not model_args.model_name_or_path:
+    if not data_args.trains and not model_args.model_name_or_path:
         raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
-    if not data_args.train_file and not (data_args.validation_file or data_args.test_file):
+    if not data_args.trains and not (data_args.validation_file or data_args.test_file):
         raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
 
 
@@ -205,28 +216,6 @@ def write_json(values: object, path: Path) -> None:
     """A JSON file that is there whole or not at all."""
     with new_file(path, overwrite=True) as file:
         json.dump(values, file, indent=1)
-
-
-def read_files(files: Sequence[str], read: Callable[[str], Iterator[dict]]) -> list[dict]:
-    """Sentences of all files. Raises `ValueError` if there are none."""
-    sentences = []
-    for file in files:
-        before = len(sentences)
-        sentences += read(file)
-        logger.info("%s: %d sentences", file, len(sentences) - before)
-    if not sentences:
-        raise ValueError(f"{', '.join(files)}: no sentences")
-    return sentences
-
-
-def without_long(sentences: list[dict], max_length: int) -> list[dict]:
-    """Training sentences that are not too long. Raises `ValueError` if all are."""
-    kept = [sentence for sentence in sentences if len(sentence["words"]) <= max_length]
-    if len(kept) < len(sentences):
-        logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), max_length)
-    if not kept:
-        raise ValueError(f"no training sentence has at most {max_length} words (--max_length)")
-    return kept
 
 
 def check_lengths(lengths: Sequence[int], longest: int | None) -> None:
@@ -294,6 +283,7 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     patience = args.early_stopping_patience
     if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
         args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
+        args.max_steps = min(args.max_steps, state.global_step)  # not positive if epochs are counted
     logger.info("going on from %s", checkpoint)
     return checkpoint
 
@@ -367,6 +357,12 @@ def file_states(*files: str | Path) -> list[list]:
     return [[str(Path(file).resolve()), state.st_size, state.st_mtime_ns] for file, state in states]
 
 
+def source_states(files: Sequence[str]) -> list:
+    """The same of what data sets consist of: of files that are here, and addresses that name a version."""
+    local = [file for file in files if os.path.exists(file)]
+    return [*file_states(*local), *(file for file in files if file not in local)]
+
+
 def model_states(name: str) -> list[list]:
     """The same of what a model consists of. Raises `ValueError` if there is no such model."""
     folder = Path(resolve_model(name))
@@ -415,12 +411,11 @@ __all__ = [
     "model_states",
     "new_config",
     "parse_command_line",
-    "read_files",
     "read_json",
     "readable_settings",
     "report",
     "run",
+    "source_states",
     "train_and_evaluate",
-    "without_long",
     "write_json",
 ]

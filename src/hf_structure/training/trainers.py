@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.trainer_utils import speed_metrics
 
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.data.corpus import column_numbers
 from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -44,7 +45,7 @@ class TokenBudgetTrainer(Trainer):
         max_tokens (`int`): Budget of a batch on one device, padding counted.
         max_sentences (`int`, *optional*): How many sentences a training batch on one device holds at most.
         args, kwargs: As for [`~transformers.Trainer`]; `per_device_train_batch_size` has no meaning here. The training
-            dataset has a column `length`.
+            dataset has a column `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
     """
 
     def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
@@ -54,8 +55,14 @@ class TokenBudgetTrainer(Trainer):
         self.add_callback(_EpochCallback(self))
 
     def get_train_dataloader(self) -> DataLoader:
+        options = {
+            "num_workers": self.args.dataloader_num_workers,
+            "pin_memory": self.args.dataloader_pin_memory and self.args.device.type == "cuda",
+        }
+        if isinstance(self.train_dataset, IterableDataset):
+            return DataLoader(self.train_dataset, batch_size=None, **options)
         self.batch_sampler = TokenBudgetBatchSampler(
-            self.train_dataset["length"],
+            column_numbers(self.train_dataset, "length"),
             self.max_tokens,
             max_sentences=self.max_sentences,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
@@ -66,8 +73,7 @@ class TokenBudgetTrainer(Trainer):
             self.train_dataset,
             batch_sampler=self.batch_sampler,
             collate_fn=self.data_collator,
-            num_workers=self.args.dataloader_num_workers,
-            pin_memory=self.args.dataloader_pin_memory and self.args.device.type == "cuda",
+            **options,
         )
 
 
@@ -118,9 +124,9 @@ class ScoringTrainer(TokenBudgetTrainer):
 
     def _batches(self, dataset) -> Iterator[list[dict]]:
         """This process's share of the dataset."""
-        batches = token_budget_batches(dataset["length"], self.max_tokens)
+        batches = token_budget_batches(column_numbers(dataset, "length"), self.max_tokens)
         for batch in batches[self.args.process_index :: self.args.world_size]:
-            yield [dataset[index] for index in batch]
+            yield dataset.__getitems__(batch)
 
     def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
         sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)
