@@ -22,6 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
+from hf_structure.algorithms.lookup import dots, weighted_sums
 from hf_structure.models.gilt.affine_gilt import all_rows, by_call, scaled, weight_and_bias, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
@@ -196,10 +197,10 @@ class DependencyScorer(nn.Module):
         new = self._newer(*new, terms)
         arcs, sums = [], []
         for role, (query, constant) in enumerate(self._queries(*new, terms)):
-            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)[pair]  # (batch_size, n + 1, hidden)
-            scores = (hidden @ query.unsqueeze(-1)).squeeze(-1) + constant.unsqueeze(-1)
+            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
+            scores = dots(query.to(hidden.dtype), hidden, pair) + constant.unsqueeze(-1)
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
-            sums.append((are_older[role].to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1))
+            sums.append(weighted_sums(are_older[role].to(hidden.dtype), hidden, pair))
         return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
 
     def _distinct(

@@ -1,0 +1,70 @@
+"""
+Products with rows of a table that are looked up, as attention of many hypotheses over the tokens that they share needs
+them: nothing is copied out of the table, which stays in the processor's cache where it is small.
+"""
+
+import warnings
+from functools import cache
+
+import torch
+
+
+def dots(vectors: torch.Tensor, table: torch.Tensor, index: torch.LongTensor) -> torch.Tensor:
+    """
+    Products of each vector with its own rows of a table.
+
+    Args:
+        vectors (`torch.FloatTensor` of shape `(batch_size, size)`): The vectors.
+        table (`torch.FloatTensor` of shape `(rows, size)`): The table.
+        index (`torch.LongTensor` of shape `(batch_size, n)`): Rows for each vector, at least one.
+
+    Returns:
+        `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
+    """
+    if not _has_kernels(vectors, table):
+        return (table[index] @ vectors.unsqueeze(-1)).squeeze(-1)
+    _say_once_that_it_is_beta()
+    ends = torch.arange(0, index.numel() + 1, index.shape[1])
+    places = torch.sparse_csr_tensor(
+        ends,
+        index.flatten(),
+        vectors.new_zeros(index.numel()),
+        size=(len(index), len(table)),
+        check_invariants=False,  # rows may come in any order, and several times
+    )
+    return torch.sparse.sampled_addmm(places, vectors, table.T, beta=0.0).values().view(index.shape)
+
+
+def weighted_sums(weights: torch.Tensor, table: torch.Tensor, index: torch.LongTensor) -> torch.Tensor:
+    """
+    Sums of rows of a table.
+
+    Args:
+        weights (`torch.FloatTensor` of shape `(batch_size, n)`): Weights of the rows.
+        table (`torch.FloatTensor` of shape `(rows, size)`): The table.
+        index (`torch.LongTensor` of shape `(batch_size, n)`): Rows that are added up.
+
+    Returns:
+        `torch.FloatTensor` of shape `(batch_size, size)`.
+    """
+    if not _has_kernels(weights, table):
+        return (weights.unsqueeze(1) @ table[index]).squeeze(1)
+    return torch.nn.functional.embedding_bag(index, table, mode="sum", per_sample_weights=weights)
+
+
+def _has_kernels(*tensors: torch.Tensor) -> bool:
+    """Whether torch has fast kernels for this; they are for processors, and know no half precision."""
+    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    types = {tensor.dtype for tensor in tensors}
+    return not needs_gradient and types <= {torch.float32} and all(tensor.device.type == "cpu" for tensor in tensors)
+
+
+@cache
+def _say_once_that_it_is_beta() -> None:
+    """Takes the warning that torch gives with the first sparse tensor of a process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.eye(1).to_sparse_csr()
+
+
+__all__ = ["dots", "weighted_sums"]
