@@ -11,6 +11,7 @@ A graph tells its numbers of arcs: no two hypotheses have the same graph, and wh
 Sentences that begin alike have the same hypotheses until they differ: these are kept once, as those of the first.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ import torch
 from hf_structure.algorithms.beam import Beam, settle
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.models.gilt.dense_gilt import FastLinear
+from hf_structure.models.gilt.dense_gilt import FastLinear, fast_linear
 from hf_structure.models.gilt.infusion_gilt import GraphLookup, embed, last_norm, layer_inputs, layers_of
 from hf_structure.models.gilt.search_cache_gilt import RowCache, SharedCache
 from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel, causal_mask
@@ -66,10 +67,9 @@ def beam_search(
     )
     for group in _groups(lengths, max_tokens // beam_size):
         longest = int(lengths[group].max())
-        with FastLinear():
-            _search_group(
-                model, ids[group, :longest], words[group, :longest], lengths[group], beam_size, _Part(output, group)
-            )
+        _search_group(
+            model, ids[group, :longest], words[group, :longest], lengths[group], beam_size, _Part(output, group)
+        )
     output.token_log_probs = torch.zeros_like(output.token_log_probs).scatter(1, order, output.token_log_probs)
     return output
 
@@ -229,8 +229,9 @@ class Hypotheses:
         inputs = layer_inputs(self.model.model.backbone, states[-1], self.positions[:, place : place + 1])
         inputs["attention_mask"] = None  # the newest token sees all
         self.keys_values.begin(len(sentences))
-        for layer in self.layers[self.first :]:
-            states.append(layer(states[-1], past_key_values=self.keys_values, graph_lookup=lookup, **inputs))
+        with nullcontext() if isinstance(self.keys_values, SharedCache) else FastLinear():
+            for layer in self.layers[self.first :]:
+                states.append(layer(states[-1], past_key_values=self.keys_values, graph_lookup=lookup, **inputs))
         self.states = torch.cat([states[layer] for layer in self.model.config.scorer_layers], dim=-1).squeeze(1)
         self.last = last_norm(self.model.model.backbone, states[-1].squeeze(1))
 
@@ -238,7 +239,7 @@ class Hypotheses:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
         parts = []
         for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
-            logits = self.model.lm_head(states).float()
+            logits = fast_linear(self.model.lm_head, states).float()
             parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
         return torch.cat(parts)
 
@@ -247,7 +248,8 @@ class Hypotheses:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer, known = self.model.scorer, int(numbers.max())
-        terms = scorer.represent(self.model._words(self.states[rows], tokens))
+        with FastLinear():
+            terms = scorer.represent(self.model._words(self.states[rows], tokens))
         self._make_room(len(rows))
         tape = torch.nn.functional.pad(self.tape[rows], (0, max(known - self.tape.shape[-1], 0)))[..., :known]
         scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)

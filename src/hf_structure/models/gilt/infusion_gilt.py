@@ -91,18 +91,14 @@ class GraphKeys(nn.Module):
         """
         table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
         features = lookup.index.shape[1]
-        if lookup.values is None:
-            own = [
-                slice(f * table.shape[1] // features, (f + 1) * table.shape[1] // features) for f in range(features)
-            ]
-        else:
-            table, own = table[:, lookup.values], [slice(None)] * features
+        table = table if lookup.values is None else table[:, lookup.values]
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
         scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
+        parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
         bias = 0
-        for feature, of_values in enumerate(own):
+        for feature, of_values in enumerate(parts):
             index = lookup.index[:, feature].to(query.device).unsqueeze(1).expand(-1, query.shape[1], -1, -1)
-            bias = bias + scores[..., of_values].gather(-1, index)
+            bias = bias + of_values.gather(-1, index)
         return bias * attention_scaling(attention, self.config)
 
     def _table(self, attention: nn.Module, lookup: GraphLookup, device: torch.device) -> torch.Tensor:

@@ -24,6 +24,7 @@ class SharedCache:
         self.places = torch.zeros(batch, 0, dtype=torch.long, device=device)
         self.layers: dict[int, list[torch.Tensor]] = {}  # keys and values, (room, hidden_size)
         self.position_keys: dict[int, torch.Tensor] = {}
+        self.index: torch.Tensor | None = None
         self.used = self.room = 0
 
     def begin(self, rows: int) -> None:
@@ -33,6 +34,7 @@ class SharedCache:
         new = torch.arange(self.used, self.used + rows, device=self.places.device)
         self.places = torch.cat([self.places, new.unsqueeze(1)], dim=1)
         self.used += rows
+        self.index = None
 
     def attend(
         self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, scaling
@@ -51,11 +53,17 @@ class SharedCache:
         """
         rows, heads, _, size = query.shape
         keys, values = self._keep(layer_idx, key, value)
-        index = self.places.unsqueeze(1) * heads + torch.arange(heads, device=query.device).unsqueeze(1)
-        index = index.flatten(0, 1)  # (rows * heads, tokens)
+        index = self._places_of_heads(heads)
         scores = dots(query.reshape(-1, size).to(keys.dtype), keys.view(-1, size), index) * scaling
         weights = (scores + bias.reshape(scores.shape)).float().softmax(-1).to(values.dtype)
         return weighted_sums(weights, values.view(-1, size), index).view(rows, heads, 1, size).to(query.dtype)
+
+    def _places_of_heads(self, heads: int) -> torch.LongTensor:
+        """`(rows * heads, tokens)`, the same in all layers."""
+        if self.index is None:
+            index = self.places.unsqueeze(1) * heads + torch.arange(heads, device=self.places.device).unsqueeze(1)
+            self.index = index.flatten(0, 1)
+        return self.index
 
     def select(self, rows: torch.LongTensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""

@@ -16,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.dense_gilt import fast_linear
 from hf_structure.models.gilt.search_cache_gilt import SharedCache
 from hf_structure.modules.dropout import Dropout
 
@@ -58,6 +59,11 @@ def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.FloatTensor
     if mask.dtype == torch.bool:
         return bias.masked_fill(~mask, lowest)
     return torch.where(mask > torch.finfo(mask.dtype).min / 2, bias + mask.to(bias.dtype), lowest)
+
+
+def linear_of(cache: Cache | SharedCache | None) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:
+    """How linear layers are applied: in a search, which has no gradients, fast."""
+    return fast_linear if isinstance(cache, SharedCache) else nn.Module.__call__
 
 
 class RelativeAttention(nn.Module):
@@ -106,12 +112,13 @@ class RelativeAttention(nn.Module):
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
-        query, key, value = (self.heads(m(hidden_states)) for m in (self.query, self.key, self.value))
+        apply = linear_of(past_key_values)
+        query, key, value = (self.heads(apply(m, hidden_states)) for m in (self.query, self.key, self.value))
         more = 0 if score_bias is None else score_bias(query)
         if isinstance(past_key_values, SharedCache):
             scores = self._newest_position_scores(query + position_bias, past_key_values) * self.scaling + more
             mixed = past_key_values.attend(self.layer_idx, query + content_bias, key, value, scores, self.scaling)
-            return self.output(mixed.transpose(1, 2).flatten(2)), None
+            return apply(self.output, mixed.transpose(1, 2).flatten(2)), None
         if past_key_values is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in past_key_values.update(key, value, self.layer_idx))
@@ -146,7 +153,7 @@ class RelativeAttention(nn.Module):
         if self.layer_idx not in cache.position_keys:
             cache.position_keys[self.layer_idx] = self._position_keys(cache.tokens, query)
         keys = cache.position_keys[self.layer_idx][:, -cache.places.shape[1] :]
-        return torch.einsum("bhqd,hkd->bhqk", query, keys)
+        return (query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)).transpose(0, 1).unsqueeze(2)
 
     def _position_keys(self, count: int, like: torch.Tensor) -> torch.Tensor:
         """`(heads, count, head_dim)`: W_k,r r of distances from `count - 1` to 0."""
@@ -168,10 +175,11 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, hidden_states: torch.Tensor, **kwargs) -> torch.Tensor:
+        apply = linear_of(kwargs.get("past_key_values"))
         attended, _ = self.attention(hidden_states, **kwargs)
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
-        inner = self.dropout(self.expand(hidden_states).relu())
-        return self.norm(hidden_states + self.dropout(self.contract(inner)))
+        inner = self.dropout(apply(self.expand, hidden_states).relu())
+        return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
 
 
 class TransformerXLModel(PreTrainedModel):
