@@ -9,47 +9,62 @@ from functools import cache
 import torch
 
 
-def dots(vectors: torch.Tensor, table: torch.Tensor, index: torch.LongTensor) -> torch.Tensor:
+class Lookup:
     """
-    Products of each vector with its own rows of a table.
+    Rows of a table for each of some vectors.
 
     Args:
-        vectors (`torch.FloatTensor` of shape `(batch_size, size)`): The vectors.
-        table (`torch.FloatTensor` of shape `(rows, size)`): The table.
         index (`torch.LongTensor` of shape `(batch_size, n)`): Rows for each vector, at least one.
-
-    Returns:
-        `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
     """
-    if not _has_kernels(vectors, table):
-        return (table[index] @ vectors.unsqueeze(-1)).squeeze(-1)
-    _say_once_that_it_is_beta()
-    ends = torch.arange(0, index.numel() + 1, index.shape[1])
-    places = torch.sparse_csr_tensor(
-        ends,
-        index.flatten(),
-        vectors.new_zeros(index.numel()),
-        size=(len(index), len(table)),
-        check_invariants=False,  # rows may come in any order, and several times
-    )
-    return torch.sparse.sampled_addmm(places, vectors, table.T, beta=0.0).values().view(index.shape)
 
+    def __init__(self, index: torch.LongTensor):
+        self.index = index
+        self._places: torch.Tensor | None = None
 
-def weighted_sums(weights: torch.Tensor, table: torch.Tensor, index: torch.LongTensor) -> torch.Tensor:
-    """
-    Sums of rows of a table.
+    def dots(self, vectors: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        """
+        Products of each vector with its own rows of a table.
 
-    Args:
-        weights (`torch.FloatTensor` of shape `(batch_size, n)`): Weights of the rows.
-        table (`torch.FloatTensor` of shape `(rows, size)`): The table.
-        index (`torch.LongTensor` of shape `(batch_size, n)`): Rows that are added up.
+        Args:
+            vectors (`torch.FloatTensor` of shape `(batch_size, size)`): The vectors.
+            table (`torch.FloatTensor` of shape `(rows, size)`): The table.
 
-    Returns:
-        `torch.FloatTensor` of shape `(batch_size, size)`.
-    """
-    if not _has_kernels(weights, table):
-        return (weights.unsqueeze(1) @ table[index]).squeeze(1)
-    return torch.nn.functional.embedding_bag(index, table, mode="sum", per_sample_weights=weights)
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
+        """
+        if not _has_kernels(vectors, table):
+            return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1)
+        places = self._places_among(len(table))
+        return torch.sparse.sampled_addmm(places, vectors, table.T, beta=0.0).values().view(self.index.shape)
+
+    def weighted_sums(self, weights: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        """
+        Sums of rows of a table.
+
+        Args:
+            weights (`torch.FloatTensor` of shape `(batch_size, n)`): Weights of the rows.
+            table (`torch.FloatTensor` of shape `(rows, size)`): The table.
+
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, size)`.
+        """
+        if not _has_kernels(weights, table):
+            return (weights.unsqueeze(1) @ table[self.index]).squeeze(1)
+        return torch.nn.functional.embedding_bag(self.index, table, mode="sum", per_sample_weights=weights)
+
+    def _places_among(self, rows: int) -> torch.Tensor:
+        """The products that are asked for, as the places of a sparse matrix `(batch_size, rows)`, kept."""
+        if self._places is None or self._places.shape[1] != rows:
+            _say_once_that_it_is_beta()
+            index = self.index
+            self._places = torch.sparse_csr_tensor(
+                torch.arange(0, index.numel() + 1, index.shape[1]),
+                index.flatten(),
+                torch.zeros(index.numel()),
+                size=(len(index), rows),
+                check_invariants=False,  # rows may come in any order, and several times
+            )
+        return self._places
 
 
 def _has_kernels(*tensors: torch.Tensor) -> bool:
@@ -67,4 +82,4 @@ def _say_once_that_it_is_beta() -> None:
         torch.eye(1).to_sparse_csr()
 
 
-__all__ = ["dots", "weighted_sums"]
+__all__ = ["Lookup"]

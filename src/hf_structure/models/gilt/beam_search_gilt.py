@@ -20,7 +20,7 @@ import torch
 from hf_structure.algorithms.beam import Beam, settle
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.models.gilt.dense_gilt import FastLinear, fast_linear
+from hf_structure.models.gilt.dense_gilt import FastLinear
 from hf_structure.models.gilt.infusion_gilt import GraphLookup, embed, last_norm, layer_inputs, layers_of
 from hf_structure.models.gilt.search_cache_gilt import RowCache, SharedCache
 from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel, causal_mask
@@ -194,7 +194,11 @@ class Hypotheses:
         batch, number = len(ids), int(words.max())
         shares = isinstance(model.model.backbone, TransformerXLModel)
         tokens = ids.shape[1]
-        self.keys_values = SharedCache(batch, tokens, most, ids.device) if shares else RowCache(tokens, most)
+        self.fast = FastLinear()
+        if shares:
+            self.keys_values = SharedCache(batch, tokens, most, ids.device, self.fast.apply)
+        else:
+            self.keys_values = RowCache(tokens, most)
         self.graphs = DependencyGraphs.empty(batch, model.config.tape_features, device=ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         self.places = torch.zeros(batch, number + 1, dtype=torch.long, device=ids.device)
@@ -229,7 +233,7 @@ class Hypotheses:
         inputs = layer_inputs(self.model.model.backbone, states[-1], self.positions[:, place : place + 1])
         inputs["attention_mask"] = None  # the newest token sees all
         self.keys_values.begin(len(sentences))
-        with nullcontext() if isinstance(self.keys_values, SharedCache) else FastLinear():
+        with nullcontext() if isinstance(self.keys_values, SharedCache) else self.fast:
             for layer in self.layers[self.first :]:
                 states.append(layer(states[-1], past_key_values=self.keys_values, graph_lookup=lookup, **inputs))
         self.states = torch.cat([states[layer] for layer in self.model.config.scorer_layers], dim=-1).squeeze(1)
@@ -239,7 +243,7 @@ class Hypotheses:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
         parts = []
         for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
-            logits = fast_linear(self.model.lm_head, states).float()
+            logits = self.fast.apply(self.model.lm_head, states).float()
             parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
         return torch.cat(parts)
 
@@ -248,11 +252,11 @@ class Hypotheses:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer, known = self.model.scorer, int(numbers.max())
-        with FastLinear():
+        with self.fast:
             terms = scorer.represent(self.model._words(self.states[rows], tokens))
-        self._make_room(len(rows))
-        tape = torch.nn.functional.pad(self.tape[rows], (0, max(known - self.tape.shape[-1], 0)))[..., :known]
-        scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
+            self._make_room(len(rows))
+            tape = torch.nn.functional.pad(self.tape[rows], (0, max(known - self.tape.shape[-1], 0)))[..., :known]
+            scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
         new = slice(self.used, self.used + len(rows))
         for kept, vectors in zip(self.older, terms, strict=True):
             kept[new] = vectors

@@ -1,8 +1,10 @@
 """What a search over graphs keeps of the tokens that its hypotheses have read: keys and values."""
 
+from collections.abc import Callable
+
 import torch
 
-from hf_structure.algorithms.lookup import dots, weighted_sums
+from hf_structure.algorithms.lookup import Lookup
 
 
 class SharedCache:
@@ -14,17 +16,19 @@ class SharedCache:
         batch (`int`): Number of hypotheses at first.
         tokens, most (`int`): Most tokens of a hypothesis and most hypotheses.
         device (`torch.device`): Where they are.
+        linear (`Callable[[nn.Module, torch.Tensor], torch.Tensor]`): How linear layers are applied in the search.
 
     Attributes:
         places (`torch.LongTensor` of shape `(rows, tokens so far)`): Where each hypothesis has its keys and values.
     """
 
-    def __init__(self, batch: int, tokens: int, most: int, device: torch.device):
+    def __init__(self, batch: int, tokens: int, most: int, device: torch.device, linear: Callable):
+        self.linear = linear
         self.tokens, self.most = tokens, tokens * most
         self.places = torch.zeros(batch, 0, dtype=torch.long, device=device)
         self.layers: dict[int, list[torch.Tensor]] = {}  # keys and values, (room, hidden_size)
         self.position_keys: dict[int, torch.Tensor] = {}
-        self.index: torch.Tensor | None = None
+        self.lookup: Lookup | None = None
         self.used = self.room = 0
 
     def begin(self, rows: int) -> None:
@@ -34,7 +38,7 @@ class SharedCache:
         new = torch.arange(self.used, self.used + rows, device=self.places.device)
         self.places = torch.cat([self.places, new.unsqueeze(1)], dim=1)
         self.used += rows
-        self.index = None
+        self.lookup = None
 
     def attend(
         self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, scaling
@@ -53,17 +57,17 @@ class SharedCache:
         """
         rows, heads, _, size = query.shape
         keys, values = self._keep(layer_idx, key, value)
-        index = self._places_of_heads(heads)
-        scores = dots(query.reshape(-1, size).to(keys.dtype), keys.view(-1, size), index) * scaling
+        lookup = self._lookup_of(heads)
+        scores = lookup.dots(query.reshape(-1, size).to(keys.dtype), keys.view(-1, size)) * scaling
         weights = (scores + bias.reshape(scores.shape)).float().softmax(-1).to(values.dtype)
-        return weighted_sums(weights, values.view(-1, size), index).view(rows, heads, 1, size).to(query.dtype)
+        return lookup.weighted_sums(weights, values.view(-1, size)).view(rows, heads, 1, size).to(query.dtype)
 
-    def _places_of_heads(self, heads: int) -> torch.LongTensor:
-        """`(rows * heads, tokens)`, the same in all layers."""
-        if self.index is None:
+    def _lookup_of(self, heads: int) -> Lookup:
+        """Keys and values of `rows * heads` queries, the same in all layers."""
+        if self.lookup is None:
             index = self.places.unsqueeze(1) * heads + torch.arange(heads, device=self.places.device).unsqueeze(1)
-            self.index = index.flatten(0, 1)
-        return self.index
+            self.lookup = Lookup(index.flatten(0, 1))
+        return self.lookup
 
     def select(self, rows: torch.LongTensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""

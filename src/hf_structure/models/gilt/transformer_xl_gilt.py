@@ -16,7 +16,6 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.gilt.dense_gilt import fast_linear
 from hf_structure.models.gilt.search_cache_gilt import SharedCache
 from hf_structure.modules.dropout import Dropout
 
@@ -62,8 +61,8 @@ def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.FloatTensor
 
 
 def linear_of(cache: Cache | SharedCache | None) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:
-    """How linear layers are applied: in a search, which has no gradients, fast."""
-    return fast_linear if isinstance(cache, SharedCache) else nn.Module.__call__
+    """How linear layers are applied."""
+    return cache.linear if isinstance(cache, SharedCache) else nn.Module.__call__
 
 
 class RelativeAttention(nn.Module):
