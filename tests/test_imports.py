@@ -16,6 +16,7 @@ ALLOWED = {
     "checkpoints": set(),
     "cli": {"*"},
     "data": {"algorithms"},
+    "exporting": {"hub", "pipelines", "version"},
     "hub": {"models"},
     "integrations": {"hub", "pipelines", "tokenization"},
     "metrics": {"algorithms"},
