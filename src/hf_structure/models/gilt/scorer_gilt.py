@@ -22,6 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
+from hf_structure.algorithms.lookup import Lookup
 from hf_structure.models.gilt.affine_gilt import all_rows, by_call, scaled, weight_and_bias, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
@@ -206,12 +207,12 @@ class DependencyScorer(nn.Module):
         are_older = (is_parent, is_parent & (position > 0))
         pairs, pair = self._distinct(places, (newer.unsqueeze(1) - position).clamp(min=0), tape, terms, is_parent)
         new = self._newer(*new, terms)
-        arcs, sums = [], []
+        arcs, sums, lookup = [], [], Lookup(pair)
         for role, (query, constant) in enumerate(self._queries(*new, terms)):
-            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)[pair]  # (batch_size, n + 1, hidden)
-            scores = (hidden @ query.unsqueeze(-1)).squeeze(-1) + constant.unsqueeze(-1)
+            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
+            scores = lookup.dots(query.to(hidden.dtype), hidden) + constant.unsqueeze(-1)
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
-            sums.append((are_older[role].to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1))
+            sums.append(lookup.weighted_sums(are_older[role].to(hidden.dtype), hidden))
         return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
 
     def _distinct(
