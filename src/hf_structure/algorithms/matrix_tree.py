@@ -19,6 +19,7 @@ Every word's weights are scaled to a maximum of 1 first. A weight below e^-745 o
 results hold while the scores of one word's possible heads lie within about 700 (350 with forbidden arcs).
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -152,15 +153,26 @@ def _eliminate(weights: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tens
     """
     log_partition, panels = weights.new_zeros(len(weights)), []
     while (k := weights.shape[1]) > 1:
-        others, order = (k - PANEL, _by_pivot(weights, lengths)) if k > 2 * PANEL else (0, None)
-        remaining, steps, pivots = _eliminate_panel(_reorder(weights, order), lengths, others)
-        if others and pivots.min() < LEAST_PIVOT:
-            others, order = 0, None
-            remaining, steps, pivots = _eliminate_panel(weights, lengths, others)
+        for others, order in _plans(weights, lengths):
+            remaining, steps, pivots = _eliminate_panel(_reorder(weights, order), lengths, others)
+            if not others or pivots.min() >= LEAST_PIVOT:
+                break
         weights, log_partition = remaining, log_partition + pivots.log().sum(1)
         panels.append(Panel(order, others, steps))
     root = weights[:, 0, 0]
     return log_partition + root.log(), torch.where(root > 0, root, 1), panels
+
+
+def _plans(weights: torch.Tensor, lengths: torch.Tensor) -> Iterator[tuple[int, torch.Tensor | None]]:
+    """
+    How to go on, the fastest way first: how many words to leave, and an order to bring them into. A panel with small
+    pivots is not taken. First it is the last words, then those with the largest pivots; then all are one panel.
+    """
+    others = weights.shape[1] - PANEL
+    if others > PANEL:
+        yield others, None
+        yield others, _by_pivot(weights, lengths)
+    yield 0, None
 
 
 def _eliminate_panel(
