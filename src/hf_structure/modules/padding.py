@@ -10,6 +10,15 @@ def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
 
     Returns:
         `torch.LongTensor` of shape `(batch_size, seq_len)`: the positions of the words in order, then those of the
-        padding, wherever it is. Its `argsort(1)` leads back.
+        padding, wherever it is; [`places_among_words`] leads back.
     """
-    return attention_mask.long().argsort(dim=1, descending=True, stable=True)
+    places = places_among_words(attention_mask)
+    positions = torch.arange(places.shape[1], device=places.device).expand_as(places)
+    return torch.zeros_like(places).scatter(1, places, positions)
+
+
+def places_among_words(attention_mask: torch.Tensor) -> torch.LongTensor:
+    """`(batch_size, seq_len)`: where each position comes to stand in [`words_first`]. No sort, which ONNX has not."""
+    words = attention_mask.bool()
+    before = words.long().cumsum(1)
+    return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1

@@ -34,7 +34,7 @@ from hf_structure.modeling_outputs import (
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import places_among_words, words_first
 from hf_structure.modules.positions import LearnedPositions
 
 # Attention scores to compute at once on a CPU: the C library takes matrices of more than 32 MiB from the system anew
@@ -95,7 +95,7 @@ class StructFormerParser(nn.Module):
         is_word = place < lengths.unsqueeze(1)
         distances = nn.functional.pad(distances, (0, 1)).masked_fill(place >= lengths.unsqueeze(1) - 1, torch.inf)
         heights = heights.masked_fill(~is_word, -torch.inf)
-        back = order.argsort(1)  # every word to its place again
+        back = places_among_words(attention_mask)  # every word to its place again
         return {
             "distances": distances.gather(1, back),
             "heights": heights.gather(1, back),

@@ -33,7 +33,7 @@ from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import places_among_words, words_first
 from hf_structure.modules.positions import LearnedPositions
 
 ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
@@ -63,7 +63,7 @@ class UDGNParser(nn.Module):
         """
         order = words_first(attention_mask)
         log_probs = self.normalize(self.score(input_ids.gather(1, order), attention_mask.gather(1, order)))
-        back = order.argsort(1)  # every word to its place again, as a dependent and as a head
+        back = places_among_words(attention_mask)  # every word to its place again, as a dependent and as a head
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
         log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
         return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
