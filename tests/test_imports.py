@@ -16,6 +16,7 @@ ALLOWED = {
     "checkpoints": set(),
     "cli": {"*"},
     "data": {"algorithms"},
+    "deployment": {"models", "modules"},
     "hub": {"models"},
     "integrations": {"hub", "pipelines", "tokenization"},
     "metrics": {"algorithms"},

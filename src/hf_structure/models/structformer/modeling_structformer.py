@@ -140,6 +140,11 @@ def without_diagonal(matrices: torch.Tensor) -> torch.Tensor:
     return matrices * ~torch.eye(matrices.shape[-1], dtype=torch.bool, device=matrices.device)
 
 
+def arc_probs(parents: torch.Tensor) -> torch.Tensor:
+    """`(B, L, L + 1)` from p_D with its diagonal `(B, L, L)`: the root's share in front."""
+    return torch.cat([parents.diagonal(dim1=1, dim2=2).unsqueeze(2), without_diagonal(parents)], dim=2)
+
+
 def relation_probs(parent_probs: torch.Tensor, relations: list[str]) -> torch.Tensor:
     """`(B, R, L, L)`: probability that word `j` is the parent of `i`, its dependent, or that both share a parent."""
     dependents = parent_probs.transpose(1, 2)
@@ -363,8 +368,7 @@ class StructFormerPreTrainedModel(PreTrainedModel):
             pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
             distances, heights, parents, lengths = join_pieces(*pieces)
         spans, heads = decode_trees(distances, heights, lengths)
-        roots = parents.diagonal(dim1=1, dim2=2).unsqueeze(2)
-        probs = torch.cat([roots, without_diagonal(parents)], dim=2)  # (B, L, L + 1)
+        probs = arc_probs(parents)
         if decoder == "argmax":
             heads = argmax_parents(parents, heights, lengths)
         elif self.config.tree_objective == "expected_heads":

@@ -98,6 +98,14 @@ def arc_mask(words: torch.Tensor) -> torch.Tensor:
     return torch.cat([root, root & words.unsqueeze(1) & different], dim=-1)
 
 
+def score_roots(log_probs: torch.Tensor, root_score: str) -> torch.Tensor:
+    """Arc scores from head log-probabilities, both `(B, L, L + 1)`: `"uniform"` or by how many `"dependents"`."""
+    root = torch.zeros_like(log_probs[..., 0])
+    if root_score == "dependents":
+        root = log_probs[..., 0] + log_probs[..., 1:].exp().sum(1)
+    return torch.cat([root.unsqueeze(-1), log_probs[..., 1:]], dim=-1)
+
+
 def dependency_mask(head_probs: torch.Tensor) -> torch.Tensor:
     """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
     reverse = head_probs.transpose(1, 2)
@@ -237,10 +245,7 @@ class UDGNPreTrainedModel(PreTrainedModel):
         scores = self.base_model.parser.score(input_ids.gather(1, order), attention_mask)  # (B, L, L + 1)
         log_probs = self.base_model.parser.normalize(scores)
         if self.config.root_score != "parser":
-            root = torch.zeros_like(log_probs[..., 0])
-            if self.config.root_score == "dependents":
-                root = log_probs[..., 0] + log_probs[..., 1:].exp().sum(1)
-            scores = torch.cat([root.unsqueeze(-1), log_probs[..., 1:]], dim=-1)
+            scores = score_roots(log_probs, self.config.root_score)
         output = DependencyDecoderOutput()
         expected_heads = self.config.tree_objective == "expected_heads" and decoder != "argmax"
         if marginals or expected_heads:
