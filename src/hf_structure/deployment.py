@@ -37,8 +37,7 @@ class UDGNParsingNetwork(nn.Module):
         self.parser, self.root_score = model.base_model.parser, model.config.root_score
 
     def forward(self, input_ids: torch.LongTensor, attention_mask: torch.LongTensor) -> tuple[torch.FloatTensor]:
-        order = words_first(attention_mask)
-        scores = self.parser.score(input_ids.gather(1, order), attention_mask.gather(1, order))
+        scores = self.parser.score(input_ids, attention_mask)
         if self.root_score != "parser":
             scores = score_roots(self.parser.normalize(scores), self.root_score)
         return (scores,)
@@ -63,8 +62,7 @@ class StructFormerParsingNetwork(nn.Module):
     ) -> tuple[torch.FloatTensor, torch.FloatTensor, torch.FloatTensor]:
         lengths = attention_mask.long().sum(1)
         words = self.embeddings(input_ids.gather(1, words_first(attention_mask)))
-        distances, heights = self.parser.score(words, lengths)
-        *_, parents = self.parser.distributions(distances, heights, lengths)
+        distances, heights, *_, parents = self.parser(words, lengths)
         return distances, heights, arc_probs(parents)
 
 
@@ -131,7 +129,7 @@ def export_onnx(model: PreTrainedModel, path: str | os.PathLike) -> None:
 
 
 class ExportableLSTM(nn.Module):
-    """A [`~torch.nn.LSTM`] of one layer and direction that stays one operator; torch's own has a step for each word."""
+    """A [`~torch.nn.LSTM`] of one layer and direction that stays one operator, instead of one for each word."""
 
     def __init__(self, lstm: nn.LSTM):
         super().__init__()

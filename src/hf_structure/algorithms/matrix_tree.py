@@ -152,7 +152,7 @@ def _eliminate(weights: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tens
     Returns log Z, the root weight that remains (1 if none does), and the panels.
     """
     log_partition, panels = weights.new_zeros(len(weights)), []
-    while (k := weights.shape[1]) > 1:
+    while weights.shape[1] > 1:
         for others, order in _plans(weights, lengths):
             remaining, steps, pivots = _eliminate_panel(_reorder(weights, order), lengths, others)
             if not others or pivots.min() >= LEAST_PIVOT:

@@ -1,6 +1,17 @@
-"""Padding on either side of a sentence."""
+"""Batches of sentences with padding on either side."""
 
 import torch
+
+
+def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> None:
+    """Raises `ValueError` unless a batch is given in one way."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+
+
+def all_words(inputs: torch.Tensor) -> torch.LongTensor:
+    """The mask `(batch_size, seq_len)` of inputs without padding, ids or their vectors."""
+    return torch.ones(inputs.shape[:2], dtype=torch.long, device=inputs.device)
 
 
 def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
