@@ -447,9 +447,10 @@ class ModelBattery:
         model = self.model()
         batch = self.inputs(model)
         outputs = [lambda: model(**batch)]
-        if hasattr(model, "decode"):
+        is_parser = bool(getattr(model, "structures", ()))
+        if is_parser and hasattr(model, "decode"):
             outputs.append(lambda: model.decode(batch["input_ids"], batch["attention_mask"], marginals=True))
-        if hasattr(model, "relation_weights"):
+        if is_parser and hasattr(model, "relation_weights"):
             outputs.append(lambda: {"weights": model.relation_weights()})
         expected = [dict(output()) for output in outputs]
         if place == "cpu":
@@ -463,9 +464,10 @@ class ModelBattery:
         """As a model is loaded that is too large for the memory."""
         model = self.model()
         model.save_pretrained(tmp_path)
-        places = {name: "disk" for name, _ in model.base_model.named_children()}
-        places = {f"{model.base_model_prefix}.{name}": place for name, place in places.items()}
-        places |= {name: "cpu" for name, _ in model.named_children() if name != model.base_model_prefix}
+        tied = {model.get_input_embeddings(), model.get_output_embeddings()}
+        base = {f"{model.base_model_prefix}.{name}": part for name, part in model.base_model.named_children()}
+        rest = {name: part for name, part in model.named_children() if name != model.base_model_prefix}
+        places = {n: "cpu" if tied & {*part.modules()} else "disk" for n, part in (base | rest).items()}
         settings = {"attn_implementation": model.config._attn_implementation, "offload_folder": tmp_path / "weights"}
         loaded = type(model).from_pretrained(tmp_path, device_map=places, **settings)
         assert any(parameter.is_meta for parameter in loaded.parameters())

@@ -3,8 +3,8 @@ from itertools import pairwise, product
 
 import pytest
 import torch
-from peft import PromptTuningConfig, get_peft_model
 from modeling_common import ModelBattery, collate, gradients, old_names
+from peft import PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
@@ -583,6 +583,7 @@ def test_trees_from_vectors_of_words(side):
         model.decode()
 
 
+@old_names
 @torch.no_grad()
 def test_prompt_tuning():
     """PEFT puts vectors before those of the words."""
