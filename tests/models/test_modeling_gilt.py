@@ -792,16 +792,6 @@ def test_generation_with_offloaded_weights(backbone):
     assert torch.equal(outputs.graphs, expected.graphs)
 
 
-def test_beam_search_with_offloaded_weights():
-    model, batch = tiny_model(), batch_of(sentences())
-    inputs = batch["input_ids"], batch["word_ids"], batch["attention_mask"]
-    expected = model.beam_search(*inputs, beam_size=3, k=2)
-    cpu_offload(model, torch.device("cpu"))
-    found = model.beam_search(*inputs, beam_size=3, k=2)
-    assert torch.equal(found.graphs, expected.graphs)
-    assert_close(found.log_probs, expected.log_probs)
-
-
 def test_logits_to_keep():
     model = tiny_model()
     input_ids = torch.tensor([[2, 7, 8, 9]])
