@@ -17,6 +17,7 @@ ALLOWED = {
     "cli": {"*"},
     "data": {"algorithms"},
     "deployment": {"models", "modules"},
+    "exporting": {"hub", "pipelines", "version"},
     "hub": {"models"},
     "integrations": {"hub", "pipelines", "tokenization"},
     "metrics": {"algorithms"},

@@ -19,6 +19,7 @@ from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub import short_names
 from hf_structure.pipelines.loading import DTYPES
+from hf_structure.pipelines.masked_scoring import MASKINGS
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -91,6 +92,16 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         help="tokens of a batch, those of every graph counted: less is less memory",
+    )
+
+
+def add_masking(parser: argparse.ArgumentParser) -> None:
+    """The option that says how a masked language model scores text."""
+    parser.add_argument(
+        "--masking",
+        choices=MASKINGS,
+        help="of masked models: whether the later pieces of a word are masked with each of its pieces; default: "
+        f"{MASKINGS[0]}",
     )
 
 

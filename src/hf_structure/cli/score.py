@@ -5,12 +5,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from hf_structure.cli.common import (
     Item,
     add_input_format,
+    add_masking,
     add_model,
     add_scoring,
     check_files,
@@ -20,13 +20,13 @@ from hf_structure.cli.common import (
     read_items,
 )
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.scoring import (
     DEFAULT_MODEL,
     SentenceScore,
     choose_beam,
     corpus_scores,
     count_falls,
+    load_language_model,
     score,
 )
 
@@ -43,6 +43,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     add_model(parser, DEFAULT_MODEL)
     add_input_format(parser)
     add_scoring(parser)
+    add_masking(parser)
     parser.add_argument(
         "--beam_size",
         type=positives,
@@ -72,7 +73,7 @@ def run_score(options: argparse.Namespace) -> None:
     _check_score(options)
     disable_progress_bar()  # that of loading
     items = list(read_items(options.files, options.input_format, skip_empty=False))
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_language_model(options.model, device=options.device)
 
     def scorer(beam_size: int | None) -> list[SentenceScore]:
         try:
@@ -83,6 +84,7 @@ def run_score(options: argparse.Namespace) -> None:
                 beam_size=beam_size,
                 raw=options.raw,
                 eos=options.eos,
+                masking=options.masking,
                 word_tokenizer=options.word_tokenizer,
                 max_tokens=options.max_tokens,
                 progress=sys.stderr.isatty(),

@@ -6,7 +6,7 @@ callable of the same signature can stand in for them.
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from io import TextIOBase
@@ -174,6 +174,18 @@ def _split_clitics(word: str) -> tuple[str, ...]:
         clitics.append(match[2])
     match = _RUN_TOGETHER.fullmatch(word)
     return (*(match.groups() if match else [word]), *reversed(clitics))
+
+
+def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Start and end of each word in a text; None if the text is not these words with white space between them."""
+    spans, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0 or text[end:start].strip():
+            return None
+        end = start + len(word)
+        spans.append((start, end))
+    return None if text[end:].strip() else spans
 
 
 def split_sentences(text: str) -> list[str]:
