@@ -98,6 +98,7 @@ def test_the_model_stays_as_it_is():
     [
         (lambda: RNGTransformerForParsing(RNGTransformerConfig()), "not RNGTransformer"),
         (lambda: StructFormerModel(StructFormerConfig(attention="softmax")), "has no parser"),
+        (lambda: StructFormerModel(StructFormerConfig(num_front_layers=2)), "num_front_layers"),
         (lambda: tiny_udgn(head_normalization="kirchhoff", root_score="uniform"), "sums over trees"),
     ],
     ids=["family", "no_parser", "sums"],

@@ -55,6 +55,8 @@ class StructFormerParsingNetwork(nn.Module):
         super().__init__()
         if not model.structures:
             raise ValueError('a model with attention="softmax" has no parser')
+        if model.config.num_front_layers:
+            raise ValueError("a parser that reads the output of layers (num_front_layers) cannot be exported alone")
         self.embeddings, self.parser = model.get_input_embeddings(), model.base_model.parser
 
     def forward(
