@@ -101,7 +101,7 @@ def test_the_model_stays_as_it_is():
         (lambda: StructFormerModel(StructFormerConfig(num_front_layers=2)), "num_front_layers"),
         (lambda: tiny_udgn(head_normalization="kirchhoff", root_score="uniform"), "sums over trees"),
     ],
-    ids=["family", "no_parser", "sums"],
+    ids=["family", "no_parser", "front", "sums"],
 )
 def test_what_cannot_be_exported(model, message):
     with torch.device("meta"):
