@@ -132,7 +132,8 @@ def read_config(args: argparse.Namespace) -> dict:
 def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
     """A GPT-2 of the shape of the configuration."""
     if not folder.exists():
-        shape, tokenizer = read_config(args)["model"], AutoTokenizer.from_pretrained(tokenizer_folder(args))
+        shape = read_config(args)["model"]
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args), trust_remote_code=False)
         config = GPT2Config(
             vocab_size=len(tokenizer),
             n_positions=512,
@@ -186,7 +187,8 @@ def base_model(run: Run, args: argparse.Namespace) -> Path:
     if not (trained / "test_results.json").exists():
         raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
     if not folder.exists():
-        AutoModelForCausalLM.from_pretrained(trained).to_base_lm().save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(trained, trust_remote_code=False)
+        model.to_base_lm().save_pretrained(folder)
     return folder
 
 

@@ -211,7 +211,8 @@ def to_markdown(summary: dict[str, dict]) -> str:
 def main() -> None:
     options = parse_arguments()
     transformers.utils.logging.disable_progress_bar()  # of loading
-    model, tokenizer = load_language_model(options.model, device=options.device)
+    trust = options.trust_remote_code
+    model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
     folder = Path(options.output_dir)
     known = {name: getattr(options, name) for name in ("data", "every", "raw", "masking", "word_tokenizer")}
     known["beam_size"] = choose_beam(model, options.beam_size)

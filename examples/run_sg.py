@@ -168,7 +168,8 @@ def main() -> None:
     options = parse_arguments()
     transformers.utils.logging.disable_progress_bar()  # of loading
     found = find_suites(options.suites, options.only)
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": options.trust_remote_code}
+    model, tokenizer = load_model(options.model, None, options.device, *kind, **trust)
     beam_size = choose_beam(model, options.beam_size)
     folder = Path(options.output_dir)
     known = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}

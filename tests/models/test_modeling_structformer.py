@@ -3,6 +3,7 @@ from itertools import pairwise, product
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from modeling_common import ModelBattery, collate, gradients, old_names
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
@@ -568,3 +569,37 @@ def test_sentences_of_one_word_of_several_pieces():
     decoded = tiny_model().decode(sentence(3), word_ids=torch.zeros(1, 3, dtype=torch.long))
     assert decoded.heads.tolist() == [[[0]]]
     assert decoded.spans.shape == (1, 0, 2)
+
+
+def test_front_layers_in_a_batch_and_in_decoding():
+    """Layers before the parsing network read no padding, and trees are those of what they give."""
+    model = tiny_model(num_hidden_layers=3, num_front_layers=2, use_position_embeddings=True)
+    alone = [sentence(length, length) for length in (7, 3)]
+    ids = torch.ones(2, 9, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, (words, start) in enumerate(zip(alone, (2, 0), strict=True)):  # padding on both sides
+        ids[row, start : start + words.shape[1]] = words
+        mask[row, start : start + words.shape[1]] = 1
+    together, decoded = model(ids, attention_mask=mask), model.decode(ids, mask, decoder="argmax")
+    for row, words in enumerate(alone):
+        outputs = model(words)
+        assert_close(together.logits[row][mask[row].bool()], outputs.logits[0], atol=1e-5, rtol=1e-4)
+        heads = model.decode(words, decoder="argmax").heads[0, 0]
+        assert decoded.heads[row, 0, : len(heads)].tolist() == heads.tolist()
+        highest = outputs.heights[0].argmax()
+        parents = (outputs.parent_probs[0].argmax(1) + 1).index_fill(0, highest, 0)
+        assert heads.tolist() == parents.tolist()
+    assert together.relation_weights.shape == (1, 4, 2)
+
+
+def test_front_layers_get_a_gradient_through_the_parser():
+    model = tiny_model(num_hidden_layers=3, num_front_layers=1)
+    model(sentence(6)).heights.sum().backward()
+    assert model.structformer.layers[0].up.weight.grad.abs().sum() > 0
+    assert model.structformer.layers[1].up.weight.grad is None
+
+
+@pytest.mark.parametrize(("settings", "most"), [({"num_hidden_layers": 2}, 1), ({"attention": "softmax"}, 0)])
+def test_too_many_front_layers(settings, most):
+    with pytest.raises(StrictDataclassError, match=f"num_front_layers must be between 0 and {most}, not 2"):
+        tiny_config(num_front_layers=2, **settings)

@@ -17,7 +17,7 @@ from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
 from hf_structure.data.files import open_input, open_output, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
-from hf_structure.hub import short_names
+from hf_structure.hub.locating import short_names
 from hf_structure.pipelines.loading import DTYPES
 from hf_structure.pipelines.masked_scoring import MASKINGS
 from hf_structure.pipelines.parsing import DEFAULT_MODEL
@@ -61,10 +61,11 @@ def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL) -> 
     parser.add_argument(
         "--model",
         default=default,
-        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
-        "default: %(default)s",
+        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
+        "(org/name or org/name@revision); default: %(default)s",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the model")
 
 
 def add_dtype(parser: argparse.ArgumentParser) -> None:

@@ -17,12 +17,20 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DependencyDecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
+from hf_structure.models.g2g_transformer.release_g2g_transformer import (
+    G2GTransformerReleaseClassifier,
+    G2GTransformerReleaseHistory,
+    release_lengths,
+    release_sequences,
+)
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     CPU_PADDING,
     DELETED,
+    EXTRA_VECTORS,
     GPU_PADDING,
     Compositions,
     Derivations,
@@ -52,7 +60,7 @@ from hf_structure.modules.words import average_pieces, place_words
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
 
-class G2GTransformerPreTrainedModel(PreTrainedModel):
+class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation that all Graph-to-Graph Transformer models share."""
 
     config_class = G2GTransformerConfig
@@ -92,6 +100,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                     config.num_attention_heads,
                     1 if config.use_graph_input else 0,
                     config.attention_dropout,
+                    scale_relations=config.layout == "paper",
                 ),  # eq. 9 and 10
                 config.hidden_size,
                 config.intermediate_size,
@@ -182,12 +191,16 @@ class G2GTransformerHistory(nn.Module):
         self.lstm = nn.LSTM(size, size, config.history_num_layers, batch_first=True)
 
     def forward(
-        self, actions: torch.LongTensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
+        self,
+        actions: torch.LongTensor,
+        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        labels: torch.Tensor | None = None,
     ) -> tuple[torch.FloatTensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, steps)`): Actions; -1 before the first one.
             memory (pair of `torch.FloatTensor` of shape `(num_layers, batch_size, size)`, *optional*): To go on from.
+            labels (`torch.FloatTensor`, *optional*): Vectors of the arcs' labels, which only the release's reads.
 
         Returns:
             The history after each action `(batch_size, steps, size)`, and the memory after the last one.
@@ -224,14 +237,19 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         self.special_embeddings = nn.Embedding(4 if has_composition else 3, size)
         self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
         self.composition = G2GTransformerComposition(config) if has_composition else None
-        reads_labels = has_composition or config.use_graph_input
+        reads_labels = has_composition or config.use_graph_input or config.layout == "release"
         # Labels of left arcs, labels of right arcs, [L-NULL].
         self.label_embeddings = nn.Embedding(2 * config.num_relations + 1, size) if reads_labels else None
-        self.history = G2GTransformerHistory(config) if config.use_history else None
-        self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
-        self.relation_classifier = (
-            G2GTransformerClassifier(config, 2 * config.num_relations) if config.labelled else None
-        )
+        history = G2GTransformerHistory if config.layout == "paper" else G2GTransformerReleaseHistory
+        self.history = history(config) if config.use_history else None
+        if config.layout == "paper":
+            self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
+            self.relation_classifier = (
+                G2GTransformerClassifier(config, 2 * config.num_relations) if config.labelled else None
+            )
+        else:
+            self.exist_classifier = G2GTransformerReleaseClassifier(config, 3, config.num_actions)
+            self.relation_classifier = G2GTransformerReleaseClassifier(config, 2, 2 * config.num_relations)
         self.post_init()
 
     @classmethod
@@ -408,7 +426,25 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
         special = self.special_embeddings.weight.to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
-        return torch.cat([root, words, cls, sep, *(null or [sep])], dim=1), lengths, order
+        first = [] if self.config.layout == "paper" else [words[:, :1]]
+        return torch.cat([root, words, cls, sep, *(null or [sep]), *first], dim=1), lengths, order
+
+    def start_vectors(self, vectors: torch.Tensor) -> torch.FloatTensor:
+        """What words have before the first action; in the release, words that are composed are so from the start."""
+        if self.composition is None or self.config.layout == "paper":
+            return vectors
+        null, label = vectors[:, -2:-1], self.label_embeddings.weight[-1]
+        composed = vectors + self.composition(vectors, null.expand_as(vectors), label.expand_as(vectors))
+        is_special = torch.zeros_like(vectors[0, :, :1], dtype=torch.bool)
+        is_special[-len(EXTRA_VECTORS) : -1] = True
+        return torch.where(is_special, vectors, composed)
+
+    def history_labels(self, actions: torch.LongTensor, labels: torch.LongTensor) -> torch.FloatTensor | None:
+        """What the release's history reads: vectors of the labels of arcs (left, then right), [L-NULL] otherwise."""
+        if self.config.layout == "paper":
+            return None
+        known = is_arc(actions) & (labels >= 0)
+        return self.label_embeddings(torch.where(known, labels, 2 * self.config.num_relations))
 
     def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.FloatTensor:
         """New vectors of composed words, eq. 3; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
@@ -424,7 +460,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         """
         batch, size = vectors.shape[:2]
         steps = path.actions.shape[1]
-        table = [vectors.flatten(0, 1)]
+        table = [self.start_vectors(vectors).flatten(0, 1)]
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)
         if self.composition is not None:
             recursive = self.config.composition == "recursive"
@@ -448,7 +484,9 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         if self.history is None:
             return None
         before = torch.cat([torch.full_like(path.actions[:, :1], NO_ACTION), path.actions[:, :-1]], dim=1)
-        history, _ = self.history(before.to(device))
+        labels = path.after.labels.gather(1, dependents(path.before, path.flat_actions).unsqueeze(1))
+        labels = nn.functional.pad(labels.view(path.actions.shape[::-1]).T[:, :-1], (1, 0), value=-1)
+        history, _ = self.history(before.to(device), labels=self.history_labels(before.to(device), labels.to(device)))
         return history.transpose(0, 1).flatten(0, 1)[path.decisions.to(device)]
 
     @torch.compiler.disable(recursive=False)
@@ -465,7 +503,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
             history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
         """
-        lengths = sequence_lengths(states, self.config.use_graph_input).cpu()
+        is_paper, deleted = self.config.layout == "paper", self.config.use_graph_input
+        lengths = (sequence_lengths if is_paper else release_lengths)(states, deleted).cpu()
         budget = self.config.chunk_positions
         groups = length_groups(lengths, budget, CPU_PADDING if table.device.type == "cpu" else GPU_PADDING)
         if not groups:  # there is nothing to decide
@@ -473,9 +512,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget
         scores = []
         for group in groups:
-            sequences = state_sequences(states.select(group.to(states.device)), self.config.use_graph_input)
+            some = states.select(group.to(states.device))
+            sequences = (state_sequences if is_paper else release_sequences)(some, deleted)
             labels = of_positions(states.labels[group.to(states.device)], sequences.words).to(table.device)
-            sequences = StateSequences(*(column.to(table.device) for column in sequences))
+            sequences = StateSequences(*(None if c is None else c.to(table.device) for c in sequences))
             group = group.to(table.device)
             inputs = (table, versions[group], None if history is None else history[group], sequences, labels)
             if recompute:
@@ -503,14 +543,20 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             labels = torch.where(sequences.segments == DELETED, labels, null + 1)  # others have no label: zero
             vectors = vectors + nn.functional.embedding(labels, table)
         top = sequences.top.unsqueeze(1)
+        wanted = torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
+        if self.config.layout == "release":
+            wanted = torch.cat([top + 2, top, top - 1], dim=1)  # the front of the buffer, s1 and s2
         state = self.g2g_transformer(
             inputs_embeds=vectors,
             attention_mask=sequences.mask,
             parents=sequences.parents if reads_graph else None,
             segment_ids=sequences.segments,
-            wanted=torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top),
+            wanted=wanted,
             position_ids=position_ids(sequences, self.config.top_position),
-        ).last_hidden_state.flatten(1)  # eq. 11
+        ).last_hidden_state  # eq. 11
+        if self.config.layout == "release":
+            return self.exist_classifier(state, history), self.relation_classifier(state[:, 1:], history)
+        state = state.flatten(1)
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)
         labels = None if self.relation_classifier is None else self.relation_classifier(state)

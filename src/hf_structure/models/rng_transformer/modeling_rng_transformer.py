@@ -28,6 +28,7 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_prob,
     tree_log_probs,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DependencyDecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -44,7 +45,7 @@ from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settin
 from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
 
-class RNGTransformerPreTrainedModel(PreTrainedModel):
+class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
 
     config_class = RNGTransformerConfig
@@ -78,6 +79,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
                     0 if number < config.num_plain_layers else config.num_relations,
                     config.attention_dropout,
                     config.scale_relations,
+                    value_offset=config.layout == "release",
                 ),
                 config.hidden_size,
                 config.intermediate_size,
@@ -234,27 +236,38 @@ class Sentences(NamedTuple):
     Attributes:
         hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Vectors.
         mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention.
-        places (`torch.LongTensor` of shape `(batch_size, n + 1)`): Positions of the root and the words, 0 for padding.
+        places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
+            Positions of the root and the words; that of the root for padding.
+        firsts (`torch.LongTensor` of shape `(batch_size, seq_len)`):
+            For a word's later pieces the position of the first, if that is their head, else -1.
         lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
     """
 
     hidden_states: torch.Tensor
     mask: torch.Tensor
     places: torch.LongTensor
+    firsts: torch.LongTensor
     lengths: torch.LongTensor
 
     def select(self, rows: torch.LongTensor) -> "Sentences":
         return Sentences(*(part[rows] for part in self))
 
-    def arcs(self, graph: Graph) -> Arcs:
-        """The graph as arcs between positions. An arc whose label is not known is left out."""
+    def arcs(self, graph: Graph, piece_relation: int | None = None) -> Arcs:
+        """
+        The graph as arcs between positions, with those of later pieces if these have a label. An arc whose label is
+        not known is left out.
+        """
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
         heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)
         # Padding would write to the position of the root, which has no head anyway: it is cut off again.
         places = torch.where(known, self.places[:, 1:], self.hidden_states.shape[1])
         nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
         labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]
-        return Arcs(nothing.scatter(1, places, heads)[:, :-1], labels)
+        heads = nothing.scatter(1, places, heads)[:, :-1]
+        if piece_relation is not None:
+            heads = torch.where(self.firsts < 0, heads, self.firsts)
+            labels = None if labels is None else labels.masked_fill(self.firsts >= 0, piece_relation)
+        return Arcs(heads, labels)
 
 
 class Round(NamedTuple):
@@ -289,7 +302,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
         self.rng_transformer = RNGTransformerModel(config)
-        self.special_embeddings = nn.Embedding(2, config.hidden_size)  # [CLS], which stands for the root, and [SEP]
+        # [CLS], which stands for the root, and [SEP]; in the layout of the release also the root.
+        self.special_embeddings = nn.Embedding(1 + config.num_starts, config.hidden_size)
         self.tag_embeddings = nn.Embedding(config.num_tags, config.hidden_size) if config.num_tags else None
         self.decoder = RNGTransformerDecoder(config)
         self.post_init()
@@ -513,31 +527,40 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             vectors = average_pieces(
                 self.get_input_embeddings(), input_ids, words.word_ids, n, self.config.unk_token_id
             )
-            lengths, places = words.lengths, numbers.expand(len(input_ids), n)
+            lengths, word_ids = words.lengths, (numbers - 1).expand(len(input_ids), n)
+            word_ids = word_ids.masked_fill(numbers > words.lengths.unsqueeze(1), -1)
+            begins = word_ids >= 0
         else:
-            vectors, lengths, places = self._pieces(input_ids, attention_mask, words, n)
-        places = places.masked_fill(numbers > words.lengths.unsqueeze(1), 0)
-        if tags is not None:  # a word's tag belongs to its first piece
-            vectors = vectors.scatter_add(1, (places - 1).clamp(min=0).unsqueeze(2).expand_as(tags), tags)
+            vectors, lengths, word_ids, begins = self._pieces(input_ids, attention_mask, words)
+        if tags is not None:  # a word's tag belongs to its first piece, in the layout of the release to all of them
+            tagged = begins if self.config.layout == "paper" else word_ids >= 0
+            vectors = vectors + take(tags, word_ids.clamp(min=0)).masked_fill(~tagged.unsqueeze(2), 0.0)
         sequence, mask = self._enclose(vectors, lengths)
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
-        places = nn.functional.pad(places, (1, 0))
-        return Sentences(hidden_states, mask, places, words.lengths), words
+        places = self._places(word_ids, begins, n)
+        firsts = places[:, 1:].gather(1, word_ids.clamp(min=0)).masked_fill(begins | (word_ids < 0), -1)
+        starts = self.config.num_starts
+        firsts = nn.functional.pad(firsts, (starts, hidden_states.shape[1] - starts - firsts.shape[1]), value=-1)
+        return Sentences(hidden_states, mask, places, firsts, words.lengths), words
+
+    def _places(self, word_ids: torch.LongTensor, begins: torch.BoolTensor, n: int) -> torch.LongTensor:
+        """`(B, n + 1)`: positions of the root and of each word's first piece, in the sequence with its symbols."""
+        starts = self.config.num_starts
+        positions = torch.arange(starts, starts + word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
+        places = positions.new_full((len(word_ids), n + 2), starts - 1)
+        return places.scatter(1, torch.where(begins, word_ids + 1, n + 1), positions)[:, :-1]
 
     def _pieces(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, words: WordPlaces, n: int
-    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor]:
-        """Vectors of the pieces, their number, and the position of each word's first one when [CLS] is before them."""
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, words: WordPlaces
+    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor, torch.BoolTensor]:
+        """Vectors of the pieces, their number, the word of each, and which of them begin a word."""
         present = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         order = present.argsort(dim=1, descending=True, stable=True)
         word_ids = words.word_ids.gather(1, order)
         begins = (word_ids >= 0) & (word_ids != nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1])
         if (begins.sum(1) != words.lengths).any():
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
-        positions = torch.arange(1, input_ids.shape[1] + 1, device=input_ids.device).expand_as(input_ids)
-        places = positions.new_zeros(len(input_ids), n + 1)
-        places = places.scatter(1, torch.where(begins, word_ids, n), positions)[:, :n]
-        return self.get_input_embeddings()(input_ids.gather(1, order)), present.sum(1), places
+        return self.get_input_embeddings()(input_ids.gather(1, order)), present.sum(1), word_ids, begins
 
     def _embed_tags(self, tag_ids: torch.LongTensor | None) -> torch.FloatTensor | None:
         if self.tag_embeddings is None or tag_ids is None:
@@ -547,17 +570,19 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def _enclose(
         self, vectors: torch.FloatTensor, lengths: torch.LongTensor
     ) -> tuple[torch.FloatTensor, torch.LongTensor]:
-        """[CLS] before the vectors and [SEP] after them, and the attention mask."""
-        cls, sep = self.special_embeddings.weight.to(vectors.dtype)
-        positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
-        vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]
-        vectors = torch.where((positions == 0).unsqueeze(1), cls, vectors)
-        ends = lengths.unsqueeze(1) + 1
+        """[CLS], and perhaps the root, before the vectors and [SEP] after them, and the attention mask."""
+        cls, sep, *root = self.special_embeddings.weight.to(vectors.dtype)
+        starts = self.config.num_starts
+        positions = torch.arange(int(lengths.max()) + starts + 1, device=vectors.device)
+        vectors = nn.functional.pad(vectors, (0, 0, starts, 1))[:, : len(positions)]
+        for position, vector in enumerate((cls, *root)):
+            vectors = torch.where((positions == position).unsqueeze(1), vector, vectors)
+        ends = lengths.unsqueeze(1) + starts
         return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
 
     def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.FloatTensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
-        arcs = None if graph is None else sentences.arcs(graph)
+        arcs = None if graph is None else sentences.arcs(graph, self.config.piece_relation)
         return self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs, sentences.places)
 
     @torch.no_grad()

@@ -27,6 +27,7 @@ from hf_structure.algorithms.distance import (
     parent_distribution,
 )
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     StructFormerMaskedLMOutput,
     StructFormerModelOutput,
@@ -158,7 +159,7 @@ class StructFormerProjection(nn.Linear):
 class StructFormerAttention(nn.Module):
     """Dependency-constrained self-attention (section 4.3), or softmax attention where there are no relations."""
 
-    def __init__(self, config: StructFormerConfig):
+    def __init__(self, config: StructFormerConfig, constrained: bool):
         super().__init__()
         self.config = config
         self.num_heads = config.num_attention_heads
@@ -166,10 +167,9 @@ class StructFormerAttention(nn.Module):
         self.projection = StructFormerProjection(config.hidden_size, 3 * config.hidden_size)
         self.output = StructFormerProjection(config.hidden_size, config.hidden_size)
         self.dropout = Dropout(config.attention_dropout)
-        constrained, activation = config.attention == "dependency", config.relation_activation
         self.relation_scores = (
             nn.Parameter(torch.empty(self.num_heads, len(config.relations)))
-            if constrained and activation != "ones"
+            if constrained and config.relation_activation != "ones"
             else None
         )
         self.position_bias = (
@@ -247,10 +247,10 @@ class StructFormerAttention(nn.Module):
 class StructFormerLayer(GradientCheckpointingLayer):
     """Pre-norm encoder layer."""
 
-    def __init__(self, config: StructFormerConfig):
+    def __init__(self, config: StructFormerConfig, constrained: bool):
         super().__init__()
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.attention = StructFormerAttention(config)
+        self.attention = StructFormerAttention(config, constrained)
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.up = nn.Linear(config.hidden_size, config.intermediate_size)
         self.down = nn.Linear(config.intermediate_size, config.hidden_size)
@@ -265,7 +265,7 @@ class StructFormerLayer(GradientCheckpointingLayer):
         return hidden_states + self.dropout(self.down(inner))
 
 
-class StructFormerPreTrainedModel(PreTrainedModel):
+class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all StructFormer models share."""
 
     config_class = StructFormerConfig
@@ -287,10 +287,14 @@ class StructFormerPreTrainedModel(PreTrainedModel):
         return ("dependency", "constituency") if self.config.attention == "dependency" else ()
 
     def relation_weights(self) -> torch.FloatTensor | None:
-        """`(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation."""
+        """
+        `(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation; without layers
+        that come before the parsing network.
+        """
         if self.config.attention == "softmax":
             return None
-        return torch.stack([layer.attention.relation_weights() for layer in self.base_model.layers])
+        layers = self.base_model.layers[self.config.num_front_layers :]
+        return torch.stack([layer.attention.relation_weights() for layer in layers])
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -357,7 +361,8 @@ class StructFormerPreTrainedModel(PreTrainedModel):
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
         parser = self.base_model.parser
-        distances, heights = parser.score(self.get_input_embeddings()(input_ids.gather(1, order)), lengths)
+        states = self.base_model.below_parser(input_ids.gather(1, order), attention_mask.gather(1, order))
+        distances, heights = parser.score(states, lengths)
         *_, parents = parser.distributions(distances, heights, lengths)
         if word_ids is not None:
             pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
@@ -433,7 +438,12 @@ class StructFormerModel(StructFormerPreTrainedModel):
             else None
         )
         self.parser = StructFormerParser(config) if config.attention == "dependency" else None
-        self.layers = nn.ModuleList(StructFormerLayer(config) for _ in range(config.num_hidden_layers))
+        front = config.num_front_layers
+        self.layers = nn.ModuleList(
+            StructFormerLayer(config, constrained=self.parser is not None and i >= front)
+            for i in range(config.num_hidden_layers)
+        )
+        self.front_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if front else None
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout)
         self.gradient_checkpointing = False
@@ -444,6 +454,24 @@ class StructFormerModel(StructFormerPreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Embedding):
         self.embeddings = value
+
+    def below_parser(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
+        states = self.embeddings(input_ids)
+        if self.front_norm is None:
+            return states
+        front = self.layers[: self.config.num_front_layers]
+        return self.front_norm(self._run(front, states, attention_mask, relations=None))
+
+    def _run(
+        self, layers: nn.ModuleList, states: torch.Tensor, attention_mask: torch.Tensor, relations: torch.Tensor | None
+    ) -> torch.FloatTensor:
+        if self.position_embeddings is not None:
+            states = states + self.position_embeddings(attention_mask)
+        states = self.dropout(states)
+        for layer in layers:
+            states = layer(states, attention_mask.bool(), relations)
+        return states
 
     @capture_outputs
     def forward(
@@ -459,16 +487,13 @@ class StructFormerModel(StructFormerPreTrainedModel):
         """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
-        embedded = self.embeddings(input_ids)
+        states = self.below_parser(input_ids, attention_mask)
         structure, relations = {}, None
         if self.parser is not None:
-            structure = self.parser(embedded, attention_mask)
+            structure = self.parser(states, attention_mask)
             relations = relation_probs(structure["parent_probs"], self.config.relations)
-        if self.position_embeddings is not None:
-            embedded = embedded + self.position_embeddings(attention_mask)
-        hidden_states = self.dropout(embedded)
-        for layer in self.layers:
-            hidden_states = layer(hidden_states, attention_mask.bool(), relations)
+        layers = self.layers[self.config.num_front_layers :]
+        hidden_states = self._run(layers, states, attention_mask, relations)
         return StructFormerModelOutput(
             last_hidden_state=self.norm(hidden_states), relation_weights=self.relation_weights(), **structure
         )

@@ -24,6 +24,7 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     DependencyDecoderOutput,
     DependencyMaskedLMOutput,
@@ -151,9 +152,9 @@ class UDGNGatedHeads(nn.Module):
     def _position_bias(self, length: int) -> torch.Tensor:
         """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
         position = torch.arange(length, device=self.position_bias.device)
-        is_right = position.unsqueeze(0) > position.unsqueeze(1)
+        distance = position.unsqueeze(0) - position.unsqueeze(1)
         left, right = self.position_bias.float().view(2, -1, 1, 1)
-        return torch.where(is_right, right, left)
+        return torch.where(distance > 0, right, left).masked_fill(distance == 0, 0.0)
 
 
 class UDGNLayer(GradientCheckpointingLayer):
@@ -168,7 +169,7 @@ class UDGNLayer(GradientCheckpointingLayer):
         return hidden_states + update
 
 
-class UDGNPreTrainedModel(PreTrainedModel):
+class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all UDGN models share."""
 
     config_class = UDGNConfig
@@ -312,8 +313,11 @@ class UDGNModel(UDGNPreTrainedModel):
         if self.position_embeddings is not None:
             embedded = embedded + self.position_embeddings(attention_mask)
         hidden_states = self.dropout(embedded)
+        edges = mask
+        if self.config.edge_floor:
+            edges = mask + self.config.edge_floor * attention_mask.unsqueeze(1).to(mask.dtype)
         for layer in self.layers:
-            hidden_states = layer(hidden_states, mask)
+            hidden_states = layer(hidden_states, edges)
         return DependencyModelOutput(
             last_hidden_state=self.norm(hidden_states), head_log_probs=head_log_probs, dependency_mask=mask
         )
