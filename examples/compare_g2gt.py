@@ -28,7 +28,7 @@ from hf_structure.training.comparison import (
     parsing_options,
     run_script,
 )
-from hf_structure.training.scripts import run
+from hf_structure.training.scripts import run, write_text
 
 SCRIPT = Path(__file__).with_name("run_parsing.py")
 
@@ -74,7 +74,7 @@ def main() -> None:
     for seed in args.seeds:
         for variant, encoder in parsers(args):
             train(variant, encoder, seed, args, options)
-            Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+            write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

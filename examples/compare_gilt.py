@@ -33,7 +33,7 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
-from hf_structure.training.scripts import load_object, run, write_json
+from hf_structure.training.scripts import load_object, run, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -257,7 +257,7 @@ def main() -> None:
     for name in args.runs:
         train(name, args)
         evaluate(name, args)
-        Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+        write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

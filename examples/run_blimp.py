@@ -45,6 +45,7 @@ from hf_structure.training.scripts import (
     read_json,
     run,
     write_json,
+    write_text,
 )
 
 FIELDS = ("sentence_good", "sentence_bad", "UID", "field", "linguistics_term")
@@ -224,7 +225,7 @@ def main() -> None:
     results = evaluate_missing(options.data, options.every, folder / "paradigms", scorer, options.raw)
     summary = summarize(results, tie=1.0 if options.raw else 0.5)
     write_json({"name": options.model, **known, **summary}, folder / "results.json")
-    (folder / "results.md").write_text(to_markdown(summary), encoding="utf-8")
+    write_text(to_markdown(summary), folder / "results.md")
     print(to_markdown(summary))
 
 

@@ -17,6 +17,7 @@ ALLOWED = {
     "cli": {"*"},
     "conversion": {"algorithms", "models", "modules", "tokenization"},
     "data": {"algorithms"},
+    "deployment": {"models", "modules"},
     "exporting": {"hub", "pipelines", "version"},
     "hub": set(),
     "integrations": {"hub", "pipelines", "tokenization"},

@@ -5,6 +5,7 @@ import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from modeling_common import ModelBattery, collate, gradients, old_names
+from peft import PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
@@ -603,3 +604,50 @@ def test_front_layers_get_a_gradient_through_the_parser():
 def test_too_many_front_layers(settings, most):
     with pytest.raises(StrictDataclassError, match=f"num_front_layers must be between 0 and {most}, not 2"):
         tiny_config(num_front_layers=2, **settings)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@torch.no_grad()
+def test_trees_from_vectors_of_words(side):
+    model = tiny_model()
+    batch = collate([{"input_ids": sentence(n, seed=n)[0].tolist()} for n in (7, 3)], side)
+    mask, vectors = batch["attention_mask"], model.get_input_embeddings()(batch["input_ids"])
+    decoded = model.decode(attention_mask=mask, inputs_embeds=vectors)
+    assert_close(dict(decoded), dict(model.decode(batch["input_ids"], mask)), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="exactly one"):
+        model.decode()
+
+
+@old_names
+@torch.no_grad()
+def test_prompt_tuning():
+    """PEFT puts vectors before those of the words."""
+    base, input_ids = tiny_model(), sentence(5)
+    model = get_peft_model(base, PromptTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=2)).eval()
+    embedded = torch.cat([model.get_prompt(1), base.get_input_embeddings()(input_ids)], dim=1)
+    outputs = model(input_ids=input_ids, attention_mask=torch.ones_like(input_ids))
+    assert_close(outputs.logits, base(inputs_embeds=embedded).logits)
+    assert outputs.logits.shape[1] == 7
+
+
+@torch.no_grad()
+def test_the_other_attention_acts_when_it_is_set():
+    model = StructFormerForMaskedLM(tiny_config(attention="softmax")).eval()
+    for name, given in (("sdpa", 0), ("eager", 2), ("sdpa", 0)):
+        model.set_attn_implementation(name)
+        attentions = model(sentence(4), output_attentions=True).attentions
+        assert len(attentions or ()) == given
+    with pytest.raises(ValueError, match="does not support"):
+        tiny_model().set_attn_implementation("sdpa")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["dependency", "softmax"])
+@torch.no_grad()
+def test_compiles_as_one_graph(attention):
+    torch._dynamo.reset()
+    model = StructFormerForMaskedLM(tiny_config(attention=attention)).eval()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    for n in (7, 4):
+        batch = collate([{"input_ids": sentence(n)[0].tolist()}, {"input_ids": sentence(2)[0].tolist()}])
+        assert_close(dict(compiled(**batch)), dict(model(**batch)), atol=1e-5, rtol=1e-4)

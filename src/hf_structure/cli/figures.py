@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items
+from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items, save_figure
 from hf_structure.data.graphs import pad_graphs, read_graphs
 from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import graph_attention
@@ -41,7 +41,7 @@ def render_figures(options: argparse.Namespace) -> None:
     disable_progress_bar()  # that of loading
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
-        figure.savefig(path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
+        save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
     if not number:
         raise ValueError(f"{options.files[0]} has no sentence to draw")
 

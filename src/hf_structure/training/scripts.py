@@ -214,8 +214,13 @@ def _as_object(values: object, name: str) -> dict:
 
 def write_json(values: object, path: Path) -> None:
     """A JSON file that is there whole or not at all."""
+    write_text(json.dumps(values, indent=1), path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """A file of text that is there whole or not at all."""
     with new_file(path, overwrite=True) as file:
-        json.dump(values, file, indent=1)
+        file.write(text)
 
 
 def check_lengths(lengths: Sequence[int], longest: int | None) -> None:
@@ -418,4 +423,5 @@ __all__ = [
     "source_states",
     "train_and_evaluate",
     "write_json",
+    "write_text",
 ]

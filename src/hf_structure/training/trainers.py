@@ -10,7 +10,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
-from transformers.trainer_utils import speed_metrics
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import TrainOutput, speed_metrics
 
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
@@ -37,9 +38,26 @@ class _EpochCallback(TrainerCallback):
                 part.set_epoch(epoch)
 
 
+class _LossCallback(TrainerCallback, ExportableState):
+    """The sum of the losses of all steps that a run has done, which checkpoints keep."""
+
+    def __init__(self):
+        self.total, self.first_step = 0.0, 0
+
+    def state(self) -> dict:
+        return {"args": {}, "attributes": {"total": self.total, "first_step": self.first_step}}
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.total, self.first_step = 0.0, state.global_step
+        kept = state.stateful_callbacks.setdefault(type(self).__name__, self.state())
+        if state.global_step:  # of an interrupted run; checkpoints of older versions have kept nothing
+            self.total, self.first_step = kept["attributes"]["total"], kept["attributes"]["first_step"]
+
+
 class TokenBudgetTrainer(Trainer):
     """
-    [`~transformers.Trainer`] whose training batches hold sentences of similar lengths under a budget of tokens.
+    [`~transformers.Trainer`] whose training batches hold sentences of similar lengths under a budget of tokens. Its
+    `train_loss` is the mean over all steps of a run, those before an interruption too.
 
     Args:
         max_tokens (`int`): Budget of a batch on one device, padding counted.
@@ -52,7 +70,36 @@ class TokenBudgetTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.max_tokens, self.max_sentences = max_tokens, max_sentences
         self.batch_sampler = None
+        self._losses = 0.0  # of steps that are not in the total yet
         self.add_callback(_EpochCallback(self))
+        self.add_callback(_LossCallback)
+
+    def train(self, *args, **kwargs) -> TrainOutput:
+        self._losses = 0.0
+        result = super().train(*args, **kwargs)
+        return result._replace(training_loss=result.metrics["train_loss"])
+
+    def training_step(self, *args, **kwargs) -> torch.Tensor:
+        loss = super().training_step(*args, **kwargs)
+        self._losses = self._losses + loss.nan_to_num(0.0, 0.0, 0.0)
+        return loss
+
+    def log(self, logs: dict[str, float], *args, **kwargs) -> None:
+        if "train_loss" in logs:
+            losses = self._total_loss()
+            logs["train_loss"] = losses.total / max(self.state.global_step - losses.first_step, 1)
+        super().log(logs, *args, **kwargs)
+
+    def _save_checkpoint(self, *args, **kwargs):
+        self._total_loss()
+        super()._save_checkpoint(*args, **kwargs)
+
+    def _total_loss(self) -> _LossCallback:
+        """With the losses of all steps so far, the mean of all processes."""
+        losses = next(each for each in self.callback_handler.callbacks if isinstance(each, _LossCallback))
+        mean = self.accelerator.reduce(torch.as_tensor(self._losses, device=self.args.device), reduction="mean")
+        losses.total, self._losses = losses.total + mean.item(), 0.0
+        return losses
 
     def get_train_dataloader(self) -> DataLoader:
         options = {

@@ -54,8 +54,9 @@ from hf_structure.modules.graph_transformer import (
     additive_mask,
     check_positions,
 )
+from hf_structure.modules.padding import all_words, check_one_input
 from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
-from hf_structure.modules.words import average_pieces, place_words
+from hf_structure.modules.words import average_pieces, numbers, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
@@ -147,12 +148,14 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 What numbers the positions have for the embeddings; 0, 1, ... by default, padding not counted.
 
         Raises:
-            ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
+            ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
+                is a graph but no graph input.
         """
+        check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is None:
             inputs_embeds = self.embeddings.word_embeddings(input_ids)
         if attention_mask is None:
-            attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+            attention_mask = all_words(inputs_embeds)
         check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
@@ -289,7 +292,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
@@ -297,6 +300,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         heads: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> TransitionParserOutput:
         """
@@ -305,7 +309,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         once for a sentence.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens). The pieces'
@@ -322,6 +326,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
                 Relation labels; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors of words or word pieces in place of `input_ids`.
 
         `tag_ids`, `heads` and `labels` hold the words of each sentence first if there are `word_ids`, and else are
         padded as `input_ids`.
@@ -330,14 +336,17 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         cross-entropies of all actions (among the legal ones) and labels (given the direction).
 
         Raises:
-            ValueError: if hidden states or attentions are asked for, or if a sentence is too long, has not as many
-                heads as words, or cannot be learned from (see `why_unusable` of `states_g2g_transformer`).
+            ValueError: if hidden states or attentions are asked for, if there are not either ids or vectors, or if a
+                sentence is too long, has not as many heads as words, or cannot be learned from (see `why_unusable` of
+                `states_g2g_transformer`).
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads many states of a sentence: ask its base model for what is inside")
         if heads is not None and num_words is None:
             num_words = (heads >= 0).sum(1)
-        vectors, lengths, order = self._embed_words(input_ids, attention_mask, word_ids, tag_ids, num_words)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        vectors, lengths, order = self._embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
             parse = self._search(vectors.detach(), lengths)
@@ -359,9 +368,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
+        inputs_embeds: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
         num_words: torch.LongTensor | None = None,
@@ -379,7 +389,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         probabilities of the actions that attached the words, in the states they were taken in.
 
         Args:
-            input_ids, attention_mask, word_ids, tag_ids, num_words:
+            input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, num_words:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
             decoder (`"tree"` or `"projective"`): Whether SWAP may be used, if the model has it.
             beam_size (`int`, *optional*):
@@ -396,14 +406,16 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             beam_size = 1 if k == 1 else 4 * k
         if not 1 <= k <= beam_size:
             raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
-        vectors, lengths, _ = self._embed_words(input_ids, attention_mask, word_ids, tag_ids, num_words)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        vectors, lengths, _ = self._embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         swap = self.config.use_swap and decoder == "tree"
         return self._search(vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
 
     @torch.compiler.disable
     def _embed_words(
         self,
-        input_ids: torch.LongTensor,
+        pieces: torch.Tensor,
         attention_mask: torch.Tensor | None,
         word_ids: torch.LongTensor | None,
         tag_ids: torch.LongTensor | None,
@@ -413,18 +425,20 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         Vectors of the root, the words (eq. 2) and `EXTRA_VECTORS`, `(batch_size, n + 4, hidden_size)`; lengths; and,
         if every id is a word, the positions of the words and then of the padding.
         """
-        word_ids, lengths, order = places = place_words(input_ids, attention_mask, word_ids, num_words)
+        if attention_mask is None:
+            attention_mask = all_words(pieces)
+        word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
         tag_ids = places.words_first(tag_ids)
         n = max(int(lengths.max()), 1)
         if n > self.config.max_words:
             raise ValueError(
                 f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
             )
-        words = average_pieces(self.get_input_embeddings(), input_ids, word_ids, n, self.config.unk_token_id)
+        words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = tag_ids[:, :n].unsqueeze(-1)
             words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
-        special = self.special_embeddings.weight.to(words.dtype)
+        special = self.special_embeddings(numbers(self.special_embeddings, words.device)).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
         first = [] if self.config.layout == "paper" else [words[:, :1]]
         return torch.cat([root, words, cls, sep, *(null or [sep]), *first], dim=1), lengths, order
@@ -538,7 +552,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         reads_graph = self.config.use_graph_input
         if reads_graph:
             null = 2 * self.config.num_relations
-            table = torch.cat([self.label_embeddings.weight, torch.zeros_like(self.label_embeddings.weight[:1])])
+            table = self.label_embeddings(numbers(self.label_embeddings, table.device))
+            table = torch.cat([table, torch.zeros_like(table[:1])])
             labels = torch.where(labels < 0, null, labels)
             labels = torch.where(sequences.segments == DELETED, labels, null + 1)  # others have no label: zero
             vectors = vectors + nn.functional.embedding(labels, table)

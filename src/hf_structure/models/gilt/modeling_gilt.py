@@ -129,7 +129,7 @@ class GiLTModel(GiLTPreTrainedModel):
                 with gaps for a backbone that knows distances only.
         """
         if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("pass either `input_ids` or `inputs_embeds`")
+            raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
         length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
         if graph is not None and word_ids is not None and word_ids.shape[1] != length:
             raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")

@@ -41,8 +41,9 @@ from hf_structure.modules.graph_transformer import (
     check_positions,
     take,
 )
+from hf_structure.modules.padding import all_words, check_one_input, words_first
 from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
-from hf_structure.modules.words import WordPlaces, average_pieces, place_words
+from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
 
 class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
@@ -120,10 +121,12 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
                 Vectors in place of `input_ids`.
 
         Raises:
-            ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
+            ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
+                is a graph but no graph input.
         """
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
+        check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is None:
             inputs_embeds = self.embeddings.word_embeddings(input_ids)
         hidden_states, mask = self.read(inputs_embeds, attention_mask)
@@ -136,7 +139,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         """What does not depend on the graph: vectors below the layers that read it, and the mask of attention."""
         check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
         if attention_mask is None:
-            attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+            attention_mask = all_words(inputs_embeds)
         positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         hidden_states = self.embeddings(inputs_embeds, positions)
         mask = additive_mask(attention_mask, hidden_states)
@@ -344,7 +347,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
@@ -353,6 +356,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         heads: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> GraphParserOutput:
         """
@@ -360,7 +364,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         gradient.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens, which the
@@ -379,6 +383,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 The relation labels to learn; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors of words or word pieces in place of `input_ids`.
 
         What is about words holds the words of each sentence first if there are `word_ids`, and else is padded as
         `input_ids`.
@@ -387,12 +393,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn.
 
         Raises:
-            ValueError: if hidden states or attentions are asked for, a sentence is too long, or the loss of whole
-                trees is wanted of words without a head.
+            ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, a sentence
+                is too long, or the loss of whole trees is wanted of words without a head.
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
-        sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids)
         initial_heads, initial_relations, heads, labels = map(
             words.words_first, (initial_heads, initial_relations, heads, labels)
         )
@@ -422,9 +430,10 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
+        inputs_embeds: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
         initial_heads: torch.LongTensor | None = None,
@@ -438,7 +447,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
 
         Args:
-            input_ids, attention_mask, word_ids, tag_ids, initial_heads, initial_relations:
+            input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, initial_heads, initial_relations:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
             decoder (`"tree"`, `"projective"` or `"argmax"`):
                 What every round predicts: the best tree with one root, the best such tree without crossing arcs, or
@@ -455,7 +464,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
         if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
-        sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids)
         graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
@@ -513,25 +524,24 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
 
     def _read(
         self,
-        input_ids: torch.LongTensor,
+        pieces: torch.Tensor,
         attention_mask: torch.Tensor | None,
         word_ids: torch.LongTensor | None,
         tag_ids: torch.LongTensor | None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
-        words = place_words(input_ids, attention_mask, word_ids)
+        if attention_mask is None:
+            attention_mask = all_words(pieces)
+        words = place_words(attention_mask, word_ids)
         tags = self._embed_tags(words.words_first(tag_ids))
         n = max(int(words.lengths.max()), 1)
-        numbers = torch.arange(1, n + 1, device=input_ids.device)
         if self.config.word_vectors == "mean":
-            vectors = average_pieces(
-                self.get_input_embeddings(), input_ids, words.word_ids, n, self.config.unk_token_id
-            )
-            lengths, word_ids = words.lengths, (numbers - 1).expand(len(input_ids), n)
-            word_ids = word_ids.masked_fill(numbers > words.lengths.unsqueeze(1), -1)
-            begins = word_ids >= 0
+            vectors = average_pieces(self.get_input_embeddings(), pieces, words.word_ids, n, self.config.unk_token_id)
+            word_numbers = torch.arange(n, device=pieces.device)
+            word_ids = word_numbers.expand(len(pieces), n).masked_fill(word_numbers >= words.lengths.unsqueeze(1), -1)
+            lengths, begins = words.lengths, word_ids >= 0
         else:
-            vectors, lengths, word_ids, begins = self._pieces(input_ids, attention_mask, words)
+            vectors, lengths, word_ids, begins = self._pieces(pieces, attention_mask, words)
         if tags is not None:  # a word's tag belongs to its first piece, in the layout of the release to all of them
             tagged = begins if self.config.layout == "paper" else word_ids >= 0
             vectors = vectors + take(tags, word_ids.clamp(min=0)).masked_fill(~tagged.unsqueeze(2), 0.0)
@@ -551,16 +561,16 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         return places.scatter(1, torch.where(begins, word_ids + 1, n + 1), positions)[:, :-1]
 
     def _pieces(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, words: WordPlaces
+        self, pieces: torch.Tensor, attention_mask: torch.Tensor, words: WordPlaces
     ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor, torch.BoolTensor]:
         """Vectors of the pieces, their number, the word of each, and which of them begin a word."""
-        present = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
-        order = present.argsort(dim=1, descending=True, stable=True)
+        order = words_first(attention_mask)
         word_ids = words.word_ids.gather(1, order)
         begins = (word_ids >= 0) & (word_ids != nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1])
         if (begins.sum(1) != words.lengths).any():
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
-        return self.get_input_embeddings()(input_ids.gather(1, order)), present.sum(1), word_ids, begins
+        vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
+        return take(vectors, order), attention_mask.long().sum(1), word_ids, begins
 
     def _embed_tags(self, tag_ids: torch.LongTensor | None) -> torch.FloatTensor | None:
         if self.tag_embeddings is None or tag_ids is None:
@@ -571,7 +581,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         self, vectors: torch.FloatTensor, lengths: torch.LongTensor
     ) -> tuple[torch.FloatTensor, torch.LongTensor]:
         """[CLS], and perhaps the root, before the vectors and [SEP] after them, and the attention mask."""
-        cls, sep, *root = self.special_embeddings.weight.to(vectors.dtype)
+        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device))
+        cls, sep, *root = special.to(vectors.dtype)
         starts = self.config.num_starts
         positions = torch.arange(int(lengths.max()) + starts + 1, device=vectors.device)
         vectors = nn.functional.pad(vectors, (0, 0, starts, 1))[:, : len(positions)]
