@@ -6,7 +6,7 @@ from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDepen
 from hf_structure.data.collators import MaskedWordCollator, ParsingCollator, WordCollator
 from hf_structure.data.graphs import GraphCollator, add_tapes, load_graphs, to_graph_dataset
 from hf_structure.exporting.folder import export
-from hf_structure.hub import CHECKPOINTS, resolve_model, short_names
+from hf_structure.hub.locating import CHECKPOINTS, resolve_model, short_names
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import (
     G2GTransformerForParsing,

@@ -26,7 +26,8 @@ from hf_structure.algorithms.distance import joint_trees
 from hf_structure.algorithms.trees import is_projective, remove_words
 from hf_structure.data.corpus import drop_punctuation
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.hub import CHECKPOINTS, save_compact
+from hf_structure.hub.compact import save_compact
+from hf_structure.hub.locating import CHECKPOINTS
 from hf_structure.pipelines import parsing
 from hf_structure.tokenization import encode
 
@@ -426,7 +427,7 @@ def test_ways_to_name_a_model(folder, model, monkeypatch):
     assert parse("the cat slept", model) == expected
     assert parse("the cat slept", model, tokenizer=tokenizer) == expected
     assert parse("the cat slept", unnamed, tokenizer=tokenizer) == expected
-    monkeypatch.setattr("hf_structure.hub.CHECKPOINTS", folder.parent)
+    monkeypatch.setattr("hf_structure.hub.locating.CHECKPOINTS", folder.parent)
     assert parse("the cat slept", folder.name) == expected
     with pytest.raises(ValueError, match="pass the tokenizer too"):
         parse("the cat slept", unnamed)

@@ -3,7 +3,7 @@
 import argparse
 
 from hf_structure.exporting.folder import export
-from hf_structure.hub import short_names
+from hf_structure.hub.locating import short_names
 
 
 def add_export(commands: argparse._SubParsersAction) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items
+from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items, save_figure
 from hf_structure.data.graphs import pad_graphs, read_graphs
 from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import graph_attention
@@ -40,13 +41,17 @@ def render_figures(options: argparse.Namespace) -> None:
     disable_progress_bar()  # that of loading
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
-        figure.savefig(path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
+        save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
     if not number:
         raise ValueError(f"{options.files[0]} has no sentence to draw")
 
 
+def _load(options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    return load_parser(options.model, None, options.device, trust_remote_code=options.trust_remote_code)
+
+
 def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, _ = load_parser(options.model, None, options.device)
+    model, _ = _load(options)
     if not hasattr(model, "relation_weights"):
         raise ValueError(f"{type(model).__name__} has no relation weights")
     yield plot_relation_weights(model.relation_weights().detach().cpu(), model.config.relations)
@@ -58,14 +63,14 @@ def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:
 
 
 def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop", marginals=True):
         words = (parsed.dependency or parsed.graph).words
         yield plot_parents(words, [row[1:] for row in parsed.marginals])
 
 
 def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop"):
         if parsed.distances is None:
             raise ValueError(f"{type(model).__name__} has no syntactic distances")
@@ -73,7 +78,7 @@ def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for sentence in _sentences(options):
         yield graph_attention(sentence, model, tokenizer=tokenizer, layer=options.layer, head=options.head or 1).plot()
 
@@ -90,14 +95,14 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
             return
     if options.annotation is not None:
         raise ValueError(f"--annotation is that of graphs in a file, but {name} is read as text")
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for parsed in parse(_sentences(options), model, tokenizer=tokenizer, structure="graph"):
         yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
 
 
 def _plot_tapes(words: list[str], arcs: list, features: TapeFeatures) -> "Figure":
     tapes: torch.Tensor = prefix_tapes(pad_graphs([arcs], len(words)), features)[0]
-    return plot_tapes(words, tapes, features.names)
+    return plot_tapes(words, tapes, features)
 
 
 def _circuits(options: argparse.Namespace) -> Iterator["Figure"]:

@@ -114,6 +114,7 @@ def run_parse(options: argparse.Namespace) -> None:
         skip_long=options.skip_long,
         device=options.device,
         dtype=options.dtype,
+        trust_remote_code=options.trust_remote_code,
         progress=options.output is not None and sys.stderr.isatty(),
     )
     write = WRITERS[options.format]

@@ -73,7 +73,8 @@ def run_score(options: argparse.Namespace) -> None:
     _check_score(options)
     disable_progress_bar()  # that of loading
     items = list(read_items(options.files, options.input_format, skip_empty=False))
-    model, tokenizer = load_language_model(options.model, device=options.device)
+    trust = options.trust_remote_code
+    model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
 
     def scorer(beam_size: int | None) -> list[SentenceScore]:
         try:

@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from hf_structure.exporting.closure import flat_name, flat_sources
 from hf_structure.exporting.families import is_registered, model_classes, pipelines
-from hf_structure.hub import resolve_model
+from hf_structure.hub.locating import resolve_model
 from hf_structure.pipelines.loading import own_tokenizer, read_config
 from hf_structure.version import __version__
 

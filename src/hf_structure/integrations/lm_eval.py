@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 
-from hf_structure.hub import resolve_model
+from hf_structure.hub.locating import resolve_model
 from hf_structure.pipelines.loading import longest_input
 from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, word_splitter
 from hf_structure.tokenization import word_start_mask
@@ -55,7 +55,9 @@ class StructureLM(HFLM):
         split_words: bool = False,
         **kwargs,
     ):
-        super().__init__(resolve_model(pretrained) if isinstance(pretrained, str) else pretrained, **kwargs)
+        if isinstance(pretrained, str):
+            pretrained = resolve_model(pretrained, trust_remote_code=kwargs.get("trust_remote_code") or False)
+        super().__init__(pretrained, **kwargs)
         self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens
         self.split = word_splitter(self.model, self.tokenizer) if split_words else None
         longest = longest_input(self.model)

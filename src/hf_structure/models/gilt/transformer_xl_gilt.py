@@ -230,7 +230,7 @@ class TransformerXLModel(PreTrainedModel):
     def scale(self, embeddings: torch.FloatTensor) -> torch.FloatTensor:
         """What the first layer reads of the embeddings of tokens."""
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
-        return self.dropout(embeddings * math.sqrt(self.config.hidden_size))
+        return self.dropout(embeddings * (math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1))
 
     @capture_outputs
     def forward(
