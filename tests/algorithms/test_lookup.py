@@ -13,7 +13,11 @@ def table(request) -> torch.Tensor:
     return torch.randn(9, 6).to(request.param)
 
 
-@pytest.mark.parametrize("index", [[[3, 1, 1, 0], [8, 8, 8, 8]], [[5], [2]]], ids=["any-order", "one-each"])
+@pytest.mark.parametrize(
+    "index",
+    [[[3, 1, 1, 0], [8, 8, 8, 8]], [[5], [2]], [[4] * 11, [0] * 11]],
+    ids=["any-order", "one-each", "more-than-there-are"],
+)
 def test_products_with_rows_that_are_looked_up(table, index):
     index = torch.tensor(index)
     vectors, weights = torch.randn(2, 6).to(table.dtype), torch.rand(index.shape).to(table.dtype)

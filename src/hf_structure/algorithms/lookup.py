@@ -32,7 +32,7 @@ class Lookup:
         Returns:
             `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
         """
-        if not _has_kernels(vectors, table):
+        if not _has_kernels(vectors, table) or self.index.shape[1] > len(table):  # a matrix has no more places
             return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1)
         places = self._places_among(len(table))
         return torch.sparse.sampled_addmm(places, vectors, table.T, beta=0.0).values().view(self.index.shape)
