@@ -40,7 +40,6 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-import transformers
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
@@ -52,8 +51,9 @@ from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file
 from hf_structure.data.rows import open_dataset
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.encoding import MAX_WORDS, longest_sentence
-from hf_structure.pipelines.parsing import PUNCTUATION, load_parser, parse
+from hf_structure.pipelines.encoding import longest_sentence
+from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION
+from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.structures.parse import Parse
 from hf_structure.training.scripts import check_same_run, file_states, model_states, run
 
@@ -295,7 +295,6 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
 
 def main() -> None:
     options = parse_arguments()
-    transformers.utils.logging.disable_progress_bar()  # of loading: parsing has its own
     state = PartialState(cpu=options.device == "cpu" or not torch.cuda.is_available(), timeout=PATIENCE)
     check(options)
     corpus, folder = open_corpus(options), BlockFolder(options.output)

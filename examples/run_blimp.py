@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-import transformers
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
@@ -33,7 +32,8 @@ from hf_structure.cli.common import add_model, add_scoring, positive
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import numbered_lines
 from hf_structure.pipelines.loading import load_model
-from hf_structure.pipelines.scoring import DEFAULT_MODEL, choose_beam
+from hf_structure.pipelines.options import DEFAULT_SCORER
+from hf_structure.pipelines.scoring import choose_beam
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import (
     check_same_run,
@@ -58,7 +58,7 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add_model(parser, DEFAULT_MODEL)
+    add_model(parser, DEFAULT_SCORER)
     parser.add_argument(
         "--data", default="nyu-mll/blimp", metavar="PATH", help="folder or data set; default: %(default)s"
     )
@@ -189,7 +189,6 @@ def to_markdown(summary: dict[str, dict]) -> str:
 
 def main() -> None:
     options = parse_arguments()
-    transformers.utils.logging.disable_progress_bar()  # of loading
     model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
     folder = Path(options.output_dir)
     known = {name: getattr(options, name) for name in ("data", "every", "raw", "word_tokenizer")}

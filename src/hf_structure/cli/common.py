@@ -18,8 +18,7 @@ from hf_structure.data.files import open_input, open_output, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub.locating import short_names
-from hf_structure.pipelines.loading import DTYPES
-from hf_structure.pipelines.parsing import DEFAULT_MODEL
+from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES
 
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
 
@@ -55,7 +54,7 @@ def positives(text: str) -> list[int]:
     return [positive(number) for number in text.split(",")]
 
 
-def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL) -> None:
+def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) -> None:
     """The options that choose a model and where it computes."""
     parser.add_argument(
         "--model",

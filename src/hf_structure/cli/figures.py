@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from transformers.utils.logging import disable_progress_bar
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items
-from hf_structure.data.graphs import pad_graphs, read_graphs
+from hf_structure.data.graph_batches import pad_graphs
+from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import graph_attention
 from hf_structure.pipelines.encoding import Sentence
@@ -37,7 +37,6 @@ def render_figures(options: argparse.Namespace) -> None:
         raise ValueError(f"--kind {options.kind} takes no --limit")
     files = named_systems(options.files).values() if options.kind == "circuits" else options.files
     check_files(files, options.output)
-    disable_progress_bar()  # that of loading
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
         figure.savefig(path if number == 1 else path.with_stem(f"{path.stem}-{number}"))

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import tee
 
-from transformers.utils.logging import disable_progress_bar
-
 from hf_structure.cli.common import (
     Item,
     add_dtype,
@@ -23,8 +21,7 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.encoding import MAX_WORDS
-from hf_structure.pipelines.parsing import NAMES, PUNCTUATION, STRUCTURES, parse
+from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.structures.parse import Parse
 
 Source = ConlluSentence | SdpSentence | None  # what the sentence was read from, if that has other columns
@@ -94,7 +91,8 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
 def run_parse(options: argparse.Namespace) -> None:
     """Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs."""
     _check_parse(options)
-    disable_progress_bar()  # that of loading
+    from hf_structure.pipelines.parsing import parse
+
     if "-" in options.files and sys.stdin.isatty():
         print("hf-structure: one sentence a line, end with Ctrl-D", file=sys.stderr)
     items, trees, sources = tee(read_items(options.files, options.input_format), 3)

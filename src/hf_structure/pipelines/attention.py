@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.data.graphs import pad_graphs
+from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.pipelines.encoding import Sentence
 from hf_structure.pipelines.loading import WordTokenizer
 from hf_structure.pipelines.parsing import choose_structures, load_parser, parse

@@ -13,9 +13,8 @@ from hf_structure.data.sentences import LongSentenceError, SentenceError, as_pyt
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
 from hf_structure.pipelines.graphs import gives_graphs
 from hf_structure.pipelines.loading import longest_input
+from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
-
-MAX_WORDS = 1000
 
 Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
 
@@ -175,7 +174,6 @@ def _check_positions(number: int, kind: str, longest: int | None) -> None:
 
 
 __all__ = [
-    "MAX_WORDS",
     "Sentence",
     "encode_all",
     "encode_sentence",

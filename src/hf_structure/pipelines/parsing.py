@@ -1,5 +1,5 @@
 """
-From sentences to parses: `parse(...)`, and the same as a transformers pipeline.
+From sentences to parses: `parse(...)`.
 
 A model trained without punctuation does not see any here: punctuation marks are recognised by their characters, taken
 out, and put back into the tree by a rule that keeps a projective tree projective
@@ -7,14 +7,13 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 """
 
 import functools
-import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm.auto import tqdm
-from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
@@ -22,7 +21,6 @@ from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
 from hf_structure.pipelines.encoding import (
-    MAX_WORDS,
     Sentence,
     encode_all,
     encode_sentence,
@@ -33,23 +31,20 @@ from hf_structure.pipelines.encoding import (
 )
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model
+from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.parse import Parse
 from hf_structure.tokenization import is_word_level
 
-DEFAULT_MODEL = "udgn-en"
-PUNCTUATION = ("attach", "drop", "parse")
 RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
-STRUCTURES = ("dependency", "constituency", "both", "graph")
-NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 
 def parse(
     sentences: Sentence | Iterable[Sentence],
-    model: str | Path | PreTrainedModel = DEFAULT_MODEL,
+    model: str | Path | PreTrainedModel = DEFAULT_PARSER,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     tags: Sequence[str] | Iterable[Sequence[str] | None] | None = None,
@@ -138,11 +133,11 @@ def parse(
     Warns:
         UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees.
     """
-    _check_punctuation(punctuation)
+    check_punctuation(punctuation)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype)
-    _check_input(model, tokenizer)
+    check_input(model, tokenizer)
     check_given(model, tags, initial)
     structures = choose_structures(model, structure)
     search = search_options(model, beam_size, rounds)
@@ -214,7 +209,7 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
     return options
 
 
-def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
     if not gives_graphs(model) and not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
@@ -224,7 +219,7 @@ def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
 
 
-def _check_punctuation(punctuation: str) -> None:
+def check_punctuation(punctuation: str) -> None:
     if punctuation not in PUNCTUATION:
         raise ValueError(f"punctuation must be one of {', '.join(PUNCTUATION)}, not {punctuation!r}")
 
@@ -413,96 +408,4 @@ def _windows(items: Iterator, size: int) -> Iterator[list]:
     yield window
 
 
-class ParsingPipeline(Pipeline):
-    """
-    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out. A sentence is a string, a list of
-    words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`, each as for [`parse`].
-    """
-
-    structure: str  # what is given if the call does not say otherwise
-
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
-
-    def __init__(self, *args, structure: str | None = None, **kwargs):
-        super().__init__(*args, structure=structure or self.structure, **kwargs)
-        _check_input(self.model, self.tokenizer)
-
-    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
-        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
-        if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
-            inputs = read_sentences(inputs)
-            if not is_one_sentence(inputs):
-                inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
-        return [] if inputs == [] else super().__call__(inputs, *args, **options)
-
-    def _sanitize_parameters(
-        self,
-        structure=None,
-        decoder=None,
-        k=None,
-        beam_size=None,
-        rounds=None,
-        marginals=None,
-        punctuation=None,
-        word_tokenizer=None,
-        max_words=None,
-    ):
-        def given(**options):
-            return {name: value for name, value in options.items() if value is not None}
-
-        if punctuation is not None:
-            _check_punctuation(punctuation)
-        structures = structure and choose_structures(self.model, structure)  # else those of the constructor
-        if word_tokenizer is not None:
-            word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
-        return (
-            given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
-            given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
-            given(structures=structures, punctuation=punctuation),
-        )
-
-    def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
-        options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
-        return {"encoded": encode_sentence(inputs, self.tokenizer, **options)}
-
-    def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
-        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
-        batch = encoded if isinstance(encoded, list) else [encoded]
-        return {"encoded": encoded, **decode_batch(batch, self.model, self.tokenizer, **options)}
-
-    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
-        encoded = model_outputs.pop("encoded")
-        return assemble_parse(encoded, model_outputs, 0, label_names=self.model.config.id2label, **options).to_dict()
-
-
-class DependencyParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
-    """
-
-    structure = "dependency"
-
-
-class ConstituencyParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in
-    [`DependencyParsingPipeline`].
-    """
-
-    structure = "constituency"
-
-
-class GraphParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]: `k`,
-    `beam_size`, `marginals`, `word_tokenizer`, `max_words`.
-    """
-
-    structure = "graph"
-
-
-__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline", "parse"]
+__all__ = ["parse"]

@@ -22,9 +22,9 @@ from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.sentences import Sentence, SentenceError, read_batch, read_sentence
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
+from hf_structure.pipelines.options import DEFAULT_SCORER
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
-DEFAULT_MODEL = "gilt-en"
 DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
 BEAM_TOKENS = 2**14  # of a batch at most, by default
@@ -81,7 +81,7 @@ class SentenceScore:
 
 def score(
     sentences: Sentence | Iterable[Sentence],
-    model: str | Path | PreTrainedModel = DEFAULT_MODEL,
+    model: str | Path | PreTrainedModel = DEFAULT_SCORER,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     beam_size: int | None = None,

@@ -1,0 +1,11 @@
+"""What callers of the pipelines may choose from, for all who say so without computing anything."""
+
+DEFAULT_PARSER = "udgn-en"
+DEFAULT_SCORER = "gilt-en"
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+MAX_WORDS = 1000
+PUNCTUATION = ("attach", "drop", "parse")
+STRUCTURES = ("dependency", "constituency", "both", "graph")
+NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
+
+__all__ = ["DEFAULT_PARSER", "DEFAULT_SCORER", "DTYPES", "MAX_WORDS", "NAMES", "PUNCTUATION", "STRUCTURES"]
