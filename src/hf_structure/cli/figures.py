@@ -96,7 +96,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
 
 def _plot_tapes(words: list[str], arcs: list, features: TapeFeatures) -> "Figure":
     tapes: torch.Tensor = prefix_tapes(pad_graphs([arcs], len(words)), features)[0]
-    return plot_tapes(words, tapes, features.names)
+    return plot_tapes(words, tapes, features)
 
 
 def _circuits(options: argparse.Namespace) -> Iterator["Figure"]:

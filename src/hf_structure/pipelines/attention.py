@@ -57,7 +57,7 @@ def graph_attention(
             for reading in ({"word_ids": words, "graph": arcs}, {})
         ]
     tokens = [tokenizer.decode([token]).strip() or "␣" for token in encoded["input_ids"]]
-    return GraphAttention(tokens, graph, *maps)
+    return GraphAttention(tokens, graph, *maps, layer, head)
 
 
 @contextmanager

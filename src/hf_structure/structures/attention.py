@@ -22,12 +22,15 @@ class GraphAttention:
             The graph that the model predicts for the sentence.
         with_graph, without_graph (nested sequences of shape `(t, t)`):
             How much each token attends to which one, queries in rows, when the model reads that graph, and none.
+        layer, head (`int`): Whose attention it is, both from 1.
     """
 
     tokens: tuple[str, ...]
     graph: DependencyGraph
     with_graph: tuple[tuple[float, ...], ...]
     without_graph: tuple[tuple[float, ...], ...]
+    layer: int
+    head: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", tuple(self.tokens))
@@ -39,6 +42,7 @@ class GraphAttention:
 
     def plot(self) -> "Figure":
         """The figure of [`~hf_structure.visualization.graph_figures.plot_graph_attention`]; needs matplotlib."""
-        attentions = {"with the graph": self.with_graph, "without a graph": self.without_graph}
+        name = f"layer {self.layer}, head {self.head}"
+        attentions = {f"{name}\nwith the graph": self.with_graph, f"{name}\nwithout a graph": self.without_graph}
         graph = self.graph
         return plot_graph_attention(self.tokens, attentions, graph.words, graph.arcs, graph.probabilities)

@@ -1,30 +1,11 @@
-"""What the value types share: checks, JSON, CoNLL-U comments, LaTeX, HTML."""
+"""What the value types share: checks, JSON, CoNLL-U comments."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"{\symbol{38}}",  # \& separates the words in deptext
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "[": "{[}",  # would open the options of deptext
-    "]": "{]}",
-}
 
 
 V = TypeVar("V", bound="Value")
@@ -42,32 +23,6 @@ class Value:
     def from_dict(cls: type[V], values: Mapping[str, Any]) -> V:
         """Makes the value from what `to_dict` gave."""
         return cls(**values)
-
-
-def latex(text: str) -> str:
-    """The text with special characters escaped."""
-    escaped = "".join(_LATEX.get(character, character) for character in text)
-    return re.sub("-(?=-)", "-{}", escaped)  # "--" would become a dash
-
-
-def tikz_arcs(words: Sequence[str], arcs: Iterable[tuple[int, int, str | None]]) -> str:
-    r"""Arcs `(head, dependent, label)` for LaTeX with `\usepackage{tikz-dependency}`; the head of a root word is 0."""
-    lines = [
-        r"\begin{dependency}",
-        r"  \begin{deptext}[column sep=1em]",
-        "    " + r" \& ".join(map(latex, words)) + r" \\",
-        r"  \end{deptext}",
-    ]
-    drawn = set()
-    for head, word, label in arcs:
-        if head == 0:
-            lines.append(rf"  \deproot{{{word}}}{{{latex(label or 'root')}}}")
-        else:
-            styles = ["hide label"] * (not label) + ["edge below"] * ((word, head) in drawn)  # else over each other
-            options = f"[{', '.join(styles)}]" if styles else ""
-            lines.append(rf"  \depedge{options}{{{head}}}{{{word}}}{{{latex(label or '')}}}")
-            drawn.add((head, word))
-    return "\n".join([*lines, r"\end{dependency}", ""])
 
 
 def freeze(value: Any, *names: str) -> None:
@@ -113,8 +68,3 @@ def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float |
 
 def _as_lists(value: Any) -> Any:
     return [list(item) if isinstance(item, tuple) else item for item in value] if isinstance(value, tuple) else value
-
-
-def as_html(svg: str) -> str:
-    """What a notebook shows of a picture."""
-    return f'<div style="overflow-x:auto">{svg}</div>'

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import span_children, span_order
 from hf_structure.data.brackets import BracketTree, escape_word, read_brackets
-from hf_structure.structures.common import Value, as_html, check_length, freeze, latex
+from hf_structure.structures.common import Value, check_length, freeze
 from hf_structure.visualization.constituency import constituency_svg, constituency_text
+from hf_structure.visualization.html import picture
+from hf_structure.visualization.latex import document, latex
 
 if TYPE_CHECKING:
     import nltk
 
+LEVEL = 2.4  # height of a level of a tree in LaTeX, in em
+# Lines go down last, so that they do not cross words and each other, although all words are on one line.
+_EDGES = r"edge from parent path={(\tikzparentnode.%s) -- ([yshift=-0.4em]\tikzparentnode.south) -| (\tikzchildnode)}"
 UNLABELLED = "X"  # what brackets, which cannot do without, write for a label or tag that is not known
 
 
@@ -143,8 +148,10 @@ class ConstituencyTree(Value):
                 levels[-1].append(Tree(node.label, children))
         return levels[0][0]
 
-    def to_tikz(self) -> str:
-        r"""The tree for LaTeX with `\usepackage{tikz-qtree}`, special characters escaped."""
+    def to_tikz(self, standalone: bool = False) -> str:
+        r"""
+        The tree for LaTeX with `\usepackage{tikz-qtree}`, special characters escaped; with `standalone`, a document.
+        """
         parts = [r"  \Tree"]
         for node, opens in self._brackets("").walk():
             if node.word is None:
@@ -154,14 +161,21 @@ class ConstituencyTree(Value):
             else:
                 word = f"{{{latex(node.word)}}}"
                 parts.append(word if self.spans else f"[.{word} ]")  # what follows \Tree must be a bracket
-        return "\n".join([r"\begin{tikzpicture}", " ".join(parts), r"\end{tikzpicture}", ""])
+        depth = self.depth - 1 + any(self.tags or ())
+        distances = f"level distance={LEVEL}em, frontier/.style={{distance from root={LEVEL * depth:g}em}}"
+        begin = rf"\begin{{tikzpicture}}[{distances}, {_EDGES % ('south' if self.labels else 'north')}]"
+        drawn = "\n".join([begin, " ".join(parts), r"\end{tikzpicture}", ""])
+        return document(drawn) if standalone else drawn
 
-    def to_svg(self, tags: Sequence[str] | None = None) -> str:
-        """The tree as an SVG picture; `tags`, or else the tree's own, are written under the words."""
-        return constituency_svg(self.words, self.spans, self.labels, self.tags if tags is None else tags)
+    def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
+        """
+        The tree as an SVG picture; `tags`, or else the tree's own, are written under the words. A sentence longer than
+        `width` pixels takes several rows.
+        """
+        return constituency_svg(self.words, self.spans, self.labels, self.tags if tags is None else tags, width)
 
     def _repr_html_(self) -> str:
-        return as_html(self.to_svg())
+        return picture(self)
 
     def __str__(self) -> str:
         return constituency_text(self.words, self.spans, self.labels, self.tags)

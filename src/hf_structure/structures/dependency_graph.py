@@ -8,15 +8,16 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sdp import SdpSentence
 from hf_structure.structures.common import (
     Value,
-    as_html,
     check_length,
     check_log_probability,
     check_probabilities,
     conllu_comments,
     freeze,
-    tikz_arcs,
 )
+from hf_structure.visualization.arcs import graph_arcs
 from hf_structure.visualization.dependency import graph_svg, graph_text
+from hf_structure.visualization.html import picture
+from hf_structure.visualization.latex import arcs_tikz, document
 
 UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not known; no graph format can do without
 
@@ -153,17 +154,23 @@ class DependencyGraph(Value):
         arcs = [(head, word, label) for (head, word), label in zip(self.arcs, labels, strict=True) if head]
         return str(SdpSentence(id, **columns, tops=list(self.roots), frames=unknown, arcs=arcs))
 
-    def to_tikz(self) -> str:
-        r"""The graph for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped."""
-        labels = self.labels or (None,) * len(self.arcs)
-        return tikz_arcs(self.words, [(*arc, label) for arc, label in zip(self.arcs, labels, strict=True)])
+    def to_tikz(self, standalone: bool = False) -> str:
+        r"""
+        The graph for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`, a
+        document.
+        """
+        drawn = arcs_tikz(self.words, graph_arcs(self.words, self.arcs, self.labels, self.probabilities))
+        return document(drawn) if standalone else drawn
 
-    def to_svg(self, tags: Sequence[str] | None = None) -> str:
-        """The graph as an SVG picture; `tags` are written under the words."""
-        return graph_svg(self.words, self.arcs, self.labels, self.probabilities, tags)
+    def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
+        """
+        The graph as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
+        takes several rows.
+        """
+        return graph_svg(self.words, self.arcs, self.labels, self.probabilities, tags, width)
 
     def _repr_html_(self) -> str:
-        return as_html(self.to_svg())
+        return picture(self)
 
     def __str__(self) -> str:
         return graph_text(self.words, self.arcs, self.labels, self.probabilities)

@@ -9,15 +9,16 @@ from hf_structure.algorithms.trees import check_heads, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
     Value,
-    as_html,
     check_length,
     check_log_probability,
     check_probabilities,
     conllu_comments,
     freeze,
-    tikz_arcs,
 )
+from hf_structure.visualization.arcs import tree_arcs
 from hf_structure.visualization.dependency import dependency_svg, dependency_text
+from hf_structure.visualization.html import picture
+from hf_structure.visualization.latex import arcs_tikz, document
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,14 @@ class DependencyTree(Value):
         ]
         return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 
-    def to_tikz(self) -> str:
-        r"""The tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped."""
-        return tikz_arcs(self.words, self.arcs())
+    def to_tikz(self, standalone: bool = False) -> str:
+        r"""
+        The tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`, a
+        document.
+        """
+        arcs = tree_arcs(self.words, self.heads, self.labels, self.probabilities)
+        drawn = arcs_tikz(self.words, arcs)
+        return document(drawn) if standalone else drawn
 
     def to_displacy(self) -> dict[str, Any]:
         """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""
@@ -128,12 +134,15 @@ class DependencyTree(Value):
         ]
         return {"words": [{"text": word, "tag": ""} for word in self.words], "arcs": arcs, "settings": {}}
 
-    def to_svg(self, tags: Sequence[str] | None = None) -> str:
-        """The tree as an SVG picture; `tags` are written under the words."""
-        return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags)
+    def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
+        """
+        The tree as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
+        takes several rows.
+        """
+        return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags, width)
 
     def _repr_html_(self) -> str:
-        return as_html(self.to_svg())
+        return picture(self)
 
     def __str__(self) -> str:
         return dependency_text(self.words, self.heads, self.labels, self.probabilities)

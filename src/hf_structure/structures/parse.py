@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from hf_structure.structures.common import as_html, freeze
+from hf_structure.structures.common import freeze
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
+from hf_structure.visualization.html import picture
+from hf_structure.visualization.latex import document
 from hf_structure.visualization.parse import parse_svg
 
 
@@ -105,22 +107,26 @@ class Parse:
             raise ValueError("this parse has no constituency tree")
         return self.constituency.to_brackets()
 
-    def to_tikz(self) -> str:
-        """For LaTeX: `DependencyTree.to_tikz`, then `ConstituencyTree.to_tikz`, or `DependencyGraph.to_tikz`."""
-        return "\n".join(structure.to_tikz() for structure in self._shown())
+    def to_tikz(self, standalone: bool = False) -> str:
+        """
+        For LaTeX: `DependencyTree.to_tikz`, then `ConstituencyTree.to_tikz`, or `DependencyGraph.to_tikz`; with
+        `standalone`, a document.
+        """
+        drawn = "\n".join(structure.to_tikz() for structure in self._shown())
+        return document(drawn) if standalone else drawn
 
     def to_displacy(self) -> dict[str, Any]:
         """The dependency tree as `DependencyTree.to_displacy` gives it."""
         return self._dependency().to_displacy()
 
-    def to_svg(self, tags: Sequence[str] | None = None) -> str:
+    def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
         The picture of the tree or graph; of both trees, the constituents hang under the words. `tags` are written
-        there too.
+        there too. A sentence longer than `width` pixels takes several rows.
         """
         first, *others = self._shown()
         if not others:
-            return first.to_svg(tags)
+            return first.to_svg(tags, width)
         return parse_svg(
             first.words,
             first.heads,
@@ -129,10 +135,11 @@ class Parse:
             probabilities=first.probabilities,
             span_labels=self.constituency.labels,
             tags=self.constituency.tags if tags is None else tags,
+            width=width,
         )
 
     def _repr_html_(self) -> str:
-        return as_html(self.to_svg()) if self._structures() else f"<p>{escape(str(self))}</p>"
+        return picture(self) if self._structures() else f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self._structures())) or " ".join(self.words)

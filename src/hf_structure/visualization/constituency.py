@@ -2,15 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hf_structure.algorithms.trees import span_children, span_order
+from hf_structure.visualization.layout import Row, sentence_svg
 from hf_structure.visualization.style import (
     ACCENT,
-    INK,
     LABEL_SIZE,
     check_lengths,
     printable,
-    sentence_svg,
     svg_group,
     svg_label,
     text_cells,
@@ -26,6 +26,7 @@ def constituency_svg(
     spans: Sequence[tuple[int, int]],
     labels: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
+    width: float | None = None,
 ) -> str:
     """
     Draws constituents as brackets above the words, in the style of `dependency_svg`; each is as high as what it holds
@@ -36,14 +37,15 @@ def constituency_svg(
         spans (`Sequence[tuple[int, int]]`): The constituents, half-open, in words from 0; in any order.
         labels (`Sequence[str]`, *optional*): Of the constituents. One without a label is drawn as a dot.
         tags (`Sequence[str]`, *optional*): Written under the words.
+        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
 
     Returns:
-        `str`: an `<svg>` element, well-formed XML without style sheets, scripts or references to other files.
+        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
 
     Raises:
-        ValueError: lists of unequal length, spans that are no tree over the words.
+        ValueError: lists of unequal length, spans that are no tree over the words, a width that is not positive.
     """
-    return sentence_svg(words, tags, BracketDrawing(words, spans, labels))
+    return sentence_svg(words, tags, Brackets(words, spans, labels).part, width=width)
 
 
 def constituency_text(
@@ -56,7 +58,7 @@ def constituency_text(
     Draws constituents for a terminal: a word a line, with its tag before it, and the tree at the left. The branches of
     a constituent start under each other.
 
-    Args: as for `constituency_svg`.
+    Args: as for `constituency_svg`, without `width`.
 
     Raises:
         ValueError: lists of unequal length, spans that are no tree over the words.
@@ -76,8 +78,25 @@ def constituency_text(
     return "\n".join(lines)
 
 
-class BracketDrawing:
-    """The constituents above the words, or, with `below`, hanging under them; see [`constituency_svg`]."""
+@dataclass(frozen=True)
+class Bracket:
+    """What a row shows of a constituent: it goes on in other rows where it is open."""
+
+    start: int  # places of its words, half-open
+    end: int
+    label: str
+    open_left: bool = False
+    open_right: bool = False
+
+
+class Brackets:
+    """
+    The constituents of a sentence, as its rows show them.
+
+    Args:
+        words, spans, labels: As for [`constituency_svg`].
+        below (`bool`): Whether they hang under the words.
+    """
 
     def __init__(
         self,
@@ -87,74 +106,133 @@ class BracketDrawing:
         below: bool = False,
     ) -> None:
         self.spans, self.labels = _in_order(words, spans, labels)
-        self.children = span_children(self.spans, len(words))
-        self.levels = [0] * (len(self.spans) + len(words))
-        for i in reversed(range(len(self.spans))):
+        self.below = below
+
+    def part(self, row: Row) -> "BracketDrawing":
+        """
+        What a row shows. Of constituents that have only one and the same child there, those that go on in the same
+        rows look the same: the innermost stands for them.
+        """
+        brackets: list[Bracket] = []
+        last = None
+        for span, label in zip(self.spans, self.labels, strict=True):
+            if span[0] < row.end and span[1] > row.start:
+                bracket = _bracket(*span, label, row)
+                if brackets and span != last and _is_hidden(brackets[-1], bracket):
+                    brackets.pop()
+                brackets.append(bracket)
+                last = span
+        order = sorted(range(len(brackets)), key=lambda i: (brackets[i].start, -brackets[i].end))
+        return BracketDrawing([brackets[i] for i in order], len(row), self.below)
+
+
+def _bracket(start: int, end: int, label: str, row: Row) -> Bracket:
+    sides = (start < row.start, end > row.end)
+    start, end = max(start, row.start), min(end, row.end)
+    if row.mirrored:
+        return Bracket(row.place(end), row.place(start + 1) + 1, label, *reversed(sides))
+    return Bracket(row.place(start + 1), row.place(end) + 1, label, *sides)
+
+
+def _is_hidden(outer: Bracket, inner: Bracket) -> bool:
+    """Whether an open bracket has just this child, which is open there too."""
+    same = (outer.start, outer.end) == (inner.start, inner.end)
+    is_open = outer.open_left or outer.open_right
+    return same and is_open and outer.open_left <= inner.open_left and outer.open_right <= inner.open_right
+
+
+class BracketDrawing:
+    """Constituents above the words of a row, or, with `below`, hanging under them; see [`constituency_svg`]."""
+
+    def __init__(self, brackets: Sequence[Bracket], length: int, below: bool) -> None:
+        self.brackets = brackets  # in pre-order
+        self.children = self._find_children(length)
+        self.levels = [0] * (len(brackets) + length + 2)
+        for i in reversed(range(len(brackets))):
             self.levels[i] = 1 + max(self.levels[child] for child in self.children[i])
-        self.step = 24.0 if any(self.labels) else 16.0
-        self.height = 10 + self.step * max(self.levels, default=0)
+        self.step = 24.0 if any(bracket.label for bracket in brackets) else 16.0
+        self.height = 10 + self.step * max(self.levels)
         self.side = 1 if below else -1
+
+    def _find_children(self, length: int) -> list[list[int]]:
+        """Numbers of brackets; a place of the row has its number behind those. Edges are children of what is open."""
+        count = len(self.brackets)
+        children = span_children([(bracket.start - 1, bracket.end - 1) for bracket in self.brackets], length)
+        return [
+            [count] * bracket.open_left
+            + [child if child < count else child + 1 for child in family]
+            + [count + length + 1] * bracket.open_right
+            for bracket, family in zip(self.brackets, children, strict=True)
+        ]
 
     def widen_words(self, widths: list[float]) -> list[float]:
         """Leaves room for the labels of constituents of one word."""
         widths = list(widths)
-        for (start, end), label in zip(self.spans, self.labels, strict=True):
-            if end - start == 1:
-                widths[start] = max(widths[start], _label_width(label))
+        for bracket in self.brackets:
+            if bracket.end - bracket.start == 1:
+                widths[bracket.start] = max(widths[bracket.start], _label_width(bracket.label))
         return widths
 
     def widen_gaps(self, gaps: list[float]) -> list[float]:
         """Makes every bracket as long as its label: where it is shorter, its last branch moves to the right."""
         gaps = list(gaps)
-        count = len(self.spans)
-        needs: dict[tuple[int, int], float] = defaultdict(float)  # of all labels over the same words
-        ending: dict[int, list[int]] = defaultdict(list)  # word -> constituents that end with it, inner ones first
+        count = len(self.brackets)
+        needs: dict[tuple[int, ...], float] = defaultdict(float)  # of all labels over the same places
+        ending: dict[int, list[int]] = defaultdict(list)  # place -> constituents that end with it, inner ones first
         for i in reversed(range(count)):
-            needs[self.spans[i]] = max(needs[self.spans[i]], _label_width(self.labels[i]) + 2 * CORNER)
-            ending[self.spans[i][1] - 1].append(i)
+            ends = self._ends(i)
+            needs[ends] = max(needs[ends], _label_width(self.brackets[i].label) + 2 * CORNER)
+            ending[ends[1]].append(i)
         places = [0.0] * len(self.levels)
-        place = 0.0
-        for word in range(len(places) - count):
-            place += gaps[word - 1] if word else 0.0
-            places[count + word] = place
-            for i in ending[word]:
+        x = 0.0
+        for place in range(len(places) - count):
+            x += gaps[place - 1] if place else 0.0
+            places[count + place] = x
+            for i in ending[place]:
                 first, last = self.children[i][0], self.children[i][-1]
-                lack = max(0.0, needs[self.spans[i]] - (places[last] - places[first]))
+                lack = max(0.0, needs[self._ends(i)] - (places[last] - places[first]))
                 if first != last and lack:
-                    gaps[(self.spans[last][0] if last < count else last - count) - 1] += lack
+                    gaps[(self.brackets[last].start if last < count else last - count) - 1] += lack
                     places[last] += lack
-                    place += lack
-                places[i] = _above([places[child] for child in self.children[i]], self.labels[i])
+                    x += lack
+                places[i] = _above([places[child] for child in self.children[i]], self.brackets[i].label)
         return gaps
 
-    def draw(self, middles: list[float], base: float) -> list[str]:
+    def _ends(self, i: int) -> tuple[int, int]:
+        """The first and the last place that a bracket reaches."""
+        bracket = self.brackets[i]
+        return bracket.start - bracket.open_left, bracket.end - 1 + bracket.open_right
+
+    def draw(self, places: list[float], base: float) -> list[str]:
         """The brackets, then their labels."""
-        places = [0.0] * len(self.spans) + middles
+        xs = [0.0] * len(self.brackets) + places
         heights = [base + self.side * self.step * level for level in self.levels]
-        for i in reversed(range(len(self.spans))):
-            places[i] = _above([places[child] for child in self.children[i]], self.labels[i])
-        nodes = list(zip(places, heights, strict=True))
-        lines = [self._line(nodes[i], [nodes[child] for child in self.children[i]]) for i in range(len(self.spans))]
-        marks = [_mark(*node, label) for node, label in zip(nodes, self.labels, strict=False)]
+        for i in reversed(range(len(self.brackets))):
+            xs[i] = _above([xs[child] for child in self.children[i]], self.brackets[i].label)
+        nodes = list(zip(xs, heights, strict=True))
+        lines = [self._line(i, nodes) for i in range(len(self.brackets))]
+        marks = [_mark(*node, bracket.label) for node, bracket in zip(nodes, self.brackets, strict=False)]
         return [
-            *svg_group(lines, f'fill="none" stroke="{ACCENT}" stroke-width="1.5"'),
-            *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}" fill="{INK}"'),
+            *svg_group(lines, f'class="c0" color="{ACCENT}" fill="none" stroke="currentColor" stroke-width="1.5"'),
+            *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}"'),
         ]
 
-    def _line(self, node: tuple[float, float], children: list[tuple[float, float]]) -> str:
+    def _line(self, i: int, nodes: list[tuple[float, float]]) -> str:
         """A bracket with round corners from the first to the last child, and straight lines to those between."""
-        y = node[1]
+        bracket, y = self.brackets[i], nodes[i][1]
+        children = [nodes[child] for child in self.children[i]]
         (left, left_end), (right, right_end) = children[0], children[-1]
         straight = [f"M{x:.1f} {y:.1f}V{end:.1f}" for x, end in children]
         if len(children) == 1:
             return f'<path d="{straight[0]}"/>'
         across = min((right - left) / 2, CORNER)
         turn = y - self.side * CORNER
-        bracket = (
-            f"M{left:.1f} {left_end:.1f}V{turn:.1f}Q{left:.1f} {y:.1f} {left + across:.1f} {y:.1f}"
-            f"H{right - across:.1f}Q{right:.1f} {y:.1f} {right:.1f} {turn:.1f}V{right_end:.1f}"
+        first = f"M{left:.1f} {left_end:.1f}V{turn:.1f}Q{left:.1f} {y:.1f} {left + across:.1f} {y:.1f}"
+        last = f"H{right - across:.1f}Q{right:.1f} {y:.1f} {right:.1f} {turn:.1f}V{right_end:.1f}"
+        line = (f"M{left:.1f} {y:.1f}" if bracket.open_left else first) + (
+            f"H{right:.1f}" if bracket.open_right else last
         )
-        return f'<path d="{"".join([bracket, *straight[1:-1]])}"/>'
+        return f'<path d="{"".join([line, *straight[1:-1]])}"/>'
 
 
 def _above(children: list[float], label: str) -> float:
@@ -167,7 +245,7 @@ def _above(children: list[float], label: str) -> float:
 
 def _mark(x: float, y: float, label: str) -> str:
     if not label:
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{ACCENT}"/>'
+        return f'<circle class="c0" color="{ACCENT}" cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="currentColor"/>'
     return svg_label(x, y, (_label_width(label), 14), xml(label))
 
 

@@ -27,7 +27,7 @@ def plot_marginals(words: Sequence[str], marginals: Any) -> "Figure":
         ImportError: matplotlib is not installed.
         ValueError: marginals of another shape.
     """
-    return _heat_map("marginals", marginals, words, ["root", *words], "head")
+    return _heat_map("marginals", marginals, words, ["root", *words], "head", "Heads of words")
 
 
 def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
@@ -47,7 +47,7 @@ def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
         ImportError: matplotlib is not installed.
         ValueError: parents of another shape.
     """
-    return _heat_map("parents", parents, words, list(words), "parent")
+    return _heat_map("parents", parents, words, list(words), "parent", "Parents of words")
 
 
 def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Sequence[float]) -> "Figure":
@@ -81,6 +81,7 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
             axes.bar(places, sizes, 0.38, floor, color=color, label=name, edgecolor=MUTED, linewidth=1.0)
     axes.set_xticks(range(len(words)), words, rotation=90 if len(words) > 12 else 0, parse_math=False)
     axes.set_xlim(-0.6, len(words) - 0.4)
+    axes.set_ylabel("value (larger splits first)")
     axes.tick_params(bottom=False)
     axes.spines[["top", "right"]].set_visible(False)
     if words:
@@ -119,7 +120,7 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     axes.set_yticks(range(len(layers)), range(1, len(layers) + 1))
     names = axes.secondary_xaxis("top")
     names.set_xticks(range(heads * size), list(relations) * heads, rotation=90, parse_math=False)
-    axes.set(xlabel="attention head", ylabel="layer")
+    axes.set(xlabel="attention head", ylabel="layer", title="Weights of relations in attention")
     for axis in (axes, names):
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
@@ -163,7 +164,9 @@ def plot_class_scores(
     return figure
 
 
-def _heat_map(name: str, values: Any, words: Sequence[str], columns: Sequence[str], label: str) -> "Figure":
+def _heat_map(
+    name: str, values: Any, words: Sequence[str], columns: Sequence[str], label: str, title: str
+) -> "Figure":
     """Probabilities between 0 and 1: a row a word, a column each of `columns`."""
     rows = [list(map(float, row)) for row in values]
     if [len(row) for row in rows] != [len(columns)] * len(words):
@@ -176,6 +179,7 @@ def _heat_map(name: str, values: Any, words: Sequence[str], columns: Sequence[st
     axes.set_yticks(range(len(words)), words, parse_math=False)
     axes.set_xlabel(label)
     axes.set_ylabel("dependent")
+    axes.set_title(title)
     figure.colorbar(image, shrink=0.8, label="probability")
     return figure
 

@@ -1,10 +1,14 @@
 """An HTML page of pictures."""
 
+import math
 from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from hf_structure.visualization.arcs import CERTAIN
 from hf_structure.visualization.style import FONT
+
+WIDTH = 1100.0  # of the pictures on a page, in pixels
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -19,28 +23,71 @@ h1 {{ font-size: 1.5rem; font-weight: 600; }}
 figure {{ margin: 2rem 0; }}
 figcaption {{ margin-bottom: 0.5rem; }}
 figcaption b {{ display: inline-block; min-width: 2em; opacity: 0.6; }}
+code {{ padding: 0 0.4em; border: 1px solid; border-radius: 4px; opacity: 0.7; font-size: 0.85em; }}
+details {{ margin: 0.5rem 0 0 2rem; }}
+.note, summary {{ font-size: 0.85rem; opacity: 0.75; }}
 .picture {{ overflow-x: auto; }}
+@media print {{
+  body {{ margin: 0; max-width: none; padding: 0; }}
+  figure, .picture {{ break-inside: avoid; }}
+  .picture {{ overflow: visible; }}
+  .picture svg {{ max-width: 100% !important; height: auto; }}
+}}
 </style>
 </head>
 <body>
 <h1>{title}</h1>
 {figures}
+<p class="note">Numbers are probabilities below {certain}. Pale arcs are improbable. Dashed arcs are put there by rule:
+the model did not see these words.</p>
 </body>
 </html>
 """
 
 
-def render_html(parses: Iterable[Any], title: str = "Trees") -> str:
+def render_html(
+    parses: Iterable[Any],
+    title: str = "Trees",
+    names: Iterable[str | None] | None = None,
+    width: float | None = WIDTH,
+) -> str:
     """
     One HTML page with the pictures of several sentences, numbered; complete in itself, without scripts or other files.
 
     Args:
-        parses (iterable of `Parse`, `DependencyTree` or `ConstituencyTree`): Anything with `words` and `to_svg()`.
+        parses (iterable of `Parse`, `DependencyTree` or `ConstituencyTree`):
+            Anything with `words` and `to_svg()`. The `alternatives` of a `Parse` stand under its picture.
         title (`str`): Title and heading of the page.
+        names (iterable of `str`, *optional*): Beside each sentence: what found the structure, a model say.
+        width (`float`, *optional*): In pixels; a longer sentence takes several rows. With None, it scrolls.
     """
+    named = ((parse, None) for parse in parses) if names is None else zip(parses, names, strict=True)
     figures = [
-        f"<figure>\n<figcaption><b>{number}</b> {escape(' '.join(parse.words))}</figcaption>\n"
-        f'<div class="picture" tabindex="0">{parse.to_svg()}</div>\n</figure>'
-        for number, parse in enumerate(parses, start=1)
+        f"<figure>\n<figcaption><b>{number}</b> {f'<code>{escape(name)}</code> ' if name else ''}"
+        f'<span dir="auto">{escape(" ".join(parse.words))}</span></figcaption>\n'
+        f"{picture(parse, width)}{_others(parse, width)}\n</figure>"
+        for number, (parse, name) in enumerate(named, start=1)
     ]
-    return _PAGE.format(title=escape(title), font=FONT, figures="\n".join(figures))
+    return _PAGE.format(title=escape(title), font=FONT, figures="\n".join(figures), certain=CERTAIN)
+
+
+def picture(structure: Any, width: float | None = None) -> str:
+    """A picture that scrolls where there is too little room."""
+    return f'<div class="picture" tabindex="0" style="overflow-x:auto">{structure.to_svg(width=width)}</div>'
+
+
+def _others(parse: Any, width: float | None) -> str:
+    """The second best tree or graph and all that follow."""
+    others = getattr(parse, "alternatives", ())[1:]
+    if not others:
+        return ""
+    drawn = [
+        f"<p class='note'>{rank_title(rank, each)}</p>\n{picture(each, width)}" for rank, each in enumerate(others, 2)
+    ]
+    return f"\n<details open>\n<summary>{len(drawn)} more</summary>\n" + "\n".join(drawn) + "\n</details>"
+
+
+def rank_title(rank: int, structure: Any) -> str:
+    """What is said of one of the k best."""
+    known = structure.log_probability is not None
+    return f"{rank}." + (f" probability {math.exp(structure.log_probability):.3g}" if known else "")

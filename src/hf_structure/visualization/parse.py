@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from hf_structure.visualization.constituency import BracketDrawing
-from hf_structure.visualization.dependency import ArcDrawing, tree_arcs
-from hf_structure.visualization.style import sentence_svg
+from hf_structure.visualization.arcs import tree_arcs
+from hf_structure.visualization.constituency import Brackets
+from hf_structure.visualization.dependency import arcs_svg
 
 
 def parse_svg(
@@ -16,6 +16,7 @@ def parse_svg(
     probabilities: Sequence[float | None] | None = None,
     span_labels: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
+    width: float | None = None,
 ) -> str:
     """
     Draws the dependencies as arcs above the words and the constituents as brackets that hang under them.
@@ -27,12 +28,13 @@ def parse_svg(
         labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): Of the arcs.
         span_labels (`Sequence[str]`, *optional*): Of the constituents.
         tags (`Sequence[str]`, *optional*): Written under the words.
+        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
 
     Returns:
-        `str`: an `<svg>` element, well-formed XML without style sheets, scripts or references to other files.
+        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
 
     Raises:
         ValueError: as for `dependency_svg` and `constituency_svg`.
     """
-    arcs = ArcDrawing(tree_arcs(words, heads, labels, probabilities))
-    return sentence_svg(words, tags, arcs, BracketDrawing(words, spans, span_labels, below=True))
+    brackets = Brackets(words, spans, span_labels, below=True)
+    return arcs_svg(words, tree_arcs(words, heads, labels, probabilities), tags, width, brackets.part)

@@ -1,84 +1,51 @@
-"""What the pictures share: a sentence with structures above and below it, colours, sizes, text that is safe."""
+"""What the pictures share: colours for light and dark pages, sizes, text that is safe."""
 
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 ACCENT = "#0072b2"  # the blue of Okabe and Ito's palette for the colour-blind
 INK, MUTED, PAPER, EDGE = "#1f2933", "#5f6b7a", "#ffffff", "#e3e7eb"
+ARC_COLORS = (ACCENT, "#b34700", "#00745a", "#8a3b76", "#6b5d00")  # of arcs that cross; of the same palette, darker
+DARK = {
+    "paper": ("fill", "#15191e"),
+    "ground": ("stroke", "#323a43"),
+    "ink": ("fill", "#e6eaee"),
+    "muted": ("fill", "#9aa5b1"),
+    "halo": ("stroke", "#15191e"),
+    "rule": ("color", "#9aa5b1"),
+    **{f"c{i}": ("color", color) for i, color in enumerate(("#58b0e8", "#ff9a5c", "#43c9a4", "#e29ccf", "#d6c437"))},
+}
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
 WORD_SIZE, TAG_SIZE, LABEL_SIZE = 16.0, 12.0, 11.0
-MARGIN, GAP = 16.0, 16.0  # around the picture, between words
+CLASS = "hf-structure"  # of the pictures
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NARROW, _WIDE = frozenset("fijlrtI.,:;'`!|()[]{}/\\-\""), frozenset("mwMW@%&")
 
 
-class Drawing(Protocol):
-    """A structure that is drawn above or below a row of words."""
-
-    height: float
-
-    def widen_words(self, widths: list[float]) -> list[float]:
-        """Widths of the words that leave room for what is drawn over each of them."""
-
-    def widen_gaps(self, gaps: list[float]) -> list[float]:
-        """Distances between the middles of neighbouring words that leave room for what is drawn between them."""
-
-    def draw(self, middles: list[float], base: float) -> list[str]:
-        """SVG elements, for words with these middles, of a drawing that ends at the height `base`, near the words."""
+def dark_rules(prefix: str = "") -> str:
+    """Style rules that turn pictures, or those inside of `prefix`, dark: each has the attributes of light ones."""
+    return "".join(f"{prefix}.{CLASS} .{name}{{{key}:{color}}}" for name, (key, color) in DARK.items())
 
 
-def sentence_svg(
-    words: Sequence[str], tags: Sequence[str] | None, above: Drawing, below: Drawing | None = None
-) -> str:
-    """The `<svg>` element of a row of words, with tags under them, and of the structures above and below."""
-    check_lengths(words, tags=tags)
-    tags = tags or ()
-    drawings = [above, below] if below else [above]
-    middles, width = place_words(words, drawings, tags)
-    top = MARGIN + above.height
-    bottom = top + 4 + WORD_SIZE + (TAG_SIZE + 7 if tags else 0)
-    word_row = _row(words, middles, top + 4 + WORD_SIZE)
-    tag_row = _row(tags, middles, top + 11 + WORD_SIZE + TAG_SIZE)
-    elements = [
-        *above.draw(middles, top),
-        *svg_group(word_row, f'font-size="{WORD_SIZE:.0f}" fill="{INK}"'),
-        *svg_group(tag_row, f'font-size="{TAG_SIZE:.0f}" fill="{MUTED}"'),
-        *(below.draw(middles, bottom + 7) if below else []),
-    ]
-    return _picture(words, width, bottom + (7 + below.height if below else 0) + MARGIN, elements)
+# Pictures follow the page that they stand on; on paper they are light.
+STYLE = f"<style>@media screen and (prefers-color-scheme:dark){{{dark_rules()}}}</style>"
 
 
-def place_words(
-    words: Sequence[str], drawings: Sequence[Drawing], tags: Sequence[str] = ()
-) -> tuple[list[float], float]:
-    """The middles of words in a row that leaves room for drawings and tags, and the width of the picture."""
-    widths = [text_width(word, WORD_SIZE) for word in words]
-    for i, tag in enumerate(tags):
-        widths[i] = max(widths[i], text_width(tag, TAG_SIZE))
-    for drawing in drawings:
-        widths = drawing.widen_words(widths)
-    gaps = [(left + right) / 2 + GAP for left, right in pairwise(widths)]
-    for drawing in drawings:
-        gaps = drawing.widen_gaps(gaps)
-    if not words:
-        return [], 2 * MARGIN
-    middles = list(accumulate(gaps, initial=MARGIN + widths[0] / 2))
-    return middles, middles[-1] + widths[-1] / 2 + MARGIN
-
-
-def _picture(words: Sequence[str], width: float, height: float, elements: Iterable[str]) -> str:
+def svg_picture(words: Sequence[str], size: tuple[float, float], elements: Iterable[str]) -> str:
+    """The `<svg>` element of a sentence."""
+    width, height = size
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{CLASS}" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" style="max-width:none" role="img" '
             f'aria-label="{xml(" ".join(words))}" font-family="{FONT}" text-anchor="middle">',
-            f'<rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="8" '
+            STYLE,
+            f'<rect class="paper ground" x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="8" '
             f'fill="{PAPER}" stroke="{EDGE}"/>',
             *elements,
             "</svg>",
@@ -86,13 +53,13 @@ def _picture(words: Sequence[str], width: float, height: float, elements: Iterab
     )
 
 
-def svg_label(x: float, y: float, size: tuple[float, int], content: str, paper: str = PAPER, ink: str = INK) -> str:
-    """A text that interrupts the line it stands on, or fills a mark; `content` is XML."""
+def svg_label(x: float, y: float, size: tuple[float, int], content: str) -> str:
+    """A text that interrupts the line it stands on; `content` is XML."""
     width, height = size
     return (
-        f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height}" '
-        f'rx="{height // 2}" fill="{paper}"/>'
-        f'<text x="{x:.1f}" y="{y + 4:.1f}" fill="{ink}">{content}</text>'
+        f'<rect class="paper" x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
+        f'height="{height}" rx="{height // 2}" fill="{PAPER}"/>'
+        f'<text class="ink" x="{x:.1f}" y="{y + 4:.1f}" fill="{INK}">{content}</text>'
     )
 
 
@@ -100,10 +67,6 @@ def svg_group(elements: Iterable[str], attributes: str) -> list[str]:
     """Elements that share attributes; nothing if there are none."""
     elements = list(filter(None, elements))
     return [f"<g {attributes}>", *elements, "</g>"] if elements else []
-
-
-def _row(texts: Sequence[str], middles: Sequence[float], y: float) -> list[str]:
-    return [f'<text x="{middles[i]:.1f}" y="{y:.1f}">{xml(text)}</text>' for i, text in enumerate(texts)]
 
 
 def xml(text: str) -> str:
@@ -136,6 +99,12 @@ def text_cells(text: str) -> int:
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
     )
+
+
+def is_right_to_left(words: Sequence[str]) -> bool:
+    """Whether most of the letters are of a script that is written from right to left."""
+    kinds = [unicodedata.bidirectional(character) for word in words for character in word]
+    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L")
 
 
 def check_lengths(words: Sequence[str], **lists: Sequence[Any] | None) -> None:

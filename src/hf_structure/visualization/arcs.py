@@ -1,0 +1,279 @@
+"""Arcs above the words of a row: levels, colours, and where they stand on their words."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hf_structure.algorithms.trees import check_arcs, check_heads
+from hf_structure.visualization.layout import GAP, Row
+from hf_structure.visualization.style import (
+    ARC_COLORS,
+    LABEL_SIZE,
+    MUTED,
+    PAPER,
+    check_lengths,
+    svg_group,
+    svg_label,
+    text_width,
+    xml,
+)
+
+PORT = 7.0  # between the ends of two arcs at a word
+CERTAIN = 0.95  # a probability from here on is not written: what is uncertain stands out
+
+
+@dataclass
+class Arc:
+    """One arc of a sentence."""
+
+    index: int
+    head: int  # 0 = root
+    word: int
+    label: str
+    probability: float | None
+    restored: bool = False  # put there by rule: the model did not see the word
+    color: int = 0  # arcs that cross have different ones
+    crosses: bool = False
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The words from which to which it reaches; a root's arc stands at one word."""
+        return min(self.head or self.word, self.word), max(self.head, self.word)
+
+    @property
+    def number(self) -> str:
+        return "" if self.probability is None or round(self.probability, 2) >= CERTAIN else f"{self.probability:.2f}"
+
+    @property
+    def text(self) -> str:
+        return f"{self.label} {self.number}".strip()
+
+    @property
+    def width(self) -> float:
+        return text_width(self.text, LABEL_SIZE)
+
+    @property
+    def opacity(self) -> float:
+        return 1.0 if self.probability is None else 0.3 + 0.7 * min(max(self.probability, 0.0), 1.0)
+
+
+def tree_arcs(
+    words: Sequence[str],
+    heads: Sequence[int],
+    labels: Sequence[str] | None = None,
+    probabilities: Sequence[float | None] | None = None,
+) -> list[Arc]:
+    """One arc a word."""
+    check_lengths(words, heads=heads, labels=labels, probabilities=probabilities)
+    check_heads(heads)
+    return _colored([(int(head), word) for word, head in enumerate(heads, start=1)], labels, probabilities)
+
+
+def graph_arcs(
+    words: Sequence[str],
+    arcs: Sequence[tuple[int, int]],
+    labels: Sequence[str] | None = None,
+    probabilities: Sequence[float | None] | None = None,
+) -> list[Arc]:
+    """The arcs of a graph."""
+    for name, values in (("labels", labels), ("probabilities", probabilities)):
+        if values is not None and len(values) != len(arcs):
+            raise ValueError(f"{len(arcs)} arcs but {len(values)} {name}")
+    check_arcs(arcs, len(words))
+    return _colored(arcs, labels, probabilities)
+
+
+def _colored(
+    pairs: Sequence[tuple[int, int]],
+    labels: Sequence[str] | None,
+    probabilities: Sequence[float | None] | None,
+) -> list[Arc]:
+    """Each arc in the first colour that none of those before it has that it crosses, as long as there are enough."""
+    labels = [""] * len(pairs) if labels is None else labels
+    values = [None] * len(pairs) if probabilities is None else probabilities
+    guessed = any(value is not None for value in values)  # by a model: what has no probability, it did not see
+    arcs = [
+        Arc(i, head, word, labels[i] or ("" if head else "root"), values[i], guessed and values[i] is None)
+        for i, (head, word) in enumerate(pairs)
+    ]
+    for arc, others in zip(arcs, _crossings(arcs), strict=True):
+        arc.crosses = bool(others)
+        used = {arcs[other].color for other in others if other < arc.index}
+        arc.color = next((color for color in range(len(ARC_COLORS)) if color not in used), 0)
+    return arcs
+
+
+def _crossings(arcs: Sequence[Arc]) -> list[list[int]]:
+    """For each arc the others that it crosses; a root's arc crosses those that pass over its word."""
+    starting = defaultdict(list)  # word -> arcs whose left end is there
+    for arc in arcs:
+        starting[arc.ends[0]].append(arc)
+    crossed: list[list[int]] = [[] for _ in arcs]
+    for arc in arcs:
+        left, right = arc.ends
+        for other in (other for word in range(left + 1, right) for other in starting[word]):
+            if other.ends[1] > right or not other.head:
+                crossed[arc.index].append(other.index)
+                crossed[other.index].append(arc.index)
+    return crossed
+
+
+@dataclass
+class Part:
+    """What a row shows of an arc."""
+
+    arc: Arc
+    left: int  # places
+    right: int
+    word: int
+    level: int = 0  # 1 = lowest
+
+
+class ArcDrawing:
+    """The arcs of a sentence above one of its rows; one that goes on in another row ends at the edge."""
+
+    def __init__(self, arcs: Sequence[Arc], row: Row) -> None:
+        self.row = row
+        self.parts = stack_parts(arcs, row)
+        self.ports = self._ports()
+        self.step = 22.0 if any(part.arc.head and part.arc.text for part in self.parts) else 15.0
+        self.height = 12 + self.step * max((part.level for part in self.parts), default=0)
+
+    def _ports(self) -> dict[tuple[int, int], float]:
+        """`(index, place)`: how far from the middle of its word an arc stands there, so that no lines cross."""
+        at_place: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for part in self.parts:
+            if not part.arc.head:
+                at_place[part.word].append((0.0, part.arc.index))
+            else:  # from left to right: arcs to the left, the longest last; the root; to the right, the longest first
+                at_place[part.left].append((1 / part.level, part.arc.index))
+                at_place[part.right].append((-1 / part.level, part.arc.index))
+        return {
+            (index, place): (rank - (len(ends) - 1) / 2) * PORT if self.row.holds(place) else 0.0
+            for place, ends in at_place.items()
+            for rank, (_, index) in enumerate(sorted(ends))
+        }
+
+    def widen_words(self, widths: list[float]) -> list[float]:
+        """Leaves room for the ends of a word's arcs beside each other."""
+        widths = list(widths)
+        for part in self.parts:
+            for place in {part.left, part.right}:
+                room = 2 * PORT if part.arc.head else part.arc.width + 16
+                widths[place] = max(widths[place], 2 * abs(self.ports[part.arc.index, place]) + room - GAP)
+        return widths
+
+    def widen_gaps(self, gaps: list[float]) -> list[float]:
+        """Leaves room for the text of every arc."""
+        gaps = list(gaps)
+        for part in sorted(self.parts, key=lambda part: part.level):
+            if part.arc.head and part.arc.text:
+                inner = slice(part.left, part.right)
+                ports = (self.ports[part.arc.index, place] for place in (part.right, part.left))
+                lack = max(0.0, part.arc.width + 26 - sum(gaps[inner]) - next(ports) + next(ports))
+                gaps[inner] = [gap + lack / (part.right - part.left) for gap in gaps[inner]]
+        return gaps
+
+    def draw(self, places: list[float], base: float) -> list[str]:
+        """The arcs, then their texts."""
+        ends = {key: places[key[1]] + port for key, port in self.ports.items()}
+        tops = {part.arc.index: base - self.step * part.level for part in self.parts}
+        lines = [self._line(part, ends, tops[part.arc.index], base) for part in self.parts]
+        marks = [self._mark(part, ends, tops[part.arc.index]) for part in self.parts]
+        return [
+            *svg_group(lines, 'fill="none" stroke="currentColor" stroke-width="1.5"'),
+            *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}"'),
+        ]
+
+    def path(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
+        """The line of an arc; that of a root word comes straight down."""
+        left, right = ends[part.arc.index, part.left], ends[part.arc.index, part.right]
+        if not part.arc.head:
+            return f"M{left:.1f} {top:.1f}V{base:.1f}"
+        across = min((right - left) / 2, 8.0 + 5.0 * part.level)  # size of the round corners
+        down = top + min(base - top - 6, 8.0 + 4.0 * part.level)
+        first = f"M{left:.1f} {base:.1f}V{down:.1f}Q{left:.1f} {top:.1f} {left + across:.1f} {top:.1f}"
+        last = f"H{right - across:.1f}Q{right:.1f} {top:.1f} {right:.1f} {down:.1f}V{base:.1f}"
+        return (first if self.row.holds(part.left) else f"M{left:.1f} {top:.1f}") + (
+            last if self.row.holds(part.right) else f"H{right:.1f}"
+        )
+
+    def _line(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
+        """The arc with its arrow, what crosses it interrupted; dashes for what was put there by rule."""
+        arc, path = part.arc, self.path(part, ends, top, base)
+        name, color = ("rule", MUTED) if arc.restored else (f"c{arc.color}", ARC_COLORS[arc.color])
+        halo = f'<path class="halo" d="{path}" stroke="{PAPER}" stroke-width="5"/>' if arc.crosses else ""
+        dashes = ' stroke-dasharray="3 3"' if arc.restored else ""
+        lines = f'<path d="{path}"{dashes}/>'
+        if self.row.holds(part.word):
+            arrow = f"M{ends[arc.index, part.word]:.1f} {base + 3:.1f}l-3.5 -8h7z"
+            lines += f'<path d="{arrow}" fill="currentColor" stroke="none"/>'
+        pale = f' opacity="{arc.opacity:.2f}"' if arc.opacity < 1 else ""
+        return f'{halo}<g class="{name}" color="{color}"{pale}>{_title(arc)}{lines}</g>'
+
+    def _mark(self, part: Part, ends: dict[tuple[int, int], float], top: float) -> str:
+        """The arc's text: it interrupts the arc, and fills the root's mark."""
+        arc = part.arc
+        if not arc.text:
+            return ""
+        left, right = ends[arc.index, part.left], ends[arc.index, part.right]
+        if not arc.head:
+            return _root_mark(arc, left, top)
+        higher = [other for other in self.parts if other.level > part.level]
+        walls = [ends[p.arc.index, place] for p in higher for place in (p.left, p.right) if self.row.holds(place)]
+        number = f'<tspan class="muted" fill="{MUTED}">{arc.number}</tspan>' if arc.number else ""
+        content = f"{xml(arc.label)} {number}".strip()
+        return svg_label(_free_spot(left, right, arc.width + 8, walls), top, (arc.width + 8, 14), content)
+
+
+def _root_mark(arc: Arc, x: float, y: float) -> str:
+    """A filled mark, whose text is as light, or dark, as the ground."""
+    width = arc.width + 12
+    name, color = ("rule", MUTED) if arc.restored else (f"c{arc.color}", ARC_COLORS[arc.color])
+    return (
+        f'<g class="{name}" color="{color}"><rect x="{x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" '
+        f'height="18" rx="9" fill="currentColor"/></g>'
+        f'<text class="paper" x="{x:.1f}" y="{y + 4:.1f}" fill="{PAPER}">{xml(arc.text)}</text>'
+    )
+
+
+def _title(arc: Arc) -> str:
+    """What a browser shows when the mouse is over the arc."""
+    if arc.restored:
+        return "<title>by rule: the model did not see this word</title>"
+    return "" if arc.probability is None else f"<title>probability {arc.probability:.4f}</title>"
+
+
+def _part(arc: Arc, row: Row) -> Part | None:
+    """None for an arc of other rows."""
+    left, right = sorted(row.place(end) for end in arc.ends)
+    if left == right and (arc.head or not row.holds(left)):
+        return None
+    return Part(arc, left, right, row.place(arc.word))
+
+
+def stack_parts(arcs: Sequence[Arc], row: Row) -> list[Part]:
+    """What a row shows: wherever two arcs overlap, they are on different levels, and a shorter one is below."""
+    parts = [part for arc in arcs if (part := _part(arc, row))]
+    tops = [0] * (len(row) + 1)  # tops[i]: the highest level so far between places i and i + 1
+    for part in sorted(parts, key=lambda part: (part.right - part.left, part.arc.ends[1] - part.arc.ends[0])):
+        if part.arc.head:
+            part.level = 1 + max(tops[part.left : part.right])
+            tops[part.left : part.right] = [part.level] * (part.right - part.left)
+    for part in parts:
+        if not part.arc.head:  # above all arcs that end at the word or pass over it
+            part.level = 1 + max(tops[part.word - 1 : part.word + 1])
+    return parts
+
+
+def _free_spot(left: float, right: float, width: float, walls: list[float]) -> float:
+    """Where on a line from left to right a text stands: as near to the middle as other lines (walls) allow."""
+    middle = (left + right) / 2
+    walls = [x for x in walls if left < x < right]
+    spots = [middle, *(x + side * (width / 2 + 1) for x in walls for side in (-1, 1))]
+    free = [
+        x
+        for x in spots
+        if left < x - width / 2 and x + width / 2 < right and all(abs(x - wall) > width / 2 for wall in walls)
+    ]
+    return min(free, key=lambda x: abs(x - middle), default=middle)

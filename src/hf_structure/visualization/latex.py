@@ -1,0 +1,98 @@
+r"""What LaTeX draws: arcs with the package tikz-dependency, whole documents."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hf_structure.visualization.arcs import Arc, ArcDrawing, Part
+from hf_structure.visualization.layout import Row, least_gaps, place_words
+from hf_structure.visualization.style import WORD_SIZE, text_width
+
+STEP = 3.2  # height of a level, in ex
+COLORS = ("black", "red!70!black", "green!40!black", "violet", "olive")  # of arcs that cross
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"{\symbol{38}}",  # \& separates the words in deptext
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # would open the options of deptext
+    "]": "{]}",
+}
+_DOCUMENT = r"""\documentclass[border=4pt,varwidth=\maxdimen]{standalone}
+\usepackage[T1]{fontenc}
+\usepackage{lmodern}
+\usepackage{tikz-dependency}
+\usepackage{tikz-qtree}
+\begin{document}
+%s\end{document}
+"""
+
+
+def latex(text: str) -> str:
+    """The text with special characters escaped."""
+    escaped = "".join(_SPECIAL.get(character, character) for character in text)
+    return re.sub("-(?=-)", "-{}", escaped)  # "--" would become a dash
+
+
+def document(pictures: str) -> str:
+    """A document of its own, as big as the pictures."""
+    return _DOCUMENT % pictures
+
+
+def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc]) -> str:
+    r"""
+    Arcs for LaTeX with `\usepackage{tikz-dependency}`: words, levels and the ends of arcs stand as in the SVG picture,
+    so that no label is over another.
+    """
+    row = Row(0, len(words))
+    drawing = ArcDrawing([replace(arc, probability=None) for arc in arcs], row)  # which are not written
+    lines = [
+        r"\begin{dependency}[edge horizontal padding=0pt, edge slant=2pt]",
+        r"  \begin{deptext}[column sep=1em]",
+        "    " + "".join(_cells(words, place_words(words, row, [drawing]))) + r" \\",
+        r"  \end{deptext}",
+    ]
+    return "\n".join([*lines, *(_command(part, drawing) for part in drawing.parts), r"\end{dependency}", ""])
+
+
+def _cells(words: Sequence[str], places: Sequence[float]) -> list[str]:
+    """The words with what separates them: more room where the picture needs it, an em being the size of words."""
+    least = least_gaps([text_width(word, WORD_SIZE) for word in words])
+    cells = [latex(word) for word in words[:1]]
+    for i in range(1, len(words)):
+        more = (places[i + 1] - places[i] - least[i]) / WORD_SIZE
+        cells.append(rf" \&{f'[{more:.2f}em]' if more > 0.005 else ''} {latex(words[i])}")
+    return cells
+
+
+def _command(part: Part, drawing: ArcDrawing) -> str:
+    arc = part.arc
+    options = [] if arc.label else ["hide label"]
+    if arc.restored:
+        options.append("edge style={gray, densely dashed}")
+    elif arc.color:
+        options.append(f"edge style={{{COLORS[arc.color]}}}")
+    if not arc.head:
+        options.insert(0, f"edge height={STEP * part.level + 1.2:.1f}ex")
+        return rf"  \deproot[{', '.join(options)}]{{{arc.word}}}{{{latex(arc.label)}}}"
+    ends = (_offset(arc, place, drawing) for place in (arc.head, arc.word))
+    sides = [f"edge {side} x offset={x:.2f}em" for side, x in zip(("start", "end"), ends, strict=True) if x]
+    options[:0] = [f"edge height={STEP * part.level:.1f}ex", *sides]
+    return rf"  \depedge[{', '.join(options)}]{{{arc.head}}}{{{arc.word}}}{{{latex(arc.label)}}}"
+
+
+def _offset(arc: Arc, place: int, drawing: ArcDrawing) -> float:
+    """How far from the middle of a word an arc stands there, in em; a root's arc cannot but stand in the middle."""
+    roots = (part.arc.index for part in drawing.parts if not part.arc.head and part.word == place)
+    middle = next((drawing.ports[index, place] for index in roots), 0.0)
+    return (drawing.ports[arc.index, place] - middle) / WORD_SIZE

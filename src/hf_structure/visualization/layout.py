@@ -1,0 +1,197 @@
+"""A sentence in rows of words, with structures above and below them.
+
+A row has places: its words stand at 1 to n, its left edge is place 0 and its right edge place n + 1, where what
+belongs to words of other rows goes on. In a row from right to left, the first word is at place n.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Protocol
+
+from hf_structure.visualization.style import (
+    INK,
+    MUTED,
+    TAG_SIZE,
+    WORD_SIZE,
+    check_lengths,
+    is_right_to_left,
+    svg_group,
+    svg_picture,
+    text_width,
+    xml,
+)
+
+MARGIN, GAP = 16.0, 16.0  # around the picture, between words
+EVEN = 24.0  # so much wider all gaps get if one must be wider: words are spaced evenly
+ROW_GAP = 20.0
+BALANCE, FEW = (0.55, 0.65, 0.75, 0.85, 0.95), 12  # parts of the width that are tried; rows for which they are
+
+
+@dataclass(frozen=True)
+class Row:
+    """The words `start` to `end` of a sentence, half-open, from 0."""
+
+    start: int
+    end: int
+    mirrored: bool = False  # from right to left
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def place(self, word: int) -> int:
+        """Of a word, numbered from 1: that of the edge if it stands in another row."""
+        place = min(max(word - self.start, 0), len(self) + 1)
+        return len(self) + 1 - place if self.mirrored else place
+
+    def holds(self, place: int) -> bool:
+        """Whether it is the place of a word, no edge."""
+        return 1 <= place <= len(self)
+
+    def words(self) -> list[int]:
+        """The words, from 0, in the order of their places."""
+        return list(range(self.start, self.end))[:: -1 if self.mirrored else 1]
+
+
+class Drawing(Protocol):
+    """A structure that is drawn above or below a row of words."""
+
+    height: float
+
+    def widen_words(self, widths: list[float]) -> list[float]:
+        """Widths by place that leave room for what is drawn over each of the words."""
+
+    def widen_gaps(self, gaps: list[float]) -> list[float]:
+        """Distances between neighbouring places that leave room for what is drawn between them."""
+
+    def draw(self, places: list[float], base: float) -> list[str]:
+        """SVG elements, for places at these x, of a drawing that ends at the height `base`, near the words."""
+
+
+Structure = Callable[[Row], Drawing]  # what a row shows of a structure of the sentence
+
+
+def sentence_svg(
+    words: Sequence[str],
+    tags: Sequence[str] | None,
+    above: Structure,
+    below: Structure | None = None,
+    *,
+    width: float | None = None,
+    restored: Collection[int] = (),
+) -> str:
+    """
+    The `<svg>` element of a sentence, with tags under the words, and with the structures above and below.
+
+    Args:
+        words, tags: Of the sentence. If it is written from right to left, so it is drawn.
+        above, below: The structures.
+        width (`float`, *optional*): How wide the picture may get, in pixels, before the words go on in another row.
+        restored (`Collection[int]`): Words, numbered from 1, that are pale: the model did not see them.
+    """
+    check_lengths(words, tags=tags)
+    if width is not None and not width > 0:
+        raise ValueError(f"the width of a picture must be positive, not {width}")
+    structures = [above, below] if below else [above]
+    rows = break_rows(words, structures, tags or (), width)
+    drawings = [[structure(row) for structure in structures] for row in rows]
+    places = [place_words(words, row, each, tags or ()) for row, each in zip(rows, drawings, strict=True)]
+    right = max(each[-1] for each in places)
+    elements, bottom = [], MARGIN - ROW_GAP
+    for row, drawn, xs in zip(rows, drawings, places, strict=True):
+        xs = _stretched(xs, right, row)
+        top = bottom + ROW_GAP + drawn[0].height
+        bottom = top + 4 + WORD_SIZE + (TAG_SIZE + 7 if tags else 0)
+        elements += [
+            *drawn[0].draw(xs, top),
+            *_texts(words, row, xs, top + 4 + WORD_SIZE, WORD_SIZE, restored),
+            *_texts(tags or (), row, xs, top + 11 + WORD_SIZE + TAG_SIZE, TAG_SIZE),
+            *(drawn[1].draw(xs, bottom + 7) if below else []),
+        ]
+        bottom += 7 + drawn[1].height if below else 0
+    return svg_picture(words, (right, bottom + MARGIN), elements)
+
+
+def break_rows(
+    words: Sequence[str], structures: Sequence[Structure], tags: Sequence[str] = (), width: float | None = None
+) -> list[Row]:
+    """
+    One row, or as many as are needed for none to be wider than `width`; a row has at least one word. Few rows are made
+    as equal as narrower rows can make them.
+    """
+    if width is None or not words:
+        return [Row(0, len(words), is_right_to_left(words))]
+    rows = _filled_rows(words, structures, tags, width)
+    for part in BALANCE if 1 < len(rows) <= FEW else ():
+        narrower = _filled_rows(words, structures, tags, part * width)
+        if len(narrower) == len(rows):
+            return narrower
+    return rows
+
+
+def _filled_rows(
+    words: Sequence[str], structures: Sequence[Structure], tags: Sequence[str], width: float
+) -> list[Row]:
+    """Rows each of which has as many words as there is room for."""
+    mirrored = is_right_to_left(words)
+    rows, start, whole = [], 0, Row(0, len(words), mirrored)
+    lengths = place_words(words, whole, [structure(whole) for structure in structures], tags)
+    lengths = [lengths[-1] - x for x in reversed(lengths)] if mirrored else lengths
+    while start < len(words):
+        end = start + 1
+        while end < len(words) and lengths[end + 1] - lengths[start] < width:
+            end += 1
+        while end - start > 1 and _row_width(words, Row(start, end, mirrored), structures, tags) > width:
+            end -= 1
+        rows.append(Row(start, end, mirrored))
+        start = end
+    return rows
+
+
+def _stretched(places: list[float], right: float, row: Row) -> list[float]:
+    """A row as wide as all others, its words beginning where sentences do."""
+    lack = right - places[-1]
+    return [0.0, *(x + lack for x in places[1:])] if row.mirrored else [*places[:-1], right]
+
+
+def _row_width(words: Sequence[str], row: Row, structures: Sequence[Structure], tags: Sequence[str]) -> float:
+    return place_words(words, row, [structure(row) for structure in structures], tags)[-1]
+
+
+def place_words(words: Sequence[str], row: Row, drawings: Sequence[Drawing], tags: Sequence[str] = ()) -> list[float]:
+    """The x of all places of a row that leaves room for drawings and tags; the last one is its width."""
+    widths = [max(text_width(words[i], WORD_SIZE), text_width(tags[i], TAG_SIZE) if tags else 0) for i in row.words()]
+    for drawing in drawings:
+        widths = drawing.widen_words([0.0, *widths, 0.0])[1:-1]
+    least = least_gaps(widths)
+    wide = _widened(least, drawings)
+    more = min(EVEN, max((gap - small for gap, small in zip(wide[1:-1], least[1:-1], strict=True)), default=0.0))
+    even = [least[0], *(gap + more for gap in least[1:-1]), *least[1:][-1:]]
+    return list(accumulate(_widened(even, drawings), initial=0.0))
+
+
+def least_gaps(widths: Sequence[float]) -> list[float]:
+    """Distances between neighbouring places, for words of these widths under nothing."""
+    if not widths:
+        return [2 * MARGIN]
+    gaps = [(left + right) / 2 + GAP for left, right in pairwise(widths)]
+    return [MARGIN + widths[0] / 2, *gaps, MARGIN + widths[-1] / 2]
+
+
+def _widened(gaps: list[float], drawings: Sequence[Drawing]) -> list[float]:
+    for drawing in drawings:
+        gaps = drawing.widen_gaps(gaps)
+    return gaps
+
+
+def _texts(
+    texts: Sequence[str], row: Row, places: Sequence[float], y: float, size: float, restored: Collection[int] = ()
+) -> list[str]:
+    """The words, or tags, in the order of the sentence."""
+    name, color = ("ink", INK) if size == WORD_SIZE else ("muted", MUTED)
+    shown = []
+    for i in range(row.start, row.end if texts else row.start):
+        pale = f' class="muted" fill="{MUTED}"' if i + 1 in restored else ""
+        shown.append(f'<text x="{places[row.place(i + 1)]:.1f}" y="{y:.1f}"{pale}>{xml(texts[i])}</text>')
+    direction = ' direction="rtl"' if row.mirrored else ""
+    return svg_group(shown, f'class="{name}" font-size="{size:.0f}" fill="{color}"{direction}')
