@@ -10,8 +10,8 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokeniz
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
 from hf_structure.data.sentences import SentenceError
-from hf_structure.data.text import tokenize_words
-from hf_structure.pipelines.scoring import count_falls, find_words
+from hf_structure.data.text import find_words, tokenize_words
+from hf_structure.pipelines.scoring import count_falls
 from hf_structure.tokenization import encode_subwords, encode_text
 
 CORPUS = [

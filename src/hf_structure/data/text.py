@@ -6,7 +6,7 @@ callable of the same signature can stand in for them.
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from io import TextIOBase
@@ -186,15 +186,31 @@ def split_sentences(text: str) -> list[str]:
     Args:
         text (`str`): Running text; single line breaks in it are white space like any other.
     """
-    sentences = []
-    for paragraph in _PARAGRAPH.split(text):
-        chunks, start = list(re.finditer(r"\S+", paragraph)), 0
-        for chunk, following in pairwise(chunks):
-            if _BEGIN.match(following[0]) and _may_end(chunk[0]):
-                sentences.append(paragraph[start : chunk.end()])
-                start = following.start()
-        sentences.append(paragraph[start:])
-    return [sentence.strip() for sentence in sentences if sentence.strip()]
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each sentence that [`split_sentences`] finds."""
+    chunks = list(re.finditer(r"\S+", text))
+    starts, ends = [chunk.start() for chunk in chunks[:1]], []
+    for chunk, following in pairwise(chunks):
+        space = text[chunk.end() : following.start()]
+        if _PARAGRAPH.search(space) or (_BEGIN.match(following[0]) and _may_end(chunk[0])):
+            ends.append(chunk.end())
+            starts.append(following.start())
+    return list(zip(starts, [*ends, *(chunk.end() for chunk in chunks[-1:])], strict=True))
+
+
+def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Start and end of each word in a text; None if the text is not these words with white space between them."""
+    spans, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0 or text[end:start].strip():
+            return None
+        end = start + len(word)
+        spans.append((start, end))
+    return None if text[end:].strip() else spans
 
 
 def _may_end(chunk: str) -> bool:

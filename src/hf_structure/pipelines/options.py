@@ -5,7 +5,17 @@ DEFAULT_SCORER = "gilt-en"
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
+SENTENCES = ("line", "split")
 STRUCTURES = ("dependency", "constituency", "both", "graph")
 NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
 
-__all__ = ["DEFAULT_PARSER", "DEFAULT_SCORER", "DTYPES", "MAX_WORDS", "NAMES", "PUNCTUATION", "STRUCTURES"]
+__all__ = [
+    "DEFAULT_PARSER",
+    "DEFAULT_SCORER",
+    "DTYPES",
+    "MAX_WORDS",
+    "NAMES",
+    "PUNCTUATION",
+    "SENTENCES",
+    "STRUCTURES",
+]

@@ -7,6 +7,7 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 """
 
 import functools
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,12 @@ from hf_structure.pipelines.encoding import (
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
+from hf_structure.pipelines.splitting import check_splitting, regroup, split_texts, warn_of_several
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
 from hf_structure.tokenization import is_word_level
 
 RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
@@ -43,9 +46,10 @@ WINDOW = 64  # batches whose sentences are sorted by length together
 
 
 def parse(
-    sentences: Sentence | Iterable[Sentence],
+    inputs: Sentence | Iterable[Sentence],
     model: str | Path | PreTrainedModel = DEFAULT_PARSER,
     *,
+    sentences: str | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     tags: Sequence[str] | Iterable[Sequence[str] | None] | None = None,
     initial: Tree | Iterable[Tree | None] | None = None,
@@ -63,18 +67,22 @@ def parse(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     progress: bool = False,
-) -> Parse | list[Parse | None] | Iterator[Parse | None] | None:
+) -> Parse | Parses | Iterator[Parse | Parses | None] | None:
     """
     Parses sentences.
 
     Args:
-        sentences (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
+        inputs (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
             Raw sentences, which `word_tokenizer` splits into words, or sentences as lists of words, which come back
             as they are. Also what [`~hf_structure.data.conllu.read_conllu`] and
             [`~hf_structure.data.corpus.load_sentences`] give, and other dictionaries: `words` (or `text`), and
             optionally `tags` (which a model that reads none ignores) and `initial`. Nothing else of them is read.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
+        sentences (`"line"` or `"split"`, *optional*):
+            Whether a string is one sentence, or running text that is split into sentences by the rules of
+            [`~hf_structure.data.text.split_sentences`]. By default it is one sentence, and there is a warning where
+            the rules find several.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         tags (`list[list[str]]` or an iterator of lists, *optional*):
@@ -122,18 +130,22 @@ def parse(
             Whether to show a progress bar.
 
     Returns:
-        `Parse` for a string, `list[Parse]` for what has a length, else an iterator of `Parse`; in the order given.
+        `Parse` for a string, [`~hf_structure.structures.Parses`], a list of them, for what has a length, else an
+            iterator of `Parse`; in the order given. With `sentences="split"` there is a list of the sentences'
+            parses, which may be empty, in the place of each `Parse`.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
-            this tokenizer, these tags or initial trees.
+            this tokenizer, these tags or initial trees; tags or initial trees for text that is to be split.
         SentenceError: a sentence that is empty or too long, or has another number of tags or heads. The message gives
             the number of the sentence; from an iterator, those before it come out first. It is a `ValueError`.
 
     Warns:
-        UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees.
+        UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees. A
+            string holds several sentences, and `sentences` does not say what to do.
     """
     check_punctuation(punctuation)
+    is_split = check_splitting(sentences, tags, initial)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype)
@@ -160,17 +172,22 @@ def parse(
         marginals=marginals,
         **search,
     )
-    batch = read_sentences(sentences)
+    batch = read_sentences(inputs)
     is_one = is_one_sentence(batch)
     if is_one:
         batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
-    total = len(batch) if isinstance(batch, Sized) else None
+    is_list = isinstance(batch, Sized)
+    total = len(batch) if is_list and not is_split else None
+    counts = deque()
+    batch = split_texts(batch, counts) if is_split else batch if sentences else warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
     parses = _parse_windows(items, decode, batch_size, bar)
+    if is_split:
+        parses = map(Parses, regroup(parses, counts))
     if is_one:
         return next(parses)
-    return list(parses) if isinstance(batch, Sized) else parses
+    return Parses(parses) if is_list else parses
 
 
 def _as_column(value: Any) -> list | None:
@@ -260,7 +277,7 @@ def assemble_parse(
         ValueError: if there are marginals, but no dependencies are asked for.
     """
     if "graph" in structures:
-        return assemble_graphs(_seen(encoded), decoded, row)
+        return assemble_graphs(_seen(encoded), decoded, row, _seen_source(encoded))
     if "marginals" in decoded and "dependency" not in structures:
         raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
     parts = {"distances": _distances(encoded, decoded, row)} if "distances" in decoded else {}
@@ -274,12 +291,21 @@ def assemble_parse(
             length = sum(encoded["keep"])
             marginals = decoded["marginals"][row, :length, : length + 1].double()
             parts["marginals"] = _marginals(marginals, encoded, trees[0], punctuation)
-    return Parse(encoded["words"], **parts)
+    return Parse(encoded["words"], **parts, **encoded["source"])
 
 
 def _seen(encoded: Mapping[str, Any]) -> list[str]:
     """The words that the model sees."""
     return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
+
+
+def _seen_source(encoded: Mapping[str, Any]) -> dict[str, Any]:
+    """The source of the words that the model sees."""
+    spans = encoded["source"].get("word_spans")
+    if spans is None:
+        return encoded["source"]
+    kept = [span for span, is_seen in zip(spans, encoded["keep"], strict=True) if is_seen]
+    return {**encoded["source"], "word_spans": kept}
 
 
 def _distances(encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], row: int) -> SyntacticDistances:

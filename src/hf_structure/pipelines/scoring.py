@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.sentences import Sentence, SentenceError, read_batch, read_sentence
+from hf_structure.data.text import find_words
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
 from hf_structure.pipelines.options import DEFAULT_SCORER
@@ -207,18 +208,6 @@ def _encode_words(
     words = split(sentence) if isinstance(sentence, str) else list(sentence)
     text = sentence if isinstance(sentence, str) else " ".join(words)
     return {"text": text, "words": words, "word_spans": find_words(text, words)} | encode_subwords(words, tokenizer)
-
-
-def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Start and end of each word in a text; None if the text is not these words with white space between them."""
-    spans, end = [], 0
-    for word in words:
-        start = text.find(word, end)
-        if start < 0 or text[end:start].strip():
-            return None
-        end = start + len(word)
-        spans.append((start, end))
-    return None if text[end:].strip() else spans
 
 
 @torch.no_grad()
