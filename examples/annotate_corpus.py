@@ -33,7 +33,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -50,8 +49,7 @@ from hf_structure.cli.parse import WRITERS
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file
 from hf_structure.data.rows import open_dataset
-from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.encoding import longest_sentence
+from hf_structure.data.sentences import LongSentenceError, SentenceError
 from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION
 from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.structures.parse import Parse
@@ -191,46 +189,21 @@ class Progress:
             self.bar.total = max(self.bar.n, round(passed / fraction))
 
 
-@dataclass
-class Annotator:
-    """
-    What parses a block.
-
-    Args:
-        parse (`Callable`): From an iterator of sentences, words and tags, to one of parses.
-        longest (`int`): Words of the longest sentence that it can parse.
-        skip_long (`bool`): Whether others are left out, or else end the run.
-    """
-
-    parse: Callable[[Iterator[dict]], Iterator[Parse]]
-    longest: int
-    skip_long: bool
-
-    def read(self, records: list[Record]) -> tuple[list[Item], int]:
-        """The sentences of records, and the number of those left out. Raises `ValueError` for one that is too long."""
-        items = [item for record in records for item in record()]
-        kept = [item for item in items if len(item.words) <= self.longest]
-        if len(kept) < len(items) and not self.skip_long:
-            item = next(item for item in items if len(item.words) > self.longest)
-            raise ValueError(
-                f"{item.place}: a sentence of {len(item.words)} words, more than {self.longest}; --skip_long leaves "
-                "such sentences out"
-            )
-        return kept, len(items) - len(kept)
-
-    def texts(self, items: list[Item]) -> Iterator[str]:
-        """CoNLL-U of sentences. Raises `ValueError` for one that cannot be parsed, with its place."""
-        parses = self.parse({"words": item.words, "tags": item.tags} for item in items)
-        return (next_text(parses, item) for item in items)
+def to_conllu(parse_all: Callable, items: list[Item]) -> Iterator[str | None]:
+    """CoNLL-U of sentences, None of those left out. Raises `ValueError` for one that cannot be parsed."""
+    parses = parse_all({"words": item.words, "tags": item.tags} for item in items)
+    return (next_text(parses, item) for item in items)
 
 
-def next_text(parses: Iterator[Parse], item: Item) -> str:
+def next_text(parses: Iterator[Parse | None], item: Item) -> str | None:
     """CoNLL-U of the next sentence. Raises `ValueError` if the parser or the format cannot take it."""
     try:
-        return WRITERS["conllu"](next(parses), item.source)
+        parsed = next(parses)
+        return None if parsed is None else WRITERS["conllu"](parsed, item.source)
     except ValueError as error:
         reason = error.reason if isinstance(error, SentenceError) else error
-        raise ValueError(f"{item.place}: {reason}") from error
+        hint = "; --skip_long leaves such sentences out" if isinstance(error.__cause__, LongSentenceError) else ""
+        raise ValueError(f"{item.place}: {reason}{hint}") from error
 
 
 def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
@@ -239,7 +212,7 @@ def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
 
 
 def annotate(
-    options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, annotator: Annotator
+    options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, parse_all: Callable
 ) -> int:
     """Parses the blocks of this process that are not there yet, and gives the number of all blocks."""
     done, count = folder.find(), 0
@@ -247,12 +220,14 @@ def annotate(
     with progress.bar:
         for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
             if number % state.num_processes == state.process_index and number not in done:
-                items, long = annotator.read(block)
-                texts = []
-                for item, text in zip(items, annotator.texts(items), strict=True):
-                    texts.append(text)
+                items = [item for record in block for item in record()]
+                texts, words = [], 0
+                for item, text in zip(items, to_conllu(parse_all, items), strict=True):
                     progress.add(len(item.words))
-                folder.write(number, "".join(texts), len(items), sum(len(item.words) for item in items), long)
+                    if text is not None:
+                        texts.append(text)
+                        words += len(item.words)
+                folder.write(number, "".join(texts), len(texts), words, len(items) - len(texts))
             count = number + 1
             limited = min(count * options.block_size / options.limit, 1) if options.limit else 0
             progress.pass_block(number, max(corpus.fraction() or 0, limited))
@@ -273,15 +248,14 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
     """All that follows when the output is claimed."""
     wait_for(folder.options.exists, str(folder.options))
     model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype)
-    names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words")
+    names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words", "skip_long")
     settings = {name: getattr(options, name) for name in names}
     parse_all = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
     tags = (getattr(model.config, "tags", None) or [None])[:1]
     parse_all([{"words": ["one"], "tags": tags}])  # tells whether the model can do what it is asked to
-    longest = min(options.max_words, longest_sentence(model) or options.max_words)
     before, start = sum(block.words for block in folder.find().values()), time.monotonic()
     state.wait_for_everyone()
-    count = annotate(options, state, corpus, folder, Annotator(parse_all, longest, options.skip_long))
+    count = annotate(options, state, corpus, folder, parse_all)
     state.wait_for_everyone()
     if state.is_main_process:
         seconds = time.monotonic() - start
@@ -290,7 +264,7 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
         print(f"{options.output}: {total.sentences:,} sentences, {total.words:,} words")
         print(f"{words:,} words parsed in {seconds:,.1f} seconds, {words / seconds:,.0f} words a second")
         if total.long:
-            print(f"{total.long:,} sentences of more than {longest:,} words left out")
+            print(f"{total.long:,} sentences left out that are too long")
 
 
 def main() -> None:

@@ -109,20 +109,31 @@ def test_long_sentences(run, tmp_path, capsys, structformer):
     text, output = tmp_path / "text.txt", tmp_path / "silver.conllu"
     text.write_text("the dog slept\n\n" * 4 + "the dog saw a cat\n" + "a man saw the old dog\n")
     command_line = [text, *options(structformer, output, "--max_words", "4", "--block_size", "2")]
-    message = "text.txt:9: a sentence of 5 words, more than 4; --skip_long leaves such sentences out"
+    message = (
+        "text.txt:9: the sentence has 5 words, more than the 4 of max_words; --skip_long leaves such sentences out"
+    )
     assert message in message_of(run, *command_line)
     run(*command_line, "--skip_long")  # goes on: no sentence was left out so far
     assert [sentence.forms for sentence in read_conllu(output)] == [["the", "dog", "slept"]] * 4
     printed = capsys.readouterr().out
     assert "4 sentences, 12 words\n0 words parsed in " in printed
-    assert "2 sentences of more than 4 words left out" in printed
+    assert "2 sentences left out that are too long" in printed
 
 
 def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
     (tmp_path / "text.txt").write_text("dog " * 100 + "\nthe dog slept\n")
     run(tmp_path / "text.txt", *options(g2g_transformer, tmp_path / "silver.conllu", "--skip_long"))
     assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 1
-    assert "1 sentences of more than" in capsys.readouterr().out
+    assert "1 sentences left out that are too long" in capsys.readouterr().out
+
+
+def test_more_pieces_than_the_model_allows(run, tmp_path, capsys, subword_rng_transformer):
+    (tmp_path / "text.txt").write_text("the dog slept\n" + "d" * 600 + "\n")
+    arguments = [tmp_path / "text.txt", *options(subword_rng_transformer, tmp_path / "silver.conllu")]
+    assert "text.txt:2: the sentence has" in message_of(run, *arguments)
+    run(*arguments, "--skip_long")
+    assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == [["the", "dog", "slept"]]
+    assert "1 sentences left out that are too long" in capsys.readouterr().out
 
 
 def test_reads_no_more_than_a_block_ahead_and_makes_no_words_for_others(
@@ -205,11 +216,11 @@ def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):
 @pytest.mark.parametrize("source", ["rows.parquet", "rows.jsonl"])
 def test_long_sentences_of_rows(rows, run, tmp_path, capsys, structformer, source):
     arguments = [rows / source, *options(structformer, tmp_path / "silver.conllu", "--max_words", "4")]
-    assert f"{source}: row 1: a sentence of 5 words, more than 4" in message_of(run, *arguments)
+    assert f"{source}: row 1: the sentence has 5 words, more than the 4" in message_of(run, *arguments)
     run(*arguments, "--skip_long")
     short = [words for words in SENTENCES if len(words) <= 4]
     assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == short
-    assert "1 sentences of more than 4 words left out" in capsys.readouterr().out
+    assert "1 sentences left out that are too long" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -334,3 +334,62 @@ def test_a_configuration_that_is_none_of_a_model_from_scratch(compare_gilt, tmp_
     (tmp_path / "config.json").write_text(json.dumps(SMALL | {"options": {"vocab_size": 100}}))
     with pytest.raises(ValueError, match="tokenizer_type, learning_rate, warmup_steps missing in 'options'"):
         compare_gilt("--runs", "trees")
+
+
+# Sizes of the corpus
+
+
+@pytest.fixture
+def compare_sizes(calls, monkeypatch, tmp_path):
+    """Runs the script with fake trainings over a corpus of 50 sentences of four words and a full stop."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"the cat{n} saw dog{n} .\n" for n in range(50)))
+
+    def run_script(name, *options, **named):
+        calls.append((name, options, named))
+        words = len(Path(named["train_file"]).read_text().split()) if "train_file" in named else 0
+        results = {"test_perplexity": 1000 / max(words, 1) + named.get("seed", 0), "test_uuas": words / 1000}
+        results |= {} if words else {"test_uf1": 0.4}
+        named["output_dir"].mkdir(parents=True, exist_ok=True)
+        (named["output_dir"] / "test_results.json").write_text(json.dumps(results))
+
+    def compare(*arguments):
+        script = load_script("compare_corpus_sizes")
+        monkeypatch.setattr(script, "run_script", run_script)
+        files = ["--train_file", str(corpus), "--validation_file", "dev.conllu", "--test_file", "test.conllu"]
+        monkeypatch.setattr("sys.argv", ["x", *files, "--output_dir", str(tmp_path / "out"), *arguments])
+        script.main()
+
+    return compare
+
+
+def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, capsys):
+    arguments = ["--configs", "a/udgn.json", "--sizes", "200", "20", "--seeds", "1", "3"]
+    compare_sizes(*arguments, "--", "--bf16")
+    small, large = ((tmp_path / "out" / "texts" / f"{size}.txt").read_text().splitlines() for size in (20, 200))
+    assert (len(small), len(large)) == (5, 50)
+    assert large[:5] == small
+    assert "." not in " ".join(large).split()
+    assert {named["vocabulary_file"].name for _, _, named in calls} == {"200.txt"}
+    assert folders(calls) == [f"udgn-{size}-seed{seed}" for seed in (1, 3) for size in (20, 200)]
+    assert all(options == ("--bf16",) for _, options, _ in calls)
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows[0] == "| udgn | 20 | 2 | 52.0 ± 1.4 | - | 2.0 ± 0.0 | - | - | - |"
+    assert rows[1] == "| udgn | 200 | 2 | 7.0 ± 1.4 | - | 20.0 ± 0.0 | - | - | - |"
+    assert "UUAS" in (tmp_path / "out" / "curve.svg").read_text()
+    compare_sizes(*arguments)
+    assert len(calls) == 4
+
+
+def test_constituents_are_of_a_file_of_their_own(compare_sizes, calls, capsys):
+    compare_sizes("--configs", "a.json", "--sizes", "100", "--test_brackets", "test.mrg")
+    assert [named["test_file"] for _, _, named in calls] == ["test.conllu", "test.mrg"]
+    assert capsys.readouterr().out.splitlines()[-1] == "| a | 100 | 1 | 11.0 | - | 10.0 | - | - | 40.0 |"
+
+
+def test_a_corpus_that_is_too_small_or_another_one(compare_sizes, tmp_path):
+    with pytest.raises(ValueError, match="have 200 words, but --sizes asks for 201"):
+        compare_sizes("--configs", "a.json", "--sizes", "201")
+    compare_sizes("--configs", "a.json", "--sizes", "100")
+    with pytest.raises(ValueError, match=r"other options \(sizes differ\)"):
+        compare_sizes("--configs", "a.json", "--sizes", "50")

@@ -289,11 +289,24 @@ def test_given_graphs_are_refined():
         assert_close(output.head_probs[sentence, 0, :n], expected, atol=1e-4, rtol=1e-3)
     nothing = {"initial_heads": torch.full((2, 5), -1), "initial_relations": torch.full((2, 5), -1)}
     assert_close(dict(decode(model, num_rounds=1, **nothing)), dict(plain))
-    assert_close(dict(decode(model, initial_heads=heads, num_rounds=1)), dict(plain))  # arcs without labels
     unlabelled = tiny_model(labelled=False)
     assert not torch.allclose(
         decode(unlabelled, initial_heads=heads, num_rounds=1).head_probs, decode(unlabelled, num_rounds=1).head_probs
     )
+
+
+@torch.no_grad()
+def test_arcs_without_labels_are_given_those_of_the_first_reading():
+    model = tiny_model(num_rounds=1)
+    heads = torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]])
+    own = model(**PIECES, heads=heads).label_logits.argmax(-1).masked_fill(heads < 0, -1)
+    expected = decode(model, initial_heads=heads, initial_relations=own)
+    assert_close(dict(decode(model, initial_heads=heads)), dict(expected))
+    one_known = torch.full_like(heads, -1)
+    one_known[0, 3] = (own[0, 3] + 1) % model.config.num_relations
+    given = torch.where(one_known < 0, own, one_known)
+    expected = decode(model, initial_heads=heads, initial_relations=given)
+    assert_close(dict(decode(model, initial_heads=heads, initial_relations=one_known)), dict(expected))
 
 
 @torch.no_grad()

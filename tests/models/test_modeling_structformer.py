@@ -448,10 +448,12 @@ def test_loss_is_the_mean_over_masked_words():
 # Decoding
 
 
-@pytest.mark.parametrize("decoder", ["tree", "argmax"])
+@pytest.mark.parametrize(
+    ("decoder", "objective"), [("tree", "heights"), ("argmax", "heights"), ("tree", "expected_heads")]
+)
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_decoding_in_a_batch_is_decoding_alone(side, decoder):
-    model = tiny_model()
+def test_decoding_in_a_batch_is_decoding_alone(side, decoder, objective):
+    model = tiny_model(tree_objective=objective)
     examples = [{"input_ids": sentence(n, seed=n)[0].tolist()} for n in (9, 1, 4, 2)]
     together = model.decode(**collate(examples, side), decoder=decoder, marginals=True)
     for row, example in enumerate(examples):
@@ -492,6 +494,22 @@ def test_argmax_is_equation_18():
     assert heads.tolist() == expected.tolist()
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("decoder", ["tree", "projective"])
+def test_expected_heads_against_enumeration(decoder):
+    for seed in range(5):
+        model = tiny_model(tree_objective="expected_heads")
+        decoded = model.decode(sentence(5, seed), decoder=decoder, marginals=True)
+        trees = [heads for heads in product(range(6), repeat=5) if is_tree(heads)]
+        if decoder == "projective":
+            trees = [heads for heads in trees if is_projective(heads)]
+        expected = [sum(row[head] for row, head in zip(decoded.marginals[0], heads, strict=True)) for heads in trees]
+        found = tuple(decoded.heads[0, 0].tolist())
+        assert found in trees
+        assert_close(expected[trees.index(found)], max(expected))
+        assert decoded.spans.tolist() == tiny_model().decode(sentence(5, seed)).spans.tolist()
+
+
 def test_only_the_parsing_network_decodes():
     model = tiny_model()
     for part in (*model.structformer.layers, model.structformer.norm, model.lm_head):
@@ -501,7 +519,7 @@ def test_only_the_parsing_network_decodes():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"decoder": "projective"}, "always projective"), ({"k": 2}, "one tree")],
+    [({"decoder": "best"}, "decoder must be"), ({"k": 2}, "one tree")],
     ids=["decoder", "k"],
 )
 def test_impossible_decoding(options, message):

@@ -799,10 +799,9 @@ def test_bad_options(folder, options, message):
     [
         ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, graph, not 'phrases'"),
         ({"structure": "constituency", "marginals": True}, "marginals are about dependencies"),
-        ({"decoder": "projective"}, "always projective"),
         ({"k": 2}, "k=2 is not possible"),
     ],
-    ids=["structure", "marginals", "decoder", "k"],
+    ids=["structure", "marginals", "k"],
 )
 def test_options_that_structformer_does_not_have(structformer, options, message):
     with pytest.raises(ValueError, match=message):

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from hf_structure.cli.arriving import standard_input
 from hf_structure.data.brackets import BracketTree, read_brackets
 from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
@@ -150,7 +151,7 @@ def text_item(line: str, form: str, place: str) -> Item:
 
 def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
     """The file to read; for `-`, standard input."""
-    return nullcontext(sys.stdin.buffer) if name == "-" else open_input(name)
+    return nullcontext(standard_input()) if name == "-" else open_input(name)
 
 
 def guess_input(name: str, file: IO[bytes]) -> str:
@@ -192,7 +193,16 @@ def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
     The file to write, compressed if its suffix says so, or standard output. It is there when it is whole; what an
     error leaves is `path.partial`.
     """
-    return nullcontext(sys.stdout) if path is None else open_output(path, keep=True)
+    if path is None:
+        return nullcontext(sys.stdout)
+    warn_of_replacing(path)
+    return open_output(path, keep=True)
+
+
+def warn_of_replacing(path: str | os.PathLike) -> None:
+    """Says so before a file is overwritten."""
+    if Path(path).is_file():
+        print(f"hf-structure: {os.fspath(path)} is there already and will be replaced", file=sys.stderr)
 
 
 def print_table(rows: list[list[str]]) -> None:

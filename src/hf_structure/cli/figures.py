@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items
+from hf_structure.cli.common import (
+    check_files,
+    guess_input,
+    input_file,
+    named_systems,
+    read_items,
+    warn_of_replacing,
+)
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
@@ -39,7 +46,9 @@ def render_figures(options: argparse.Namespace) -> None:
     check_files(files, options.output)
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
-        figure.savefig(path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
+        file = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        warn_of_replacing(file)
+        figure.savefig(file)
     if not number:
         raise ValueError(f"{options.files[0]} has no sentence to draw")
 

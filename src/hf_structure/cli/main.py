@@ -1,11 +1,14 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command line of `hf-structure`, and how it ends."""
 
 import argparse
 import errno
 import os
+import re
 import sys
 import warnings
 
+from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
@@ -29,6 +32,8 @@ examples:
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
   hf-structure evaluate gold.sdp system.sdp
   hf-structure analyze gold.conllu g2g=first.conllu deptr=second.conllu --ignore punct --output_dir figures
+  hf-structure agree seed1.conllu seed2.conllu seed3.conllu
+  hf-structure consensus seed1.conllu seed2.conllu seed3.conllu > consensus.conllu
   hf-structure count --annotation enhanced gold.conllu
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
@@ -37,7 +42,15 @@ examples:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command; every warning is a line on standard error, and an expected error is one with exit status 1."""
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:  # set by the completion of a shell
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    given = sys.argv[1:] if arguments is None else arguments
+    options, unknown = parser.parse_known_args(list(map(_underscored, given)))
+    if unknown:
+        options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
     try:
         with warnings.catch_warnings():
@@ -54,6 +67,12 @@ def main(arguments: list[str] | None = None) -> None:
             error.filename = "<stdout>"
         message = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
         sys.exit(f"hf-structure: {message}")
+
+
+def _underscored(argument: str) -> str:
+    """`--beam-size` -> `--beam_size`: both are right."""
+    option = re.fullmatch(r"--(no[-_](?=.))?([^=]+)(=.*)?", argument, re.DOTALL)
+    return f"--{'no-' if option[1] else ''}{option[2].replace('-', '_')}{option[3] or ''}" if option else argument
 
 
 def _output_fails() -> bool:
@@ -81,6 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_score, add_evaluate, add_analyze, add_count, add_render):
+    for add in (add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render):
         add(commands)
+    for command in commands.choices.values():
+        command.set_defaults(command=command)
     return parser

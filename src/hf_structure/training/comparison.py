@@ -119,10 +119,15 @@ def percent(value: float | None) -> str:
 
 def percent_over_seeds(values: Sequence[float | None]) -> str:
     """The mean of shares as percent, with their sample standard deviation if there are several, or a dash."""
+    return over_seeds([None if value is None else 100 * value for value in values])
+
+
+def over_seeds(values: Sequence[float | None]) -> str:
+    """The mean of values, with their sample standard deviation if there are several, or a dash if one is missing."""
     if None in values:
         return "-"
-    deviation = f" ± {percent(stdev(values))}" if len(values) > 1 else ""
-    return percent(mean(values)) + deviation
+    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{mean(values):.1f}{deviation}"
 
 
 __all__ = [
@@ -130,6 +135,7 @@ __all__ = [
     "attachment_cells",
     "encoders",
     "markdown_table",
+    "over_seeds",
     "parse_arguments",
     "parsing_options",
     "percent",

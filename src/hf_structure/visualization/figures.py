@@ -164,6 +164,41 @@ def plot_class_scores(
     return figure
 
 
+def plot_curves(panels: Mapping[str, Mapping[str, Mapping[float, float]]], xlabel: str) -> "Figure":
+    """
+    Values over sizes on a logarithmic axis: panels side by side, in each a line a model.
+
+    Args:
+        panels (`Mapping`): What is measured, and for each model, by name, its value at each size.
+        xlabel (`str`): What the sizes are.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: no panels, or a model without values.
+    """
+    if not panels or not all(points for curves in panels.values() for points in curves.values()):
+        raise ValueError("there must be a panel, and of every model a value")
+    figure = new_figure(3.4 * len(panels) + 1.2, 3.2)
+    names = dict.fromkeys(name for curves in panels.values() for name in curves)
+    styles = dict(zip(names, cycle("osD^vPX"), strict=False))
+    for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for number, (name, marker) in enumerate(styles.items()):
+            if points := curves.get(name):
+                axes.plot(*zip(*sorted(points.items()), strict=True), marker, ls="-", color=f"C{number}", label=name)
+        axes.set_xscale("log")
+        axes.set(xlabel=xlabel, title=title)
+        axes.grid(axis="y", color=EDGE)
+        axes.spines[["top", "right"]].set_visible(False)
+    handles = {handle.get_label(): handle for axes in figure.axes for handle in axes.lines}
+    legend = figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
 def _heat_map(
     name: str, values: Any, words: Sequence[str], columns: Sequence[str], label: str, title: str
 ) -> "Figure":
@@ -189,5 +224,5 @@ def new_figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'hf_structure[viz]'") from error
+        raise ImportError("figures need matplotlib: pip install matplotlib") from error
     return Figure(figsize=(width, height), layout="constrained")

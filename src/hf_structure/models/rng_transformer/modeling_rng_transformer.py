@@ -357,8 +357,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 The graph that the first round reads: heads (words from 1, 0 is the root, negative for none). By
                 default it is empty.
             initial_relations (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
-                The labels of these arcs, negative where they are not known; an arc without label is not read by a
-                model with labels.
+                The labels of these arcs, negative where they are not known: these are the labels that the model itself
+                gives to the arcs when it has read no graph.
             heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The heads to learn, negative for padding and for words that have none.
             labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
@@ -485,7 +485,17 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             raise ValueError("an initial head is a word that the sentence has not")
         if not self.config.labelled:
             return Graph(heads, None)
-        return Graph(heads, torch.full_like(heads, -1) if labels is None else labels)
+        labels = torch.full_like(heads, -1) if labels is None else labels
+        unknown = (heads >= 0) & (labels < 0)
+        if unknown.any():
+            labels = torch.where(unknown, self._label(sentences, heads), labels)
+        return Graph(heads, labels)
+
+    @torch.no_grad()
+    def _label(self, sentences: Sentences, heads: torch.LongTensor) -> torch.LongTensor:
+        """The labels `(B, n)` that the model gives to arcs before it has read any graph."""
+        vectors = self._encode(sentences, None)
+        return self._best_labels(self.decoder.label_vectors(vectors), heads)[0]
 
     def _read(
         self,

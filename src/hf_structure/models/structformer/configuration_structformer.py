@@ -45,6 +45,9 @@ class StructFormerConfig(PreTrainedConfig):
         calibration (`"all"` or `"constituents"`, defaults to `"all"`):
             Spans whose margin calibrates the distances (appendix A.2): all, single words included, so that no word is
             ever isolated, or the constituents of the sentence's own tree, as in the paper.
+        tree_objective (`"heights"` or `"expected_heads"`, defaults to `"heights"`):
+            What dependency trees are: in each constituent the highest word is the head (algorithm 3), or the trees
+            with the largest number of right heads to be expected, which is the sum of their arcs in p_D (eq. 12).
         use_position_embeddings (`bool`, *optional*):
             Whether absolute positions are learned and added to the word embeddings. By default only with
             `attention="softmax"`, which knows no order otherwise.
@@ -96,6 +99,7 @@ class StructFormerConfig(PreTrainedConfig):
     relations: list[str] | tuple[str, ...] = ("parent", "dependent")
     relation_activation: Literal["softmax", "sigmoid", "ones"] = "softmax"
     calibration: Literal["all", "constituents"] = "all"
+    tree_objective: Literal["heights", "expected_heads"] = "heights"
     use_position_embeddings: bool | None = None
     max_position_embeddings: int = 512
     use_relative_position_bias: bool = False

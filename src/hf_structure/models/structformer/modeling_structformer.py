@@ -26,6 +26,7 @@ from hf_structure.algorithms.distance import (
     decode_trees,
     parent_distribution,
 )
+from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
 from hf_structure.modeling_outputs import (
     StructFormerMaskedLMOutput,
     StructFormerModelOutput,
@@ -337,9 +338,9 @@ class StructFormerPreTrainedModel(PreTrainedModel):
                 The output holds the words of each sentence first, also where the padding is on the left.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): For a vocabulary of subwords:
                 the word, from 0, that each token is a piece of. The output is about words then, see [`join_pieces`].
-            decoder (`"tree"` or `"argmax"`): Dependencies of the constituency tree by height (algorithm 3; always a
-                projective tree), or each word's most probable parent, the highest word being the root (eq. 18; no tree
-                in general).
+            decoder (`"tree"`, `"projective"` or `"argmax"`): The tree of `config.tree_objective`, and the one without
+                crossing arcs (algorithm 3 gives no others); or each word's most probable parent, the highest word
+                being the root (eq. 18; no tree in general).
             k (`int`): 1; there is only one tree.
             marginals (`bool`): Whether to add the parent distribution p_D (eq. 12).
 
@@ -348,8 +349,7 @@ class StructFormerPreTrainedModel(PreTrainedModel):
         """
         if not self.structures:
             raise ValueError('a model with attention="softmax" has no parser')
-        if decoder not in ("tree", "argmax"):
-            raise ValueError(f"decoder must be 'tree' (always projective here) or 'argmax', not {decoder!r}")
+        check_decoder(decoder, 1)
         if k != 1:
             raise ValueError(f"k={k} is not possible: distances and heights define one tree")
         if attention_mask is None:
@@ -363,14 +363,16 @@ class StructFormerPreTrainedModel(PreTrainedModel):
             pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
             distances, heights, parents, lengths = join_pieces(*pieces)
         spans, heads = decode_trees(distances, heights, lengths)
-        if decoder == "argmax":
-            heads = argmax_parents(parents, heights, lengths)
         roots = parents.diagonal(dim1=1, dim2=2).unsqueeze(2)
         probs = torch.cat([roots, without_diagonal(parents)], dim=2)  # (B, L, L + 1)
-        chosen = probs.gather(2, heads.clamp(min=0).unsqueeze(2)).squeeze(2)
+        if decoder == "argmax":
+            heads = argmax_parents(parents, heights, lengths)
+        elif self.config.tree_objective == "expected_heads":
+            heads = find_heads(probs, lengths, decoder)[:, 0]
+        heads = heads.unsqueeze(1)
         return SyntacticDistanceDecoderOutput(
-            heads=heads.unsqueeze(1),
-            head_probs=chosen.masked_fill(heads < 0, 0.0).unsqueeze(1),
+            heads=heads,
+            head_probs=chosen_scores(probs, heads),
             marginals=probs if marginals else None,
             spans=spans,
             distances=distances,

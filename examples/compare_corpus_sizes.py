@@ -1,0 +1,155 @@
+"""
+A learning curve: train models on ever more of a corpus and write one table and one figure (UDGN paper, table 9).
+
+    python examples/compare_corpus_sizes.py --train_file corpus.txt --validation_file dev.conllu \\
+        --test_file test.conllu --test_brackets test.mrg --configs udgn-en.json structformer-en.json \\
+        --sizes 300000 1000000 3000000 --seeds 1 2 --output_dir runs/sizes -- --max_steps 3000 --bf16
+
+The sentences of the training files are shuffled once, and every size is a beginning of them, so that smaller texts are
+parts of larger ones. All models have the vocabulary of the largest. Dependencies are compared with the trees of
+`--test_file`, constituents with those of `--test_brackets` (optional). What follows `--` goes to `run_mlm.py` as it
+is, in every run, for example a number of steps that is the same for all sizes; without it, each run has the epochs of
+its configuration. A run that is finished is not done again, and one that was stopped goes on from its last checkpoint:
+give the same command again. The table is printed, and written to `table.md`, and the figure to `curve.svg`, whenever a
+run ends.
+"""
+
+import argparse
+import random
+from itertools import accumulate, product
+from pathlib import Path
+from statistics import mean
+
+from hf_structure.data.corpus import load_sentences
+from hf_structure.data.files import new_file, new_path
+from hf_structure.training.comparison import (
+    markdown_table,
+    over_seeds,
+    parse_arguments,
+    percent_over_seeds,
+    read_results,
+    run_script,
+)
+from hf_structure.training.scripts import check_same_run, file_states, run, write_json
+from hf_structure.visualization.figures import plot_curves
+
+SCRIPT = Path(__file__).with_name("run_mlm.py")
+SHARES = {"UAS": "uas", "UUAS": "uuas", "UAS, argmax": "uas_argmax", "UUAS, argmax": "uuas_argmax", "UF1": "uf1"}
+TITLES = ("model", "words", "seeds", "perplexity", *SHARES)
+SHUFFLE = 1  # the seed of the order of the sentences, which no run changes
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train_file", nargs="+", required=True, metavar="FILE", help="text, CoNLL-U or brackets")
+    for name in ("validation_file", "test_file"):
+        parser.add_argument(f"--{name}", required=True, metavar="FILE", help="CoNLL-U")
+    parser.add_argument("--test_brackets", metavar="FILE", help="Penn Treebank brackets, for UF1")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where texts, models and table go")
+    parser.add_argument("--configs", nargs="+", required=True, metavar="FILE", help="as of run_mlm.py; one a model")
+    parser.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="words of the training texts")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="SEED", help="default: 1")
+    return parser
+
+
+def make_texts(args: argparse.Namespace) -> dict[int, Path]:
+    """
+    The training text of each size, without punctuation.
+
+    Raises:
+        ValueError: the files have fewer words than the largest size, or the folder has texts of other files.
+    """
+    folder = Path(args.output_dir, "texts")
+    texts = {size: folder / f"{size}.txt" for size in sorted(args.sizes)}
+    made_of = {"files": file_states(*args.train_file), "sizes": sorted(texts)}
+    check_same_run(folder / "options.json", made_of)
+    if all(text.exists() for text in texts.values()):
+        return texts
+    sentences = [" ".join(s["words"]) for file in args.train_file for s in load_sentences(file, punctuation="drop")]
+    random.Random(SHUFFLE).shuffle(sentences)
+    ends = list(accumulate(sentence.count(" ") + 1 for sentence in sentences))
+    if not ends or ends[-1] < max(texts):
+        raise ValueError(f"the training files have {ends[-1] if ends else 0} words, but --sizes asks for {max(texts)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for size, text in texts.items():
+        with new_file(text, overwrite=True) as file:
+            file.writelines(f"{s}\n" for s, end in zip(sentences, ends, strict=True) if end <= size)
+    write_json(made_of, folder / "options.json")
+    return texts
+
+
+def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:
+    """Trains a model and evaluates it on the test files, as far as that is not done."""
+    folder = run_folder(args, config, int(text.stem), seed)
+    if not (folder / "test_results.json").exists():
+        run_script(
+            SCRIPT,
+            *options,
+            config=config,
+            train_file=text,
+            vocabulary_file=vocabulary,
+            validation_file=args.validation_file,
+            test_file=args.test_file,
+            seed=seed,
+            output_dir=folder,
+        )
+    if args.test_brackets and not (folder / "constituents" / "test_results.json").exists():
+        run_script(SCRIPT, model_name_or_path=folder, test_file=args.test_brackets, output_dir=folder / "constituents")
+
+
+def run_folder(args: argparse.Namespace, config: Path, size: int, seed: int) -> Path:
+    return Path(args.output_dir, f"{Path(config).stem}-{size}-seed{seed}")
+
+
+def results(folder: Path) -> dict[str, float]:
+    """What a run has found: of brackets UF1 alone, the rest of the test file."""
+    found = read_results(folder / "test_results.json")
+    constituents = read_results(folder / "constituents" / "test_results.json")
+    return found | {name: value for name, value in constituents.items() if name == "test_uf1"}
+
+
+def ended(args: argparse.Namespace, config: Path, size: int, name: str) -> list[float | None]:
+    """One of the results of those seeds whose runs have ended; None where a run has not this one."""
+    runs = (results(run_folder(args, config, size, seed)) for seed in args.seeds)
+    return [found.get(f"test_{name}") for found in runs if found]
+
+
+def table(args: argparse.Namespace) -> str:
+    """The table so far, in Markdown."""
+    rows = []
+    for config, size in product(args.configs, sorted(args.sizes)):
+        if perplexities := ended(args, config, size, "perplexity"):
+            shares = (percent_over_seeds(ended(args, config, size, name)) for name in SHARES.values())
+            cells = (f"{size:,}", str(len(perplexities)), over_seeds(perplexities), *shares)
+            rows.append([Path(config).stem, *cells])
+    return markdown_table(TITLES, rows)
+
+
+def draw(args: argparse.Namespace) -> None:
+    """Perplexity, UUAS and UF1 over the number of words, means of the seeds, in `curve.svg`."""
+    panels = {}
+    for title, name, unit in (("perplexity", "perplexity", 1), ("UUAS", "uuas", 0.01), ("UF1", "uf1", 0.01)):
+        for config, size in product(args.configs, sorted(args.sizes)):
+            values = ended(args, config, size, name)
+            if values and None not in values:
+                panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = mean(values) / unit
+    with new_path(Path(args.output_dir, "curve.svg"), overwrite=True) as path:
+        plot_curves(panels, "words of training text").savefig(path, format="svg", bbox_inches="tight")
+
+
+def main() -> None:
+    args, options = parse_arguments(build_parser())
+    texts = make_texts(args)
+    vocabulary = texts[max(texts)]
+    for seed in args.seeds:
+        for text in texts.values():
+            for config in map(Path, args.configs):
+                train(config, text, vocabulary, seed, args, options)
+                with new_file(Path(args.output_dir, "table.md"), overwrite=True) as file:
+                    file.write(table(args))
+                draw(args)
+    print(table(args), end="")
+
+
+if __name__ == "__main__":
+    run(main, "compare_corpus_sizes.py")

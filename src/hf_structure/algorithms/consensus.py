@@ -1,0 +1,54 @@
+"""One tree from several of the same sentence."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+
+from hf_structure.algorithms.spanning_tree import max_spanning_tree
+
+
+def vote_heads(trees: Sequence[Sequence[int]]) -> list[int]:
+    """
+    The tree with one root word whose arcs have the most votes of several trees (reparsing: Sagae and Lavie 2006,
+    "Parser Combination by Reparsing").
+
+    Args:
+        trees (`Sequence[Sequence[int]]`): Of each tree the heads of all words, 0 = root. They may have several roots
+            or cycles.
+
+    Returns:
+        `list[int]`: The heads of the words.
+
+    Raises:
+        ValueError: no trees, trees of different lengths, a head that is no word of the sentence.
+    """
+    if not trees or len({len(tree) for tree in trees}) > 1:
+        raise ValueError(f"trees of one sentence are needed, not of {[len(tree) for tree in trees]} words")
+    n = len(trees[0])
+    votes = torch.zeros(1, n, n + 1)
+    for tree in trees:
+        for word, head in enumerate(tree):
+            if not 0 <= head <= n:
+                raise ValueError(f"the head {head} is no word of a sentence of {n}")
+            votes[0, word, head] += 1
+    return max_spanning_tree(votes)[0].tolist()
+
+
+def vote_labels(heads: Sequence[int], trees: Sequence[Sequence[int]], labels: Sequence[Sequence[str]]) -> list[str]:
+    """
+    Labels for a tree of `vote_heads`: of each arc the one that most trees with this arc give it, of equally many that
+    of the earliest tree; `_` for an arc that no tree has.
+
+    Args:
+        heads (`Sequence[int]`): Heads of the words.
+        trees, labels (`Sequence[Sequence[int]]` and `Sequence[Sequence[str]]`): The trees that have voted.
+    """
+    chosen = []
+    for word, head in enumerate(heads):
+        given = [names[word] for tree, names in zip(trees, labels, strict=True) if tree[word] == head]
+        chosen.append(Counter(given).most_common(1)[0][0] if given else "_")
+    return chosen
+
+
+__all__ = ["vote_heads", "vote_labels"]

@@ -1,0 +1,135 @@
+"""`hf-structure agree` and `hf-structure consensus`."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import combinations, zip_longest
+from statistics import mean
+
+from tqdm import tqdm
+
+from hf_structure.cli.common import check_files, output_file, print_table
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.corpus import SUFFIXES, load_sentences
+from hf_structure.data.files import plain_path
+from hf_structure.metrics.attachment import check_words, score_sentences
+from hf_structure.metrics.constituency import unlabeled_f1
+
+
+def add_agree(commands: argparse._SubParsersAction) -> None:
+    """Adds the command `agree`."""
+    parser = commands.add_parser("agree", help="how much several parsers agree", description=run_agree.__doc__)
+    parser.set_defaults(run=run_agree)
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
+    )
+
+
+def add_consensus(commands: argparse._SubParsersAction) -> None:
+    """Adds the command `consensus`."""
+    parser = commands.add_parser(
+        "consensus", help="one tree from those of several parsers", description=run_consensus.__doc__
+    )
+    parser.set_defaults(run=run_consensus)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="the same sentences by several parsers, in CoNLL-U")
+    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+
+
+def run_agree(options: argparse.Namespace) -> None:
+    """
+    Compares the trees of several parsers with each other: a table of UAS and UUAS of dependency trees, or of
+    unlabelled F1 of constituents, for every two files, and the mean that each has with all others.
+    """
+    _check_several(options.files)
+    brackets = {plain_path(name).suffix.lower() in SUFFIXES["brackets"] for name in options.files}
+    if len(brackets) > 1:
+        raise ValueError("the files differ in format: give trees in CoNLL-U, or in brackets, but not both")
+    measures, compare = (("UF1",), _compare_brackets) if brackets.pop() else (("UAS", "UUAS"), _compare_conllu)
+    pairs = {pair: compare(*pair) for pair in combinations(options.files, 2)}
+    for number, measure in enumerate(measures):
+        if number:
+            print()
+        _print_matrix(measure, options.files, {pair: values[number] for pair, values in pairs.items()})
+
+
+def _check_several(files: Sequence[str]) -> None:
+    if len(files) < 2 or len(set(files)) < len(files):
+        raise ValueError("at least two different files are needed")
+
+
+def _compare_conllu(one: str, other: str) -> tuple[float, float]:
+    with _in_files(one, other):
+        scores = score_sentences(read_conllu(one), read_conllu(other))
+    return scores.uas, scores.uuas
+
+
+def _compare_brackets(one: str, other: str) -> tuple[float]:
+    first, second = (list(load_sentences(name, "brackets")) for name in (one, other))
+    with _in_files(one, other):
+        if len(first) != len(second):
+            raise ValueError(f"{len(first)} sentences, and {len(second)}")
+        for number, (tree, with_tree) in enumerate(zip(first, second, strict=True), start=1):
+            check_words(tree["words"], with_tree["words"], number)
+        spans = ([sentence["spans"] for sentence in sentences] for sentences in (first, second))
+        return (unlabeled_f1(*spans, [len(sentence["words"]) for sentence in first]).uf1,)
+
+
+@contextmanager
+def _in_files(*names: str) -> Iterator[None]:
+    """Names the files that an error is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{' and '.join(names)}: {error}") from error
+
+
+def _print_matrix(measure: str, files: Sequence[str], values: dict[tuple[str, str], float]) -> None:
+    rows = [[measure, *map(str, range(1, len(files) + 1)), "mean"]]
+    for number, name in enumerate(files, start=1):
+        row = [None if other == name else values.get((name, other), values.get((other, name))) for other in files]
+        others = mean(value for value in row if value is not None)
+        cells = ("-" if value is None else f"{100 * value:.2f}" for value in (*row, others))
+        rows.append([f"{number}  {name}", *cells])
+    print_table(rows)
+
+
+def run_consensus(options: argparse.Namespace) -> None:
+    """
+    Makes one tree of each sentence from those of several parsers: the one whose arcs have the most votes (reparsing,
+    Sagae and Lavie 2006), each labelled as most of these parsers do. MISC says how many (`Votes=2`); all other columns
+    are those of the first file.
+    """
+    _check_several(options.files)
+    check_files(options.files, options.output)
+    with output_file(options.output) as file:
+        for sentences in tqdm(_together(options.files), "voting", unit=" sentences", leave=False, disable=None):
+            file.write(_vote(sentences).to_string())
+
+
+def _together(files: Sequence[str]) -> Iterator[tuple[ConlluSentence, ...]]:
+    """The same sentence of all files. Raises `ValueError` where they differ."""
+    for number, sentences in enumerate(zip_longest(*map(read_conllu, files)), start=1):
+        for name, sentence in zip(files, sentences, strict=True):
+            if sentence is None:
+                raise ValueError(f"{name} has {number - 1} sentences only, others have more")
+            if sentence.forms != sentences[0].forms:
+                raise ValueError(f"sentence {number} has other words in {name} than in {files[0]}")
+            if sentence.heads is None:
+                raise ValueError(f"{name}: sentence {number} has a word without a head")
+        yield sentences
+
+
+def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
+    from hf_structure.algorithms.consensus import vote_heads, vote_labels  # brings torch
+
+    trees, labels = [sentence.heads for sentence in sentences], [sentence.deprels for sentence in sentences]
+    heads = trees[0] if all(tree == trees[0] for tree in trees) and trees[0].count(0) == 1 else vote_heads(trees)
+    votes = [sum(tree[word] == head for tree in trees) for word, head in enumerate(heads)]
+    misc = [_with_votes(token.misc, count) for token, count in zip(sentences[0].words, votes, strict=True)]
+    return sentences[0].with_heads(heads, vote_labels(heads, trees, labels)).with_column("misc", misc)
+
+
+def _with_votes(misc: str, count: int) -> str:
+    """MISC with the number of votes instead of one parser's probabilities."""
+    kept = [item for item in misc.split("|") if item != "_" and not item.partition("=")[0].endswith("Prob")]
+    return "|".join([*kept, f"Votes={count}"])

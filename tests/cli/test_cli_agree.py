@@ -1,0 +1,68 @@
+"""`hf-structure agree` and `hf-structure consensus`."""
+
+import pytest
+
+from hf_structure.cli.main import main
+from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+
+WORDS = ["the", "cat", "slept"]
+TREES = {"a": [2, 3, 0], "b": [2, 3, 0], "c": [3, 0, 2]}
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, heads in TREES.items():
+        sentence = ConlluSentence.from_words(WORDS, heads, [name] * 3, misc=["SpaceAfter=No|HeadProb=0.5", "_", "_"])
+        write_conllu([sentence] * 2, tmp_path / f"{name}.conllu")
+    return [str(tmp_path / f"{name}.conllu") for name in TREES]
+
+
+def test_agreement_of_dependency_trees(files, capsys):
+    main(["agree", *files])
+    uas, uuas = (table.splitlines() for table in capsys.readouterr().out.split("\n\n"))
+    assert uas[0].split() == ["UAS", "1", "2", "3", "mean"]
+    assert uas[1].split() == ["1", files[0], "-", "100.00", "0.00", "50.00"]
+    assert uas[3].split() == ["3", files[2], "0.00", "0.00", "-", "0.00"]
+    assert uuas[3].split() == ["3", files[2], "33.33", "33.33", "-", "33.33"]
+
+
+def test_agreement_of_constituents(tmp_path, capsys):
+    for name, tree in {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}.items():
+        (tmp_path / f"{name}.mrg").write_text(tree + "\n")
+    files = [str(tmp_path / f"{name}.mrg") for name in "ab"]
+    main(["agree", *files])
+    assert capsys.readouterr().out.splitlines()[1].split() == ["1", files[0], "-", "0.00", "0.00"]
+
+
+def test_consensus(files, tmp_path, capsys):
+    main(["consensus", *files, "--output", str(tmp_path / "out.conllu")])
+    first, second = read_conllu(tmp_path / "out.conllu")
+    assert first.heads == [2, 3, 0]
+    assert first.deprels == ["a"] * 3
+    assert [token.misc for token in first.words] == ["SpaceAfter=No|Votes=2", "Votes=2", "Votes=2"]
+    assert second == first
+    main(["consensus", *files])
+    assert capsys.readouterr().out == (tmp_path / "out.conllu").read_text()
+
+
+def test_files_that_do_not_fit(files, tmp_path, capsys):
+    (tmp_path / "short.conllu").write_text((tmp_path / "a.conllu").read_text().split("\n\n")[0] + "\n\n")
+    (tmp_path / "other.conllu").write_text((tmp_path / "a.conllu").read_text().replace("cat", "dog"))
+    (tmp_path / "open.conllu").write_text((tmp_path / "a.conllu").read_text().replace("\t2\ta\t", "\t_\ta\t"))
+    (tmp_path / "x.mrg").write_text("(S (D the))\n")
+    wrong = {
+        "short": ("short.conllu has 1 sentences only", "1 predicted sentences, but 2"),
+        "other": ("sentence 1 has other words in", "word 2 is 'cat' in the prediction, 'dog'"),
+        "open": ("sentence 1 has a word without a head", "sentence 1 of the gold sentences has words without"),
+    }
+    for name, messages in wrong.items():
+        for command, message in zip(("consensus", "agree"), messages, strict=True):
+            arguments = [files[0], str(tmp_path / f"{name}.conllu")]
+            with pytest.raises(SystemExit) as stopped:
+                main([command, *(arguments if name != "short" or command == "consensus" else arguments[::-1])])
+            assert message in str(stopped.value), (command, name)
+    with pytest.raises(SystemExit, match="differ in format"):
+        main(["agree", files[0], str(tmp_path / "x.mrg")])
+    for command in ("agree", "consensus"):
+        with pytest.raises(SystemExit, match="at least two different files"):
+            main([command, files[0], files[0]])
