@@ -20,7 +20,7 @@ ALLOWED = {
     "data": {"algorithms"},
     "hub": {"models"},
     "import_hooks": set(),
-    "integrations": {"hub", "pipelines", "tokenization"},
+    "integrations": {"data", "hub", "pipelines", "structures", "tokenization"},
     "metrics": {"algorithms"},
     "modeling_outputs": set(),
     "models": {"algorithms", "modeling_outputs", "modules"},
