@@ -1,5 +1,5 @@
 """
-Minimal pairs: how often a causal language model prefers the grammatical sentence of BLiMP (Warstadt et al. 2020).
+Minimal pairs: how often a language model prefers the grammatical sentence of BLiMP (Warstadt et al. 2020).
 
     python examples/run_blimp.py --model gilt-en --data FOLDER --beam_size 100 --output_dir runs/blimp
 
@@ -7,7 +7,10 @@ Minimal pairs: how often a causal language model prefers the grammatical sentenc
 for the `datasets` library with a configuration for each (by default that of the Hub, `nyu-mll/blimp`); `--every 10`
 takes items 0, 10, 20, ... of each. A model prefers the sentence with the higher log-probability, its end included
 where the model knows ends. Sentences are split into words by the rule stored in the checkpoint (or
-`--word_tokenizer`). With `--raw` they are scored as lm_eval does it: text as it is after a space, without its end.
+`--word_tokenizer`). Of masked language models it is the pseudo-log-likelihood, of the words alone where they were
+trained without punctuation. Where a vocabulary lacks words, the accuracies of all pairs stand beside those of the
+pairs that it has the words of. With `--raw` sentences are scored as lm_eval does it: text as it is after a space,
+without its end.
 
 A tie, such as of the few pairs of identical sentences, counts as half a right answer, with `--raw` as a whole one, as
 in lm_eval. The accuracy of a phenomenon or a field is the mean over its paradigms; overall there is the mean over
@@ -21,19 +24,18 @@ another way of scoring it refuses to. In the end there are `results.json` and th
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM
 
 from hf_structure import SentenceScore, score
-from hf_structure.cli.common import add_model, add_scoring, positive
+from hf_structure.cli.common import add_masking, add_model, add_scoring, positive
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import numbered_lines
-from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.options import DEFAULT_SCORER
-from hf_structure.pipelines.scoring import choose_beam
+from hf_structure.pipelines.scoring import choose_beam, load_language_model
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import (
     check_same_run,
@@ -67,6 +69,7 @@ def parse_arguments() -> argparse.Namespace:
     number("--every", default=1, help="take every Nth pair of a paradigm; default: %(default)s")
     number("--beam_size", help="graphs of a sentence followed by a model that reads graphs; default: 20")
     add_scoring(parser)
+    add_masking(parser)
     return parser.parse_args()
 
 
@@ -124,11 +127,12 @@ def evaluate(items: Sequence[dict], scorer: Scorer, raw: bool) -> dict:
         scores = scorer(sentences)
     except SentenceError as error:
         raise ValueError(f"{items[0]['UID']}, {sentences[error.number - 1]!r}: {error.reason}") from error
-    log_probs = {sentence: scored.log_prob for sentence, scored in zip(sentences, scores, strict=True)}
+    scores = dict(zip(sentences, scores, strict=True))
     return {
         "phenomenon": items[0]["linguistics_term"],
         "field": items[0]["field"].replace("/", "_"),  # BLiMP has syntax/semantics and syntax_semantics
-        "log_probs": [[log_probs[good], log_probs[bad]] for good, bad in pairs],
+        "log_probs": [[scores[sentence].log_prob for sentence in pair] for pair in pairs],
+        "unknown_words": [sum(scores[sentence].unknown_words for sentence in pair) for pair in pairs],
     }
 
 
@@ -167,9 +171,22 @@ def summarize(results: dict[str, dict], tie: float) -> dict[str, dict]:
             member: fmean(accuracies[name] for name, result in results.items() if result[key] == member)
             for member in members
         }
-    pairs = [value for values in rights.values() for value in values]
-    summary["overall"] = {"paradigms": fmean(accuracies.values()), "pairs": fmean(pairs)}
+    summary["overall"] = _overall(rights)
+    known = {name: _known(values, results[name]["unknown_words"]) for name, values in rights.items()}
+    if known != rights:
+        counts = [sum(map(len, values.values())) for values in (known, rights)]
+        summary["without unknown words"] = {"share": counts[0] / counts[1]} | _overall(known)
     return summary
+
+
+def _overall(rights: dict[str, list[float]]) -> dict[str, float | None]:
+    """Means over the paradigms that have pairs, and over all pairs."""
+    accuracies, pairs = [fmean(values) for values in rights.values() if values], list(chain(*rights.values()))
+    return {"paradigms": fmean(accuracies), "pairs": fmean(pairs)} if pairs else {"paradigms": None, "pairs": None}
+
+
+def _known(rights: list[float], unknown_words: list[int]) -> list[float]:
+    return [right for right, unknown in zip(rights, unknown_words, strict=True) if not unknown]
 
 
 def _right(good: float, bad: float, tie: float) -> float:
@@ -181,6 +198,10 @@ def to_markdown(summary: dict[str, dict]) -> str:
     overall = summary["overall"]
     rows = [["**overall**, mean of paradigms", percent(overall["paradigms"])]]
     rows.append(["**overall**, share of pairs", percent(overall["pairs"])])
+    if known := summary.get("without unknown words"):
+        share = f"the {percent(known['share'])}% of pairs without unknown words"
+        rows.append([f"**{share}**, mean of paradigms", percent(known["paradigms"])])
+        rows.append([f"**{share}**, share of pairs", percent(known["pairs"])])
     for group in GROUPS:
         rows += [[f"*{name}*", percent(accuracy)] for name, accuracy in summary[group].items()]
     rows += [[name, percent(paradigm["accuracy"])] for name, paradigm in summary["paradigms"].items()]
@@ -189,14 +210,14 @@ def to_markdown(summary: dict[str, dict]) -> str:
 
 def main() -> None:
     options = parse_arguments()
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_language_model(options.model, device=options.device)
     folder = Path(options.output_dir)
-    known = {name: getattr(options, name) for name in ("data", "every", "raw", "word_tokenizer")}
+    known = {name: getattr(options, name) for name in ("data", "every", "raw", "masking", "word_tokenizer")}
     known["beam_size"] = choose_beam(model, options.beam_size)
     states = {"model": model_states(options.model), "files": file_states(*sorted(Path(options.data).glob("*.jsonl")))}
     check_same_run(folder / "options.json", known | states)
     write_json(known | states, folder / "options.json")
-    settings = {"raw": options.raw, "word_tokenizer": options.word_tokenizer, "max_tokens": options.max_tokens}
+    settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}
     scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=known["beam_size"], **settings)
     results = evaluate_missing(options.data, options.every, folder / "paradigms", scorer, options.raw)
     summary = summarize(results, tie=1.0 if options.raw else 0.5)

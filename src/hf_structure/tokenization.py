@@ -232,6 +232,19 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
             join words, or a dropped word where there is no unknown token.
     """
     bos, eos = _ends(tokenizer)
+    ids_of_words = pieces_of_words(words, tokenizer)
+    return {
+        "input_ids": [bos, *(token_id for ids in ids_of_words for token_id in ids), eos],
+        "word_ids": [0, *(word for word, ids in enumerate(ids_of_words, start=1) for _ in ids), 0],
+    }
+
+
+def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """
+    The token ids of each of space-separated words, as they are in a text of them; see [`encode_subwords`], also for
+    the errors raised.
+    """
+    _check_fast(tokenizer)
     text = _as_text(words)
     word_at = [number for number, word in enumerate(text.split(" "), start=1) for _ in f" {word}"][1:]
     encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -241,11 +254,7 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
         if end > start and word_at[end - 1] != word and text[end - 1] != " ":
             raise ValueError(f"the tokenizer joins words: {text[start:end]!r} is one token")
         ids_of_words[word - 1].append(token_id)
-    ids_of_words = _without_gaps(words, ids_of_words, tokenizer)
-    return {
-        "input_ids": [bos, *(token_id for ids in ids_of_words for token_id in ids), eos],
-        "word_ids": [0, *(word for word, ids in enumerate(ids_of_words, start=1) for _ in ids), 0],
-    }
+    return _without_gaps(words, ids_of_words, tokenizer)
 
 
 def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
@@ -332,6 +341,7 @@ __all__ = [
     "encode_words",
     "is_word_level",
     "number_words",
+    "pieces_of_words",
     "train_subword_tokenizer",
     "train_word_tokenizer",
     "word_start_mask",

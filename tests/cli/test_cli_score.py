@@ -134,7 +134,8 @@ def test_summary_of_several_beams(run, gilt):
 def test_summary_as_a_table(run, baseline):
     header, row = run("--model", baseline, "--summary", "notes.txt").splitlines()
     expected = corpus_scores(score(LINES, baseline))
-    names = ["beam_size", "sentences", "tokens", "words", "log_prob", "perplexity", "word_perplexity", "falls"]
+    counts = ["sentences", "tokens", "words", "unknown_words"]
+    names = ["beam_size", *counts, "log_prob", "perplexity", "word_perplexity", "falls"]
     assert header.split() == names
     values = dict(zip(names, row.split(), strict=True))
     assert values["beam_size"] == values["falls"] == "-"
@@ -155,7 +156,8 @@ def test_summary_as_a_table(run, baseline):
         (["--raw", "--word_tokenizer", "spaces", "notes.txt"], "leave word_tokenizer out"),
         (["--summary", "empty.txt"], "there are no sentences to score"),
         (["--output", "notes.txt", "notes.txt"], "notes.txt is to be read and written at once"),
-        (["--model", "udgn-en", "notes.txt"], "udgn-en holds no causal language model"),
+        (["--model", "rngt-en-ewt-fast", "notes.txt"], "rngt-en-ewt-fast holds no causal language model"),
+        (["--masking", "original", "notes.txt"], "masking is for masked language models"),
         (["--model", "no/such", "notes.txt"], "no model 'no/such'"),
     ],
     ids=[
@@ -170,6 +172,7 @@ def test_summary_as_a_table(run, baseline):
         "nothing",
         "output",
         "kind",
+        "masking",
         "model",
     ],
 )

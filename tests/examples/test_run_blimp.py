@@ -123,6 +123,25 @@ def test_raw_text_and_ties_as_in_lm_eval(run, gpt2, data, tmp_path):
         assert values["accuracy"] == pytest.approx(right / 10)
 
 
+def test_masked_models_and_words_they_do_not_know(run, data, tmp_path):
+    run("--model", "udgn-en", "--data", data, "--every", 2, "--output_dir", tmp_path)
+    found = results(tmp_path)
+    right, known = {}, {}
+    for name in PARADIGMS:
+        for pair in made_pairs(name)[::2]:
+            good, bad = score([pair["sentence_good"], pair["sentence_bad"]], "udgn-en")
+            value = 0.5 if good.log_prob == bad.log_prob else float(good.log_prob > bad.log_prob)
+            right.setdefault(name, []).append(value)
+            if good.unknown_words + bad.unknown_words == 0:
+                known.setdefault(name, []).append(value)
+    assert found["overall"]["pairs"] == pytest.approx(sum(map(sum, right.values())) / 25)
+    pairs = [value for values in known.values() for value in values]
+    assert 0 < len(pairs) < 25  # the vocabulary lacks senators
+    assert found["without unknown words"]["share"] == len(pairs) / 25
+    assert found["without unknown words"]["pairs"] == pytest.approx(sum(pairs) / len(pairs))
+    assert "of pairs without unknown words**" in (tmp_path / "results.md").read_text()
+
+
 def test_every(run, gpt2, data, tmp_path):
     run("--model", gpt2, "--data", data, "--every", 3, "--output_dir", tmp_path)
     found = results(tmp_path)["paradigms"]

@@ -240,9 +240,9 @@ def test_no_such_model():
         score(TEXTS, "no/such-model")
 
 
-def test_no_causal_language_model():
-    with pytest.raises(ValueError, match="udgn-en holds no causal language model"):
-        score(TEXTS, "udgn-en")
+def test_no_language_model():
+    with pytest.raises(ValueError, match="rngt-en-ewt-fast holds no causal language model"):
+        score(TEXTS, "rngt-en-ewt-fast")
 
 
 # tokens of raw text
@@ -294,10 +294,14 @@ def test_corpus_scores(baseline, tokenizer):
     total = sum(scored.log_prob for scored in scores)
     words = sum(len(tokenize_words(text)) for text in TEXTS)
     tokens = sum(len(tokenizer(" ".join(tokenize_words(text)))["input_ids"]) for text in TEXTS)  # <s> stands for </s>
+    unknown = [
+        (s.text, word) for s in scores for word, piece in zip(s.word_ids, s.tokens, strict=True) if piece == "<unk>"
+    ]
     assert values == {
         "sentences": 4,
         "tokens": tokens,
         "words": words,
+        "unknown_words": len(set(unknown)),
         "log_prob": pytest.approx(total),
         "perplexity": pytest.approx(math.exp(-total / tokens)),
         "word_perplexity": pytest.approx(math.exp(-total / (words + 4))),

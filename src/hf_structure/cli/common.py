@@ -19,7 +19,7 @@ from hf_structure.data.files import open_input, open_output, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub.locating import short_names
-from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES
+from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
 
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
 
@@ -88,6 +88,16 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         help="tokens of a batch, those of every graph counted: less is less memory",
+    )
+
+
+def add_masking(parser: argparse.ArgumentParser) -> None:
+    """The option that says how a masked language model scores text."""
+    parser.add_argument(
+        "--masking",
+        choices=MASKINGS,
+        help="of masked models: whether the later pieces of a word are masked with each of its pieces; default: "
+        f"{MASKINGS[0]}",
     )
 
 

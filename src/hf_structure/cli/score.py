@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hf_structure.cli.common import (
     Item,
     add_input_format,
+    add_masking,
     add_model,
     add_scoring,
     check_files,
@@ -36,6 +37,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     add_model(parser, DEFAULT_SCORER)
     add_input_format(parser)
     add_scoring(parser)
+    add_masking(parser)
     parser.add_argument(
         "--beam_size",
         type=positives,
@@ -63,13 +65,10 @@ def run_score(options: argparse.Namespace) -> None:
     tokens. Logarithms are natural ones: everything is in nats.
     """
     _check_score(options)
-    from transformers import AutoModelForCausalLM
-
-    from hf_structure.pipelines.loading import load_model
-    from hf_structure.pipelines.scoring import choose_beam, score
+    from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
 
     items = list(read_items(options.files, options.input_format, skip_empty=False))
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_language_model(options.model, device=options.device)
 
     def scorer(beam_size: int | None) -> list["SentenceScore"]:
         try:
@@ -80,6 +79,7 @@ def run_score(options: argparse.Namespace) -> None:
                 beam_size=beam_size,
                 raw=options.raw,
                 eos=options.eos,
+                masking=options.masking,
                 word_tokenizer=options.word_tokenizer,
                 max_tokens=options.max_tokens,
                 progress=sys.stderr.isatty(),

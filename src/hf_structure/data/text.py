@@ -176,6 +176,18 @@ def _split_clitics(word: str) -> tuple[str, ...]:
     return (*(match.groups() if match else [word]), *reversed(clitics))
 
 
+def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Start and end of each word in a text; None if the text is not these words with white space between them."""
+    spans, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0 or text[end:start].strip():
+            return None
+        end = start + len(word)
+        spans.append((start, end))
+    return None if text[end:].strip() else spans
+
+
 def split_sentences(text: str) -> list[str]:
     """
     Sentences of raw English, white space at their ends taken off. An empty line ends a sentence; so do `.`, `!`, `?`
@@ -199,18 +211,6 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
             ends.append(chunk.end())
             starts.append(following.start())
     return list(zip(starts, [*ends, *(chunk.end() for chunk in chunks[-1:])], strict=True))
-
-
-def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Start and end of each word in a text; None if the text is not these words with white space between them."""
-    spans, end = [], 0
-    for word in words:
-        start = text.find(word, end)
-        if start < 0 or text[end:start].strip():
-            return None
-        end = start + len(word)
-        spans.append((start, end))
-    return None if text[end:].strip() else spans
 
 
 def _may_end(chunk: str) -> bool:

@@ -3,6 +3,7 @@
 DEFAULT_PARSER = "udgn-en"
 DEFAULT_SCORER = "gilt-en"
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+MASKINGS = ("within_word", "original")
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
 SENTENCES = ("line", "split")
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_PARSER",
     "DEFAULT_SCORER",
     "DTYPES",
+    "MASKINGS",
     "MAX_WORDS",
     "NAMES",
     "PUNCTUATION",

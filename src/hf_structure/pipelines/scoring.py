@@ -1,29 +1,41 @@
 """
-Probabilities of sentences and surprisals of their tokens and words, by any causal language model.
+Probabilities of sentences and surprisals of their tokens and words, by any language model.
 
 A sentence begins with the beginning token of the tokenizer (where there is none, as in GPT-2's, with its end token),
 which is given and never scored, so that every token of the sentence has a surprisal. The end token is scored with
 models whose training data ended in it: those of this library, GiLT and its baselines. Logarithms are natural ones:
 `log_prob` and surprisals are in nats (a bit is 0.693 of them).
+
+Masked language models give no probabilities of sentences. Their pseudo-log-likelihoods stand in for them: see
+`masked_scoring`.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm.auto import tqdm
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.sentences import Sentence, SentenceError, read_batch, read_sentence
 from hf_structure.data.text import find_words
+from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
-from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input
-from hf_structure.pipelines.options import DEFAULT_SCORER
+from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input, read_config
+from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_probs
+from hf_structure.pipelines.options import DEFAULT_SCORER, MASKINGS
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
 DEFAULT_BEAM_SIZE = 20
@@ -44,7 +56,9 @@ class SentenceScore:
             Start and end of each word in the text; None where the words are no parts of it.
         tokens (`list[str]`): What is scored: the tokens without the beginning token.
         word_ids (`list[int]`): The word of each token, from 1; 0 for the end token.
-        token_surprisals (`list[float]`): `-log p(token | all before)` in nats.
+        token_surprisals (`list[float]`): `-log p(token | all before)` in nats; of a masked language model,
+            `-log p(token | all others)`.
+        unknown_words (`int`): How many of the words the model's vocabulary lacks, in whole or in part.
     """
 
     text: str
@@ -53,10 +67,14 @@ class SentenceScore:
     tokens: list[str]
     word_ids: list[int]
     token_surprisals: list[float]
+    unknown_words: int = 0
 
     @property
     def log_prob(self) -> float:
-        """Log-probability of the sentence in nats: minus the sum of its tokens' surprisals."""
+        """
+        Log-probability of the sentence in nats: minus the sum of its tokens' surprisals. Of a masked language model it
+        is the pseudo-log-likelihood.
+        """
         return -math.fsum(self.token_surprisals)
 
     @property
@@ -89,6 +107,7 @@ def score(
     raw: bool = False,
     eos: bool | None = None,
     word_tokenizer: WordTokenizer | None = None,
+    masking: str | None = None,
     max_tokens: int | None = None,
     device: str | torch.device | None = None,
     progress: bool = False,
@@ -100,9 +119,10 @@ def score(
         sentences (`str`, `list[str]`, `list[list[str]]`, or any array, series, column or iterable of either):
             Raw sentences, or sentences as lists of words.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`):
-            Short name, folder or Hub name of a causal language model, or a loaded one (which is put into evaluation
-            mode). Models of transformers need one pass; GiLT needs a search over graphs, and its probabilities are
-            summed over the graphs found: lower bounds of log-probabilities.
+            Short name, folder or Hub name of a causal or masked language model, or a loaded one (which is put into
+            evaluation mode). Causal models of transformers need one pass; GiLT needs a search over graphs, and its
+            probabilities are summed over the graphs found: lower bounds of log-probabilities. Masked models need one
+            pass for every token, and give pseudo-log-likelihoods.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer, a fast one; needed with a loaded model that does not come from a folder.
         beam_size (`int`, *optional*):
@@ -116,6 +136,9 @@ def score(
             How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`], as
             [`parse`] does), `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if it does not,
             `"english"` for the models of this library and `"spaces"` for others.
+        masking (`"within_word"` or `"original"`, *optional*):
+            For masked models: whether the pieces of a word that follow are masked with each piece (the default; Kauf
+            and Ivanova 2023), or each piece alone (Salazar et al. 2020).
         max_tokens (`int`, *optional*):
             Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
             split. By default so many that their logits take 256 MiB, with a beam 16384.
@@ -127,10 +150,18 @@ def score(
         [`SentenceScore`] for a string, else a list of them in the order given.
 
     Raises:
-        ValueError: no such model, device or option, or a beam for a model without graphs.
+        ValueError: no such model, device or option, or an option that models of its kind have not.
         SentenceError: a sentence that is empty, too long for the model, or no string and no list of words.
     """
-    model, tokenizer = load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_language_model(model, tokenizer, device)
+    if is_masked(model):
+        no_options = {"beam_size": beam_size, "raw": raw or None, "eos": eos}
+        if given := [name for name, value in no_options.items() if value is not None]:
+            raise ValueError(f"{given[0]} is for causal language models: leave it out")
+        split = word_splitter(model, tokenizer, word_tokenizer)
+        return _score_masked(sentences, model, tokenizer, split, masking or MASKINGS[0], max_tokens, progress)
+    if masking is not None:
+        raise ValueError("masking is for masked language models: leave it out")
     beam_size = choose_beam(model, beam_size)
     eos = is_ours(model) and not raw if eos is None else eos
     if raw and word_tokenizer is not None:
@@ -138,12 +169,88 @@ def score(
     split = None if raw else word_splitter(model, tokenizer, word_tokenizer)
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
-    encoded = [_encode(number, item, tokenizer, split, model) for number, item in enumerate(items, start=1)]
+    encode = partial(_encode_words, split=split) if split else _encode_raw
+    encode = partial(encode, tokenizer=tokenizer)
+    encoded = [_encode(number, item, encode, model) for number, item in enumerate(items, start=1)]
     log_probs = token_log_probs(model, encoded, beam_size, max_tokens, progress)
     scores = [
         _sentence_score(sentence, values, tokenizer, eos) for sentence, values in zip(encoded, log_probs, strict=True)
     ]
     return scores[0] if isinstance(batch, str) else scores
+
+
+def load_language_model(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    device: str | torch.device | None = None,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    A causal or a masked language model, and its tokenizer; see [`~hf_structure.pipelines.loading.load_model`].
+
+    A model of a kind that can be both, as BERT, is what its configuration says (`architectures`), and masked if that
+    says neither.
+    """
+    if is_masked(model) if isinstance(model, torch.nn.Module) else _loads_masked(model):
+        return load_model(model, tokenizer, device, AutoModelForMaskedLM, "masked language model")
+    return load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+
+
+def is_masked(model: PreTrainedModel) -> bool:
+    """Whether it is a masked language model, which its class says in transformers."""
+    return type(model).__name__.endswith("ForMaskedLM")
+
+
+def _loads_masked(name: str | Path) -> bool:
+    config = read_config(resolve_model(name), "language model")
+    for architecture in config.architectures or ():
+        if architecture.endswith(("ForMaskedLM", "ForCausalLM", "LMHeadModel")):
+            return architecture.endswith("ForMaskedLM")
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING
+
+
+def _score_masked(
+    sentences: Sentence | Iterable[Sentence],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    split: Callable[[str], list[str]],
+    masking: str,
+    max_tokens: int | None,
+    progress: bool,
+) -> SentenceScore | list[SentenceScore]:
+    """[`score`] by a masked language model."""
+    if masking not in MASKINGS:
+        raise ValueError(f"masking must be one of {', '.join(MASKINGS)}, not {masking!r}")
+    if tokenizer.mask_token_id is None:
+        raise ValueError("the tokenizer has no mask token: a masked language model needs one to be scored with")
+    batch = read_batch(sentences)
+    items = [batch] if isinstance(batch, str) else batch
+    encode = partial(encode_masked, tokenizer=tokenizer, split=split)
+    encoded = [_encode(number, item, encode, model) for number, item in enumerate(items, start=1)]
+    max_tokens = _check_max_tokens(max_tokens, max(LOGITS // model.config.vocab_size, 1))
+    log_probs = pseudo_log_probs(model, tokenizer, encoded, masking, max_tokens, progress)
+    scores = [_masked_score(one, values, tokenizer) for one, values in zip(encoded, log_probs, strict=True)]
+    return scores[0] if isinstance(batch, str) else scores
+
+
+def _masked_score(
+    encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase
+) -> SentenceScore:
+    scored = [(piece, word) for piece, word in zip(encoded["input_ids"], encoded["word_ids"], strict=True) if word]
+    return SentenceScore(
+        text=encoded["text"],
+        words=encoded["words"],
+        word_spans=encoded["word_spans"],
+        tokens=tokenizer.convert_ids_to_tokens([piece for piece, _ in scored]),
+        word_ids=[word for _, word in scored],
+        token_surprisals=[-value for value in log_probs],
+        unknown_words=_count_unknown(encoded, tokenizer),
+    )
+
+
+def _count_unknown(encoded: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> int:
+    """Words with an unknown piece."""
+    pairs = zip(encoded["input_ids"], encoded["word_ids"], strict=True)
+    return len({word for piece, word in pairs if word and piece == tokenizer.unk_token_id})
 
 
 def is_ours(model: PreTrainedModel) -> bool:
@@ -171,14 +278,14 @@ def word_splitter(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None
 ) -> Callable[[str], list[str]]:
     """How raw text is split into words; see [`score`]. Raises `ValueError` for an unknown name."""
-    return choose_word_tokenizer(tokenizer, choice, default="english" if is_ours(model) else "spaces")
+    knows_words = is_ours(model) or hasattr(model, "structures")  # the latter parse
+    return choose_word_tokenizer(tokenizer, choice, default="english" if knows_words else "spaces")
 
 
 def _encode(
     number: int,
     sentence: Sentence,
-    tokenizer: PreTrainedTokenizerBase,
-    split: Callable[[str], list[str]] | None,
+    encode: Callable[[Sentence], dict[str, Any]],
     model: PreTrainedModel,
 ) -> dict[str, Any]:
     """What [`SentenceScore`] says before there are surprisals, and `input_ids`."""
@@ -186,11 +293,12 @@ def _encode(
         sentence = read_sentence(sentence)
         if not all(isinstance(word, str) for word in sentence):
             raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
-        encoded = _encode_raw(sentence, tokenizer) if split is None else _encode_words(sentence, tokenizer, split)
+        encoded = encode(sentence)
     except ValueError as error:
         raise SentenceError(number, str(error)) from error
     longest = longest_input(model)
-    length = len(encoded["input_ids"]) - (not reads_graphs(model))  # a search reads the end token, too
+    # The end token is read by a search, and by a masked model.
+    length = len(encoded["input_ids"]) - (not reads_graphs(model) and not is_masked(model))
     if longest is not None and length > longest:
         raise SentenceError(number, f"{length} tokens are too many for the model: it reads at most {longest}")
     return encoded
@@ -228,10 +336,7 @@ def token_log_probs(
         beam_size (`int`, *optional*): How many graphs of a sentence are followed; without it the model reads none.
         max_tokens, progress: See [`score`].
     """
-    if max_tokens is None:
-        max_tokens = BEAM_TOKENS if beam_size else max(LOGITS // model.config.vocab_size, 1)
-    if max_tokens < 1:
-        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    max_tokens = _check_max_tokens(max_tokens, BEAM_TOKENS if beam_size else max(LOGITS // model.config.vocab_size, 1))
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate, results = WordCollator(pad_token_id=0), [[]] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
@@ -248,6 +353,12 @@ def token_log_probs(
                 results[index] = row[: lengths[index] - 1]
             bar.update(len(indices))
     return results
+
+
+def _check_max_tokens(max_tokens: int | None, default: int) -> int:
+    if max_tokens is not None and max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    return max_tokens or default
 
 
 def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -302,6 +413,7 @@ def _sentence_score(
         tokens=tokenizer.convert_ids_to_tokens(encoded["input_ids"][1 : last + 1]),
         word_ids=encoded["word_ids"][1 : last + 1],
         token_surprisals=[-value for value in log_probs[:last]],
+        unknown_words=_count_unknown(encoded, tokenizer),
     )
 
 
@@ -313,9 +425,9 @@ def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
         scores (`Iterable[SentenceScore]`): Those of its sentences.
 
     Returns:
-        `dict[str, float]`: numbers of `sentences`, `words` and scored `tokens`; `log_prob` of all; `perplexity` of a
-            token and `word_perplexity` of a word, a scored end of a sentence being one of each. With a beam these
-            are upper bounds of the perplexities.
+        `dict[str, float]`: numbers of `sentences`, scored `tokens`, `words` and `unknown_words`; `log_prob` of
+            all; `perplexity` of a token and `word_perplexity` of a word, a scored end of a sentence being one of each.
+            With a beam these are upper bounds of the perplexities.
 
     Raises:
         ValueError: if there are no sentences.
@@ -328,9 +440,10 @@ def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
         "tokens": sum(len(each.tokens) for each in scores),
         "words": sum(len(each.words) for each in scores),
     }
+    unknown = sum(each.unknown_words for each in scores)
     ends = sum(each.word_ids.count(0) for each in scores)
     perplexities = language_model_scores({"lm_loss": -log_prob, "ends": ends, "gold": 0, **counts})
-    return {"sentences": len(scores), **counts, "log_prob": log_prob, **perplexities}
+    return {"sentences": len(scores), **counts, "unknown_words": unknown, "log_prob": log_prob, **perplexities}
 
 
 def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: float = 1e-4) -> int:

@@ -1,0 +1,145 @@
+"""
+Pseudo-log-likelihoods of sentences by masked language models (Salazar et al. 2020).
+
+Each token is masked in a copy of the sentence of its own, and its log-probability read off there. In a word of several
+pieces, those that follow are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): else a piece is
+known from those that it shares the word with, and long rare words come out too likely.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.data.batching import token_budget_batches
+from hf_structure.data.collators import pad_words
+from hf_structure.data.normalization import is_punctuation
+from hf_structure.data.text import find_words
+from hf_structure.tokenization import encode_words, is_word_level, pieces_of_words
+
+
+def encode_masked(
+    sentence: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, split: Callable[[str], list[str]]
+) -> dict[str, Any]:
+    """
+    A sentence (`text`), its words and their places in it (`words`, `word_spans`), `input_ids` with the tokenizer's
+    special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
+    the model was trained without.
+
+    Args:
+        sentence (`str` or `Sequence[str]`): A sentence, or its words.
+        tokenizer (`PreTrainedTokenizerBase`): A fast one.
+        split (`Callable`): What splits a string into words.
+
+    Raises:
+        ValueError: a sentence without words, or a tokenizer that is not fast.
+    """
+    words = split(sentence) if isinstance(sentence, str) else list(sentence)
+    text = sentence if isinstance(sentence, str) else " ".join(words)
+    if not words:
+        raise ValueError("a sentence without words")
+    spans = find_words(text, words)
+    keep = [not (tokenizer.init_kwargs.get("skip_punctuation") and is_punctuation(word)) for word in words]
+    if any(keep):
+        words, spans = list(compress(words, keep)), spans and list(compress(spans, keep))
+    if is_word_level(tokenizer):
+        pieces = [[number] for number in encode_words(words, tokenizer)]
+    else:
+        pieces = pieces_of_words(words, tokenizer)
+    before, after = special_ends(tokenizer)
+    numbers = [number for number, ids in enumerate(pieces, start=1) for _ in ids]
+    return {
+        "text": text,
+        "words": words,
+        "word_spans": spans,
+        "input_ids": [*before, *(piece for ids in pieces for piece in ids), *after],
+        "word_ids": [*(0 for _ in before), *numbers, *(0 for _ in after)],
+    }
+
+
+def special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """The special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
+    encoding = tokenizer("a", return_special_tokens_mask=True)
+    ids, mask = encoding["input_ids"], encoding["special_tokens_mask"]
+    if all(mask):  # "a" itself is unknown
+        plain = len(tokenizer("a", add_special_tokens=False)["input_ids"])
+        begin = (len(ids) - plain + 1) // 2
+        return ids[:begin], ids[begin + plain :]
+    begin = mask.index(0)
+    return ids[:begin], ids[len(ids) - mask[::-1].index(0) :]
+
+
+@torch.no_grad()
+def pseudo_log_probs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Mapping[str, Any]],
+    masking: str,
+    max_tokens: int,
+    progress: bool = False,
+) -> list[list[float]]:
+    """
+    Log-probabilities of the tokens that belong to words, each masked, given the others.
+
+    Args:
+        model (`PreTrainedModel`): A masked language model in evaluation mode.
+        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer, for the mask and the padding.
+        sentences (`Sequence[Mapping]`): `input_ids` and `word_ids`, see [`encode_masked`].
+        masking (`"within_word"` or `"original"`): Whether the later pieces of a word are masked with each of its
+            pieces.
+        max_tokens (`int`): Tokens of a batch, padding counted. A copy of a sentence is not split.
+        progress (`bool`): Whether to show a progress bar.
+
+    Returns:
+        `list[list[float]]`: In nats, as many for each sentence as it has tokens that belong to words.
+    """
+    copies = [
+        (number, position)
+        for number, sentence in enumerate(sentences)
+        for position, word in enumerate(sentence["word_ids"])
+        if word
+    ]
+    lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
+    results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
+    with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
+        for batch in token_budget_batches(lengths, max_tokens):
+            chosen = [copies[index] for index in batch]
+            items = [(sentences[number], position) for number, position in chosen]
+            values = _log_probs(model, tokenizer, items, masking)
+            for (number, position), value in zip(chosen, values.tolist(), strict=True):
+                results[number][position] = value
+            bar.update(len(batch))
+    return [
+        [value for value, word in zip(row, sentence["word_ids"], strict=True) if word]
+        for row, sentence in zip(results, sentences, strict=True)
+    ]
+
+
+def _log_probs(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, items: Sequence[tuple[Mapping, int]], masking: str
+) -> torch.Tensor:
+    """`(items,)`: of each sentence, the log-probability of the token at a position."""
+    masked = [_mask(sentence, position, masking, tokenizer.mask_token_id) for sentence, position in items]
+    pad = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
+    logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
+    rows, positions = range(len(items)), [position for _, position in items]
+    targets = [sentence["input_ids"][position] for sentence, position in items]
+    logits = logits[rows, positions].float()
+    return logits[rows, targets] - logits.logsumexp(1)
+
+
+def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:
+    """The tokens of a sentence, with one of them, or the rest of its word, masked."""
+    ids, words = list(sentence["input_ids"]), sentence["word_ids"]
+    end = position + 1
+    while masking == "within_word" and end < len(ids) and words[end] == words[position]:
+        end += 1
+    ids[position:end] = [mask_token_id] * (end - position)
+    return ids
+
+
+__all__ = ["encode_masked", "pseudo_log_probs", "special_ends"]
