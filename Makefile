@@ -3,11 +3,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow fuzz lint clean
+.PHONY: demo space test test-slow fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py --output demo.html
+
+# Shows the same in a browser, for any sentence: http://127.0.0.1:7860
+space: $(VENV)/installed
+	$(PIP) '.[app]'
+	$(BIN)/python examples/space/app.py
 
 # Installs what the tests need, and runs them.
 test: $(VENV)/installed-dev

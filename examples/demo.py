@@ -13,20 +13,23 @@ from hf_structure.visualization.html import render_html
 SENTENCES = [
     "The old man walked slowly along the river.",
     "She gave her brother a book about birds, and he read it.",
-    "What did the children who live next door say to you?",
+    "I saw her duck with a telescope.",
 ]
+ONE_TREE = ("structformer-en",)  # its distances and heights define one tree: there is no second best
 
 
-def demo(sentences: list[str], models: list[str], output: Path) -> None:
-    """Prints the structures of each sentence and writes the page."""
+def demo(sentences: list[str], models: list[str], k: int, output: Path) -> None:
+    """Prints the structures of each sentence, and writes the page: a sentence by all models, then the next."""
     parses = []
     for model in models:
         print(f"--- {model}\n")
-        for parse in hf_structure.parse(sentences, model=model):
+        found = hf_structure.parse(sentences, model=model, k=1 if model in ONE_TREE else k)
+        for parse in found:
             print(f"{' '.join(parse.words)}\n{parse}\n")
-            parses.append(parse)
+        parses.append(found)
+    by_sentence = [parse for each in zip(*parses, strict=True) for parse in each]
     title = f"Sentence structure, by {', '.join(models)}"
-    output.write_text(render_html(parses, title=title), encoding="utf-8")
+    output.write_text(render_html(by_sentence, title, models * len(sentences)), encoding="utf-8")
     print(f"Pictures: {output}")
 
 
@@ -40,10 +43,11 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="MODEL",
         help="short names, folders or Hub names; default: %(default)s",
     )
+    parser.add_argument("-k", type=int, default=2, metavar="N", help="the N best structures; default: %(default)s")
     parser.add_argument("--sentences", nargs="+", default=SENTENCES, metavar="SENTENCE", help="what to parse instead")
     options = parser.parse_args(arguments)
     try:
-        demo(options.sentences, options.models, options.output)
+        demo(options.sentences, options.models, options.k, options.output)
     except (OSError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
 

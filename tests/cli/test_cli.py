@@ -954,6 +954,26 @@ def test_render_other_formats(run, here):
     assert "_" not in run("render", "bare.conllu", "--format", "text")
 
 
+def test_render_rows_and_documents(run, here):
+    wide, narrow = (run("render", "gold.conllu", "--format", "svg", *more) for more in ([], ["--width", "120"]))
+    assert wide != narrow
+    assert wide.count("<svg") == narrow.count("<svg")
+    assert run("render", "gold.conllu", "--width", "120").count(narrow.split("</svg>")[0].strip()) == 1
+    documents = run("render", "gold.conllu", "--format", "tikz", "--standalone")
+    assert documents.count(r"\documentclass") == documents.count(r"\begin{dependency}") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--width", "100", "--format", "tikz"], "--width is for trees and graphs as html or svg only"),
+        (["--standalone"], "--standalone is for --format tikz only"),
+    ],
+)
+def test_render_options_that_do_not_fit(fail, here, options, message):
+    assert message in fail("render", "gold.conllu", *options)[0]
+
+
 def test_render_nothing(run, here):
     Path("empty.conllu").touch()
     assert run("render", "empty.conllu", "--format", "text") == ""

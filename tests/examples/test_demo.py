@@ -21,7 +21,7 @@ def folder(tmp_path) -> Path:
 
 def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
     page = tmp_path / "page.html"
-    EXAMPLE["main"](["--models", str(folder), "--output", str(page)])
+    EXAMPLE["main"](["--models", str(folder), "--output", str(page), "-k", "1"])
     printed = capsys.readouterr().out
     sentences = EXAMPLE["SENTENCES"]
     assert len(sentences) == 3
@@ -33,9 +33,30 @@ def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")  # the page needs nothing from outside
 
 
+def test_the_page_names_models_and_shows_the_k_best(folder, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    other = folder.rename(tmp_path / "<other>")
+    arguments = [
+        "--models",
+        str(other),
+        str(other),
+        "-k",
+        "2",
+        "--sentences",
+        "The man walked.",
+        "--output",
+        str(page),
+    ]
+    EXAMPLE["main"](arguments)
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<svg") == 4
+    assert html.count("&lt;other&gt;</code>") == 2
+    assert html.count("2. probability") == 2
+
+
 def test_other_sentences(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    EXAMPLE["main"](["--models", str(folder), "--sentences", "The man walked.", "She <b>did</b>"])
+    EXAMPLE["main"](["--models", str(folder), "-k", "1", "--sentences", "The man walked.", "She <b>did</b>"])
     assert "She < b > did < / b >" in capsys.readouterr().out
     html = Path("demo.html").read_text(encoding="utf-8")
     assert html.count("<svg") == 2

@@ -207,11 +207,11 @@ def test_labels_that_only_one_format_holds():
 def test_to_tikz():
     both = DependencyGraph(["R&D", "b"], [(0, 1), (1, 2), (2, 1)], ["top", "a_b", ""])
     assert both.to_tikz().splitlines()[2:-1] == [
-        r"    R{\symbol{38}}D \& b \\",
+        r"    R{\symbol{38}}D \&[1.06em] b \\",
         r"  \end{deptext}",
-        r"  \deproot{1}{top}",
-        r"  \depedge{1}{2}{a\_b}",
-        r"  \depedge[hide label, edge below]{2}{1}{}",
+        r"  \deproot[edge height=10.8ex]{1}{top}",
+        r"  \depedge[edge height=3.2ex, edge start x offset=0.88em, edge end x offset=-0.22em]{1}{2}{a\_b}",
+        r"  \depedge[edge height=6.4ex, edge start x offset=0.22em, edge end x offset=0.44em, hide label]{2}{1}{}",
     ]
     heads = [2, 0, 2]
     assert TREE.to_tikz().count("depedge") == 2

@@ -45,18 +45,18 @@ def marks_of(svg):
 
 
 def test_svg_golden():
-    assert constituency_svg(["a", "b", "c"], [(0, 3), (1, 3)], ["S", ""]).splitlines()[1:] == [
-        '<rect x="0.5" y="0.5" width="92" height="109" rx="8" fill="#ffffff" stroke="#e3e7eb"/>',
-        '<g fill="none" stroke="#0072b2" stroke-width="1.5">',
+    assert constituency_svg(["a", "b", "c"], [(0, 3), (1, 3)], ["S", ""]).splitlines()[2:] == [
+        '<rect class="paper ground" x="0.5" y="0.5" width="92" height="109" rx="8" fill="#ffffff" stroke="#e3e7eb"/>',
+        '<g class="line0" fill="none" stroke="#0072b2" stroke-width="1.5">',
         '<path d="M20.8 74.0V34.0Q20.8 26.0 28.8 26.0H51.2Q59.2 26.0 59.2 34.0V50.0"/>',
         '<path d="M46.4 74.0V58.0Q46.4 50.0 54.4 50.0H64.0Q72.0 50.0 72.0 58.0V74.0"/>',
         "</g>",
-        '<g font-size="11" fill="#1f2933">',
-        '<rect x="32.1" y="19.0" width="15.7" height="14" rx="7" fill="#ffffff"/>'
-        '<text x="40.0" y="30.0" fill="#1f2933">S</text>',
-        '<circle cx="59.2" cy="50.0" r="2.5" fill="#0072b2"/>',
+        '<g font-size="11">',
+        '<rect class="paper" x="32.1" y="19.0" width="15.7" height="14" rx="7" fill="#ffffff"/>'
+        '<text class="ink" x="40.0" y="30.0" fill="#1f2933">S</text>',
+        '<circle class="fill0" cx="59.2" cy="50.0" r="2.5" fill="#0072b2"/>',
         "</g>",
-        '<g font-size="16" fill="#1f2933">',
+        '<g class="ink" font-size="16" fill="#1f2933">',
         '<text x="20.8" y="94.0">a</text>',
         '<text x="46.4" y="94.0">b</text>',
         '<text x="72.0" y="94.0">c</text>',

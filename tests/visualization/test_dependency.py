@@ -42,7 +42,7 @@ def texts(svg):
 
 def arcs_of(svg):
     """`(left, right, top)` of every arc that is drawn between two words."""
-    paths = [path.get("d") for path in ElementTree.fromstring(svg).iter(f"{SVG}path")]
+    paths = [path.get("d") for path in ElementTree.fromstring(svg).iter(f"{SVG}path") if path.get("class") != "halo"]
     numbers = [[float(number) for number in re.findall(r"-?[0-9.]+", path)] for path in paths if "Q" in path]
     return [(values[0], values[-3], values[4]) for values in numbers]
 
@@ -57,18 +57,21 @@ def boxes_of(svg):
 
 
 def test_svg_golden():
-    assert dependency_svg(["a", "b"], [2, 0]).splitlines()[1:] == [
-        '<rect x="0.5" y="0.5" width="85" height="93" rx="8" fill="#ffffff" stroke="#e3e7eb"/>',
-        '<g fill="none" stroke="#0072b2" stroke-width="1.5">',
+    assert dependency_svg(["a", "b"], [2, 0]).splitlines()[2:] == [
+        '<rect class="paper ground" x="0.5" y="0.5" width="85" height="93" rx="8" fill="#ffffff" stroke="#e3e7eb"/>',
+        '<g fill="none" stroke-width="1.5">',
+        '<g class="line0" stroke="#0072b2">'
         '<path d="M20.8 58.0V52.0Q20.8 43.0 33.8 43.0H39.4Q52.4 43.0 52.4 52.0V58.0"/>'
-        '<path d="M20.8 61.0l-3.5 -8h7z" fill="#0072b2" stroke="none"/>',
-        '<path d="M59.4 28.0V58.0"/><path d="M59.4 61.0l-3.5 -8h7z" fill="#0072b2" stroke="none"/>',
+        '<path class="fill0" d="M20.8 61.0l-3.5 -8h7z" fill="#0072b2" stroke="none"/></g>',
+        '<g class="line0" stroke="#0072b2">'
+        '<path d="M59.4 28.0V58.0"/>'
+        '<path class="fill0" d="M59.4 61.0l-3.5 -8h7z" fill="#0072b2" stroke="none"/></g>',
         "</g>",
-        '<g font-size="11" fill="#1f2933">',
-        '<rect x="42.6" y="19.0" width="33.6" height="18" rx="9" fill="#0072b2"/>'
-        '<text x="59.4" y="32.0" fill="#ffffff">root</text>',
+        '<g font-size="11">',
+        '<rect class="fill0" x="42.6" y="19.0" width="33.6" height="18" rx="9" fill="#0072b2"/>'
+        '<text class="paper" x="59.4" y="32.0" fill="#ffffff">root</text>',
         "</g>",
-        '<g font-size="16" fill="#1f2933">',
+        '<g class="ink" font-size="16" fill="#1f2933">',
         '<text x="20.8" y="78.0">a</text>',
         '<text x="55.9" y="78.0">b</text>',
         "</g>",
@@ -78,7 +81,7 @@ def test_svg_golden():
 
 def test_svg_shows_words_labels_probabilities_and_tags():
     svg = dependency_svg(WORDS, HEADS, LABELS, [0.9, 0.25, 1.0, None], ["DET", "NOUN", "VERB", "ADV"])
-    assert texts(svg) == ["det 0.90", "nsubj 0.25", "root 1.00", "advmod", *WORDS, "DET", "NOUN", "VERB", "ADV"]
+    assert texts(svg) == ["det 0.90", "nsubj 0.25", "root", "advmod", *WORDS, "DET", "NOUN", "VERB", "ADV"]
     opacities = [
         float(group.get("opacity")) for group in ElementTree.fromstring(svg).iter(f"{SVG}g") if group.get("opacity")
     ]
@@ -183,9 +186,9 @@ def test_text_golden():
     assert dependency_text(words, [3, 3, 4, 0, 4], labels, [0.9, 0.25, 1.0, 0.5, None]) == (
         "╭───►  1  The     det     ← 3 dog     0.90\n"
         "│ ╭─►  2  old     amod    ← 3 dog     0.25\n"
-        "╰─┼─►  3  dog     nsubj   ← 4 barked  1.00\n"
+        "╰─┼─►  3  dog     nsubj   ← 4 barked\n"
         "  ├──  4  barked  root                0.50\n"
-        "  ╰─►  5  loudly  advmod  ← 4 barked"
+        "  ╰─►  5  loudly  advmod  ← 4 barked  rule"
     )
 
 

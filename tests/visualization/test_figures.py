@@ -44,8 +44,18 @@ def test_marginals():
     assert axes.images[0].get_array().tolist() == [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["root", "$a", "b"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["$a", "b"]
+    assert axes.get_title() == "Heads of words"
+    assert figure.axes[1].get_ylabel() == "probability"
     with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
         plot_marginals(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_marginals_of_words_that_a_rule_attached():
+    axes = plot_marginals(["a", "."], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0.9, None]).axes[0]
+    assert [(text.get_text(), text.get_position()) for text in axes.texts] == [("rule", (1, 1))]
+    assert np.isnan(np.ma.filled(axes.images[0].get_array(), np.nan)[1]).all()
+    with pytest.raises(ValueError, match="2 words but 1 probabilities"):
+        plot_marginals(["a", "."], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0.9])
 
 
 @pytest.mark.parametrize("make", [list, np.array, torch.tensor], ids=["lists", "numpy", "torch"])

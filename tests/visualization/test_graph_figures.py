@@ -12,7 +12,7 @@ from hf_structure.visualization.graph_figures import plot_circuits, plot_graph_a
 WORDS, ARCS = ["He", "$tried", "to", "leave"], [(0, 2), (2, 1), (2, 4), (4, 1)]
 TOKENS = ["<s>", "He", "$tri", "ed", "to", "leave"]
 CALLS = {
-    "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], ["degree"]),
+    "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], TapeFeatures(["degree"])),
     "attention": lambda: plot_graph_attention(["a"], {"x": [[1.0]]}, ["a"], [(0, 1)]),
     "circuits": lambda: plot_circuits({"a": {"b": 0.5}}),
 }
@@ -33,10 +33,18 @@ def tapes_of(words, arcs, features):
 def test_tapes(names, tmp_path):
     features = TapeFeatures(names)
     tapes = tapes_of(WORDS, ARCS, features)
-    figure = plot_tapes(WORDS, tapes, names)
+    figure = plot_tapes(WORDS, tapes, features)
     figure.savefig(tmp_path / "tapes.png")
     assert [axes.get_title() for axes in figure.axes] == list(names)
-    for axes, tape in zip(figure.axes, tapes, strict=True):
+    meanings = {
+        "degree": "10 for each arc to a dependent, 1 for each from a head",
+        "distance": "10 an arc to a dependent, 1 to a head; 0: none",
+        "depth": "1 more for each arc",
+    }
+    for axes, tape, name in zip(figure.axes, tapes, names, strict=True):
+        shown = axes.get_xlabel().replace("\n", " ")
+        assert meanings[name] in shown
+        assert shown.endswith("150 at most")
         assert texts(axes.get_xticklabels()) == ["root", *WORDS]
         assert texts(axes.get_yticklabels()) == WORDS
         image = np.asarray(axes.images[0].get_array().filled(np.nan))
@@ -49,22 +57,20 @@ def test_tapes(names, tmp_path):
 
 def test_tapes_of_long_sentences_are_stacked():
     words = ["word"] * 20
-    short, long = (
-        plot_tapes(some, tapes_of(some, [], TapeFeatures()), TapeFeatures().names) for some in (WORDS, words)
-    )
+    short, long = (plot_tapes(some, tapes_of(some, [], TapeFeatures()), TapeFeatures()) for some in (WORDS, words))
     (width, height), (long_width, long_height) = short.get_size_inches(), long.get_size_inches()
     assert width > 2 * height
     assert long_height > 2 * long_width
 
 
 def test_tapes_of_no_words(tmp_path):
-    plot_tapes([], [[[1]]], ["depth"]).savefig(tmp_path / "tapes.png")
+    plot_tapes([], [[[1]]], TapeFeatures(["depth"])).savefig(tmp_path / "tapes.png")
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 5), (3, 4, 4), (3, 5, 4)], ids=str)
 def test_tapes_of_wrong_shape(shape):
     with pytest.raises(ValueError, match=r"tapes of 4 words must have the shape \(3, 5, 5\)"):
-        plot_tapes(WORDS, np.zeros(shape), ("degree", "distance", "depth"))
+        plot_tapes(WORDS, np.zeros(shape), TapeFeatures())
 
 
 def attention(size: int, seed: int = 0) -> torch.Tensor:
@@ -81,7 +87,8 @@ def test_attention(tmp_path, long):
         warnings.simplefilter("error")
         figure = plot_graph_attention(tokens, maps, words, ARCS, [1.0, 0.5, None, 0.0])
         figure.savefig(tmp_path / "attention.png")
-    first, second, graph = figure.axes
+    first, second, bar, graph = figure.axes
+    assert bar.get_ylabel() == "attention"
     assert [first.get_title(), second.get_title()] == ["with", "without $"]
     for axes, table in zip((first, second), maps.values(), strict=True):
         assert np.array_equal(axes.images[0].get_array(), table)
@@ -96,7 +103,7 @@ def test_attention(tmp_path, long):
     alphas = [arrow.get_alpha() for arrow in graph.patches]
     assert alphas[0] == alphas[2] == 1 > alphas[1] > alphas[3]
     boxes = [axes.get_window_extent() for axes in figure.axes]
-    assert boxes[2].y1 <= boxes[0].y0 if long else boxes[2].x0 >= boxes[1].x1
+    assert boxes[3].y1 <= boxes[0].y0 if long else boxes[3].x0 >= boxes[2].x1 > boxes[2].x0 >= boxes[1].x1
     inside = figure.get_tightbbox()
     assert min(inside.x0, inside.y0) >= 0
     assert all(np.array([inside.x1, inside.y1]) <= figure.get_size_inches())

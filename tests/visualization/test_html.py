@@ -1,7 +1,9 @@
 from html.parser import HTMLParser
 
+import pytest
+
 from hf_structure.structures import ConstituencyTree, DependencyTree, Parse
-from hf_structure.visualization.html import render_html
+from hf_structure.visualization.html import WIDTH, render_html
 
 
 class _References(HTMLParser):
@@ -29,8 +31,8 @@ def test_html_page_is_complete_and_numbered():
     assert "@import" not in page
     assert parser.tags.count("svg") == parser.tags.count("figure") == 2
     assert page.count("<title>Trees &lt;of&gt; R&amp;D</title>") == 1
-    assert "<b>1</b> &lt;a&gt; R&amp;D" in page
-    assert "<b>2</b> &lt;a&gt; R&amp;D" in page
+    assert '<b>1</b> <span dir="auto">&lt;a&gt; R&amp;D</span>' in page
+    assert '<b>2</b> <span dir="auto">&lt;a&gt; R&amp;D</span>' in page
     assert "overflow-x: auto" in page
 
 
@@ -47,3 +49,23 @@ def test_html_page_shows_both_structures():
     assert parse.to_svg() in page
     assert page.count(constituency.to_svg()) == 2
     assert "<title>Trees</title>" in page
+
+
+def test_html_page_names_models_and_shows_all_readings():
+    trees = [
+        DependencyTree(["a", "b"], heads, log_probability=value) for heads, value in (([2, 0], -0.1), ([0, 1], -3.0))
+    ]
+    parse = Parse(["a", "b"], trees[0], alternatives=trees)
+    page = render_html([parse, trees[1]], names=["udgn<en>", None])
+    assert page.count("<svg") == 3
+    assert page.count("<code>udgn&lt;en&gt;</code>") == page.count("<code>") == 1
+    assert page.index("1 more") < page.index("2. probability 0.0498") < page.index(trees[1].to_svg())
+    with pytest.raises(ValueError, match="zip"):
+        render_html([parse], names=[])
+
+
+def test_html_page_breaks_long_sentences_unless_they_shall_scroll():
+    tree = DependencyTree(["word"] * 60, [0, *range(1, 60)])
+    assert tree.to_svg(width=WIDTH) in render_html([tree])
+    assert tree.to_svg() in render_html([tree], width=None)
+    assert tree.to_svg() != tree.to_svg(width=WIDTH)

@@ -1,7 +1,7 @@
 """`hf-structure render`."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -22,11 +22,15 @@ from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
-from hf_structure.visualization.html import render_html
+from hf_structure.visualization.html import WIDTH, render_html
 
 FIGURES = ("distances", "parents", "relations", "attention", "tapes", "circuits")
 KINDS = ("trees", "graph", *FIGURES)
-WRITERS = {"svg": Parse.to_svg, "text": lambda parsed: f"{' '.join(parsed.words)}\n{parsed}\n", "tikz": Parse.to_tikz}
+WRITERS: dict[str, Callable[[Parse, argparse.Namespace], str]] = {
+    "svg": lambda parsed, options: parsed.to_svg(width=options.width),
+    "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n",
+    "tikz": lambda parsed, options: parsed.to_tikz(options.standalone),
+}
 
 
 def add_render(commands: argparse._SubParsersAction) -> None:
@@ -54,6 +58,13 @@ def add_render(commands: argparse._SubParsersAction) -> None:
     add_input_format(parser)
     trees = parser.add_argument_group("trees and graphs")
     trees.add_argument("--format", choices=["html", *WRITERS], help="form of the output; default: html")
+    trees.add_argument(
+        "--width",
+        type=positive,
+        metavar="N",
+        help="pixels of a picture before the sentence goes on in another row; default: 1100 in HTML, else any",
+    )
+    trees.add_argument("--standalone", action="store_true", help="with --format tikz: whole LaTeX documents")
     trees.add_argument(
         "--annotation", choices=ANNOTATIONS, help="the graph of CoNLL-U: enhanced (default, DEPS) or basic (HEAD)"
     )
@@ -87,6 +98,10 @@ def _check_options(options: argparse.Namespace) -> None:
     for name, meant in kinds.items():
         if getattr(options, name) is not None and options.kind not in meant:
             raise ValueError(f"--{name} is for --kind {' and '.join(meant)} only")
+    if options.width and (options.kind in FIGURES or options.format not in (None, "html", "svg")):
+        raise ValueError("--width is for trees and graphs as html or svg only")
+    if options.standalone and options.format != "tikz":
+        raise ValueError("--standalone is for --format tikz only")
 
 
 def _render_structures(options: argparse.Namespace) -> None:
@@ -94,9 +109,9 @@ def _render_structures(options: argparse.Namespace) -> None:
     parses = islice(_read_parses(name, options), options.limit)
     if options.format in (None, "html"):
         title = options.kind.capitalize() if name == "-" else Path(name).name
-        pictures = [render_html(parses, title=title)]
+        pictures = [render_html(parses, title=title, width=options.width or WIDTH)]
     else:
-        pictures = (WRITERS[options.format](parsed) + "\n" for parsed in parses)
+        pictures = (WRITERS[options.format](parsed, options) + "\n" for parsed in parses)
     with output_file(options.output) as file:
         file.writelines(pictures)
 

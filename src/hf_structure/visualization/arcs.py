@@ -181,7 +181,7 @@ class ArcDrawing:
         lines = [self._line(part, ends, tops[part.arc.index], base) for part in self.parts]
         marks = [self._mark(part, ends, tops[part.arc.index]) for part in self.parts]
         return [
-            *svg_group(lines, 'fill="none" stroke="currentColor" stroke-width="1.5"'),
+            *svg_group(lines, 'fill="none" stroke-width="1.5"'),
             *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}"'),
         ]
 
@@ -201,15 +201,15 @@ class ArcDrawing:
     def _line(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
         """The arc with its arrow, what crosses it interrupted; dashes for what was put there by rule."""
         arc, path = part.arc, self.path(part, ends, top, base)
-        name, color = ("rule", MUTED) if arc.restored else (f"c{arc.color}", ARC_COLORS[arc.color])
+        line, fill, color = _colors(arc)
         halo = f'<path class="halo" d="{path}" stroke="{PAPER}" stroke-width="5"/>' if arc.crosses else ""
         dashes = ' stroke-dasharray="3 3"' if arc.restored else ""
         lines = f'<path d="{path}"{dashes}/>'
         if self.row.holds(part.word):
             arrow = f"M{ends[arc.index, part.word]:.1f} {base + 3:.1f}l-3.5 -8h7z"
-            lines += f'<path d="{arrow}" fill="currentColor" stroke="none"/>'
+            lines += f'<path class="{fill}" d="{arrow}" fill="{color}" stroke="none"/>'
         pale = f' opacity="{arc.opacity:.2f}"' if arc.opacity < 1 else ""
-        return f'{halo}<g class="{name}" color="{color}"{pale}>{_title(arc)}{lines}</g>'
+        return f'{halo}<g class="{line}" stroke="{color}"{pale}>{_title(arc)}{lines}</g>'
 
     def _mark(self, part: Part, ends: dict[tuple[int, int], float], top: float) -> str:
         """The arc's text: it interrupts the arc, and fills the root's mark."""
@@ -229,12 +229,19 @@ class ArcDrawing:
 def _root_mark(arc: Arc, x: float, y: float) -> str:
     """A filled mark, whose text is as light, or dark, as the ground."""
     width = arc.width + 12
-    name, color = ("rule", MUTED) if arc.restored else (f"c{arc.color}", ARC_COLORS[arc.color])
+    _, fill, color = _colors(arc)
     return (
-        f'<g class="{name}" color="{color}"><rect x="{x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" '
-        f'height="18" rx="9" fill="currentColor"/></g>'
+        f'<rect class="{fill}" x="{x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" '
+        f'height="18" rx="9" fill="{color}"/>'
         f'<text class="paper" x="{x:.1f}" y="{y + 4:.1f}" fill="{PAPER}">{xml(arc.text)}</text>'
     )
+
+
+def _colors(arc: Arc) -> tuple[str, str, str]:
+    """Classes of what is drawn and of what is filled, and the colour."""
+    if arc.restored:
+        return "rule", "muted", MUTED
+    return f"line{arc.color}", f"fill{arc.color}", ARC_COLORS[arc.color]
 
 
 def _title(arc: Arc) -> str:

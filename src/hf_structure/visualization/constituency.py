@@ -213,7 +213,7 @@ class BracketDrawing:
         lines = [self._line(i, nodes) for i in range(len(self.brackets))]
         marks = [_mark(*node, bracket.label) for node, bracket in zip(nodes, self.brackets, strict=False)]
         return [
-            *svg_group(lines, f'class="c0" color="{ACCENT}" fill="none" stroke="currentColor" stroke-width="1.5"'),
+            *svg_group(lines, f'class="line0" fill="none" stroke="{ACCENT}" stroke-width="1.5"'),
             *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}"'),
         ]
 
@@ -245,7 +245,7 @@ def _above(children: list[float], label: str) -> float:
 
 def _mark(x: float, y: float, label: str) -> str:
     if not label:
-        return f'<circle class="c0" color="{ACCENT}" cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="currentColor"/>'
+        return f'<circle class="fill0" cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{ACCENT}"/>'
     return svg_label(x, y, (_label_width(label), 14), xml(label))
 
 

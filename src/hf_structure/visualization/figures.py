@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_marginals(words: Sequence[str], marginals: Any) -> "Figure":
+def plot_marginals(
+    words: Sequence[str], marginals: Any, probabilities: Sequence[float | None] | None = None
+) -> "Figure":
     """
     A heat map of arc marginals: a row a word, a column a possible head.
 
@@ -19,6 +21,8 @@ def plot_marginals(words: Sequence[str], marginals: Any) -> "Figure":
         words (`Sequence[str]` of length `n`): The words, in order.
         marginals (nested sequences or array of shape `(n, n + 1)`):
             `marginals[i][h]` is the probability that word `h` (0 = root) is the head of word `i + 1`.
+        probabilities (`Sequence[float | None]` of length `n`, *optional*):
+            Those of the heads of a tree: None for a word that the model did not see. Its row says `rule`.
 
     Returns:
         `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
@@ -27,7 +31,9 @@ def plot_marginals(words: Sequence[str], marginals: Any) -> "Figure":
         ImportError: matplotlib is not installed.
         ValueError: marginals of another shape.
     """
-    return _heat_map("marginals", marginals, words, ["root", *words], "head", "Heads of words")
+    check_lengths(words, probabilities=probabilities)
+    restored = [row for row, value in enumerate(probabilities or ()) if value is None]
+    return _heat_map("marginals", marginals, words, ["root", *words], "head", "Heads of words", restored)
 
 
 def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
@@ -81,7 +87,7 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
             axes.bar(places, sizes, 0.38, floor, color=color, label=name, edgecolor=MUTED, linewidth=1.0)
     axes.set_xticks(range(len(words)), words, rotation=90 if len(words) > 12 else 0, parse_math=False)
     axes.set_xlim(-0.6, len(words) - 0.4)
-    axes.set_ylabel("value (larger splits first)")
+    axes.set_ylabel("distance, height")
     axes.tick_params(bottom=False)
     axes.spines[["top", "right"]].set_visible(False)
     if words:
@@ -120,7 +126,8 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     axes.set_yticks(range(len(layers)), range(1, len(layers) + 1))
     names = axes.secondary_xaxis("top")
     names.set_xticks(range(heads * size), list(relations) * heads, rotation=90, parse_math=False)
-    axes.set(xlabel="attention head", ylabel="layer", title="Weights of relations in attention")
+    axes.set(xlabel="attention head", ylabel="layer")
+    figure.suptitle("Weights of relations in attention")
     for axis in (axes, names):
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
@@ -200,15 +207,24 @@ def plot_curves(panels: Mapping[str, Mapping[str, Mapping[float, float]]], xlabe
 
 
 def _heat_map(
-    name: str, values: Any, words: Sequence[str], columns: Sequence[str], label: str, title: str
+    name: str,
+    values: Any,
+    words: Sequence[str],
+    columns: Sequence[str],
+    label: str,
+    title: str,
+    restored: Sequence[int] = (),
 ) -> "Figure":
-    """Probabilities between 0 and 1: a row a word, a column each of `columns`."""
+    """Probabilities between 0 and 1: a row a word, a column each of `columns`. Some rows are by rule."""
     rows = [list(map(float, row)) for row in values]
     if [len(row) for row in rows] != [len(columns)] * len(words):
         raise ValueError(f"{name} of {len(words)} words must have the shape ({len(words)}, {len(columns)})")
     size = 2.0 + 0.32 * len(words)
     figure = new_figure(size + 1.2, size)
     axes = figure.add_subplot()
+    for row in restored:
+        axes.text(rows[row].index(max(rows[row])), row, "rule", ha="center", va="center", fontsize=7, color=MUTED)
+        rows[row] = [math.nan] * len(columns)
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
     axes.set_yticks(range(len(words)), words, parse_math=False)

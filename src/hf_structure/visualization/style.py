@@ -9,14 +9,16 @@ from typing import Any
 ACCENT = "#0072b2"  # the blue of Okabe and Ito's palette for the colour-blind
 INK, MUTED, PAPER, EDGE = "#1f2933", "#5f6b7a", "#ffffff", "#e3e7eb"
 ARC_COLORS = (ACCENT, "#b34700", "#00745a", "#8a3b76", "#6b5d00")  # of arcs that cross; of the same palette, darker
-DARK = {
+_DARK_ARCS = ("#58b0e8", "#ff9a5c", "#43c9a4", "#e29ccf", "#d6c437")
+DARK = {  # class -> what it colours, and its colour on dark pages
     "paper": ("fill", "#15191e"),
     "ground": ("stroke", "#323a43"),
     "ink": ("fill", "#e6eaee"),
     "muted": ("fill", "#9aa5b1"),
     "halo": ("stroke", "#15191e"),
-    "rule": ("color", "#9aa5b1"),
-    **{f"c{i}": ("color", color) for i, color in enumerate(("#58b0e8", "#ff9a5c", "#43c9a4", "#e29ccf", "#d6c437"))},
+    "rule": ("stroke", "#9aa5b1"),
+    **{f"line{i}": ("stroke", color) for i, color in enumerate(_DARK_ARCS)},
+    **{f"fill{i}": ("fill", color) for i, color in enumerate(_DARK_ARCS)},
 }
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
 WORD_SIZE, TAG_SIZE, LABEL_SIZE = 16.0, 12.0, 11.0

@@ -1,0 +1,127 @@
+"""What the app shows of a sentence. Without gradio, so that it can be tested without a browser."""
+
+import base64
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import hf_structure
+from hf_structure.data.sentences import SentenceError
+from hf_structure.hub import short_names
+from hf_structure.structures import DependencyGraph, DependencyTree, Parse
+from hf_structure.visualization.figures import plot_marginals
+from hf_structure.visualization.html import picture, rank_title
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MODELS = short_names()
+DEFAULT = "rngt-en-ewt"
+ONE_TREE = ("structformer-en",)  # its distances and heights define one tree: there is no second best
+MAX_WORDS, MAX_CHARACTERS = 100, 2000  # of a sentence: the machine is shared
+MAP_WORDS = 40  # of a heat map that can be read
+MAX_TREES = 5
+WIDTH = 900  # of pictures, in pixels
+HEADER = ["", "word", "head", "relation", "probability"]
+MIME = {"svg": "image/svg+xml", "conllu": "text/plain", "tex": "application/x-tex", "mrg": "text/plain"}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """
+    Args:
+        picture, others (`str`): HTML of the best structure, and of those that follow.
+        rows (`list[list[str]]`): Of `HEADER`, one for each word, or for each arc of a graph.
+        heat_map (`Figure`, *optional*): Probabilities of all heads; None for a sentence that is too long for it.
+        downloads (`str`): HTML of links to files, which they hold.
+    """
+
+    picture: str
+    others: str
+    rows: list[list[str]]
+    heat_map: "Figure | None"
+    downloads: str
+
+
+def analyse(sentence: str, model: str, k: int) -> Analysis:
+    """All that is shown of a sentence. Raises `ValueError` with a message for the user."""
+    parse = parse_sentence(sentence, model, k)
+    structure = parse.graph or parse.dependency
+    return Analysis(
+        picture(parse, WIDTH),
+        alternatives_html(parse),
+        table_rows(structure),
+        heat_map(parse) if len(structure.words) <= MAP_WORDS else None,
+        downloads_html(files_of(parse)),
+    )
+
+
+def parse_sentence(sentence: str, model: str, k: int) -> Parse:
+    """Raises `ValueError` for text that is empty or too long, and for a model or a number that is not offered."""
+    if not sentence.strip():
+        raise ValueError("There is no sentence yet: type one, or choose an example.")
+    if len(sentence) > MAX_CHARACTERS:
+        raise ValueError(f"This text has {len(sentence)} characters; at most {MAX_CHARACTERS} are parsed here.")
+    if model not in MODELS:
+        raise ValueError(f"There is no model {model!r} here, but {', '.join(MODELS)}.")
+    if not 1 <= k <= MAX_TREES:
+        raise ValueError(f"Between 1 and {MAX_TREES} structures can be shown, not {k}.")
+    k = 1 if model in ONE_TREE else k
+    try:
+        return hf_structure.parse(" ".join(sentence.split()), model, k=k, marginals=True, max_words=MAX_WORDS)
+    except SentenceError as error:
+        reason = error.reason.replace("of max_words", "that are parsed here")
+        raise ValueError(f"This text cannot be parsed: {reason}.") from error
+
+
+def heat_map(parse: Parse) -> "Figure":
+    """Probabilities of all heads."""
+    words, tree = (parse.graph or parse.dependency).words, parse.dependency
+    return plot_marginals(words, parse.marginals, tree.probabilities if tree else None)
+
+
+def alternatives_html(parse: Parse) -> str:
+    """The k best structures with their probabilities."""
+    drawn = [
+        f"<p>{rank_title(rank, each)}</p>{picture(each, WIDTH)}"
+        for rank, each in enumerate(parse.alternatives, start=1)
+    ]
+    return "".join(drawn) or "<p>Ask for more than one structure to compare them.</p>"
+
+
+def table_rows(structure: DependencyTree | DependencyGraph) -> list[list[str]]:
+    """A row of `HEADER` for each word, or for each arc of a graph."""
+    if isinstance(structure, DependencyGraph):
+        arcs, numbers = structure.arcs, structure.probabilities
+    else:
+        arcs, numbers = [(head, word) for head, word, _ in structure.arcs()], structure.probabilities
+    labels = structure.labels or [""] * len(arcs)
+    rows = []
+    for (head, word), label, value in zip(arcs, labels, numbers or [None] * len(arcs), strict=True):
+        name = f"{head} {structure.words[head - 1]}" if head else "root"
+        chance = "by rule" if value is None else f"{value:.3f}"
+        rows.append([str(word), structure.words[word - 1], name, label, chance])
+    return sorted(rows, key=lambda row: int(row[0]))
+
+
+def files_of(parse: Parse) -> dict[str, str]:
+    """Contents of the files that can be downloaded, by suffix."""
+    text = {"text": " ".join(parse.words)}
+    files = {"svg": parse.to_svg(), "conllu": parse.to_conllu(text), "tex": parse.to_tikz(standalone=True)}
+    return files | ({"mrg": parse.to_brackets() + "\n"} if parse.constituency else {})
+
+
+def downloads_html(files: dict[str, str]) -> str:
+    """Links that hold the files themselves: nothing is kept on the server."""
+    names = {"svg": "SVG", "conllu": "CoNLL-U", "tex": "LaTeX", "mrg": "Brackets"}
+    links = [
+        f'<a download="structure.{suffix}" href="data:{MIME[suffix]};charset=utf-8;base64,'
+        f'{base64.b64encode(content.encode()).decode()}">{names[suffix]}</a>'
+        for suffix, content in files.items()
+    ]
+    return f'<p class="downloads">Download: {" ".join(links)}</p>'
+
+
+def message_html(message: str) -> str:
+    """What is said to the user, read aloud where the page is."""
+    return f'<p role="alert" class="message">{escape(message)}</p>' if message else ""
