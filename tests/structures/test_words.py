@@ -98,7 +98,9 @@ def test_conllu_of_a_text():
 
 
 def test_a_text_comes_back_from_json():
-    assert Parse.from_dict(PARSE.to_dict()) == PARSE
+    read = Parse.from_dict({**PARSE.to_dict(), "start": 3})
+    assert (read.text, read.word_spans, read.start) == (TEXT, SPANS, 3)
+    assert read == PARSE == Parse(WORDS, TREE)
     with pytest.raises(ValueError, match="6 words but 1 word_spans"):
         Parse(WORDS, TREE, text=TEXT, word_spans=SPANS[:1])
 

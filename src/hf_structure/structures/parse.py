@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ class Parse(TreeOfWords):
     All that was found out about one sentence. A structure that the model does not give is None.
 
     It has a length and gives its words one by one, each with its head, relation and probability; `root`, `children`,
-    `subtree` and `path` are those of the dependency tree.
+    `subtree` and `path` are those of the dependency tree. Parses are equal if their words and structures are, wherever
+    the words come from.
 
     Args:
         words (`Sequence[str]`):
@@ -66,9 +67,9 @@ class Parse(TreeOfWords):
     alternatives: tuple[DependencyTree, ...] | tuple[DependencyGraph, ...] = ()
     marginals: tuple[tuple[float, ...], ...] | None = None
     distances: SyntacticDistances | None = None
-    text: str | None = None
-    word_spans: tuple[tuple[int, int], ...] | None = None
-    start: int = 0
+    text: str | None = field(default=None, compare=False)
+    word_spans: tuple[tuple[int, int], ...] | None = field(default=None, compare=False)
+    start: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, "words", "alternatives")
