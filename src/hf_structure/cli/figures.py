@@ -67,14 +67,16 @@ def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:
 
 def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
     model, tokenizer = load_parser(options.model, None, options.device)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop", marginals=True):
+    for parsed in parse(
+        _sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop", marginals=True
+    ):
         words = (parsed.dependency or parsed.graph).words
         yield plot_parents(words, [row[1:] for row in parsed.marginals])
 
 
 def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
     model, tokenizer = load_parser(options.model, None, options.device)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop"):
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop"):
         if parsed.distances is None:
             raise ValueError(f"{type(model).__name__} has no syntactic distances")
         yield parsed.distances.plot()
@@ -99,7 +101,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
     if options.annotation is not None:
         raise ValueError(f"--annotation is that of graphs in a file, but {name} is read as text")
     model, tokenizer = load_parser(options.model, None, options.device)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, structure="graph"):
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", structure="graph"):
         yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
 
 

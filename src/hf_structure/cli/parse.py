@@ -227,10 +227,11 @@ def _check_parse(options: argparse.Namespace) -> None:
     check_files(there or options.files, options.output)
 
 
-def _write_conllu(parsed: Parse, source: Source, number: int = 1) -> str:
+def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> str:
     if not isinstance(source, ConlluSentence):
-        names = {"sent_id": source.id if source else str(number), "text": " ".join(parsed.words)}
-        return parsed.to_conllu(names)
+        name = source.id if source else number
+        names = {} if name is None else {"sent_id": str(name)}
+        return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
     source = _without_probabilities(source)
     if parsed.graph is not None:
         return str(source.with_deps(parsed.graph.deps()))

@@ -46,7 +46,7 @@ def graph_attention(
     for name, value, number in (("layer", layer, layers), ("head", head, heads)):
         if not 1 <= value <= number:
             raise ValueError(f"there is no {name} {value}: the model has {number}")
-    options = {"structure": "graph", "beam_size": beam_size, "word_tokenizer": word_tokenizer}
+    options = {"sentences": "line", "structure": "graph", "beam_size": beam_size, "word_tokenizer": word_tokenizer}
     graph = parse([sentence], model, tokenizer=tokenizer, **options)[0].graph
     encoded = encode_subwords(graph.words, tokenizer)
     ids, words = (torch.tensor([encoded[name]], device=model.device) for name in ("input_ids", "word_ids"))
