@@ -18,6 +18,7 @@ ALLOWED = {
     "checkpoints": set(),
     "cli": {"*"},
     "data": {"algorithms"},
+    "exporting": {"hub", "pipelines", "version"},
     "hub": {"models"},
     "import_hooks": set(),
     "integrations": {"data", "hub", "pipelines", "structures", "tokenization"},

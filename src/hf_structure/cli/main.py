@@ -12,6 +12,7 @@ from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
 from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
+from hf_structure.cli.export import add_export
 from hf_structure.cli.parse import add_parse
 from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
@@ -37,6 +38,7 @@ examples:
   hf-structure count --annotation enhanced gold.conllu
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
+  hf-structure export udgn-en udgn-en-for-transformers
 """
 
 
@@ -94,13 +96,16 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line of `hf-structure`."""
     parser = argparse.ArgumentParser(
         prog="hf-structure",
-        description="Parse and score text, compare trees and graphs with gold ones, draw them.",
+        description="Parse and score text, compare trees and graphs with gold ones, draw them, export models.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render):
+    for add in (
+        *(add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render),
+        add_export,
+    ):
         add(commands)
     for command in commands.choices.values():
         command.set_defaults(command=command)

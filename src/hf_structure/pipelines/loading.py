@@ -49,12 +49,12 @@ def load_model(
     if isinstance(model, torch.nn.Module):
         if dtype and getattr(model, "dtype", dtype) != dtype:
             raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
-        tokenizer = tokenizer or _own_tokenizer(model)
+        tokenizer = tokenizer or own_tokenizer(model)
     else:
         folder = Path(resolve_model(model)).resolve()
         modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-        model, own_tokenizer = _load(folder, modified, auto_class, purpose, optional_weights, dtype or torch.float32)
-        tokenizer = tokenizer or own_tokenizer
+        model, saved_tokenizer = _load(folder, modified, auto_class, purpose, optional_weights, dtype or torch.float32)
+        tokenizer = tokenizer or saved_tokenizer
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return model.to(device).eval() if device else model.eval(), tokenizer
@@ -132,7 +132,8 @@ def read_config(folder: str | Path, purpose: str) -> PreTrainedConfig:
         return AutoConfig.from_pretrained(folder)
 
 
-def _own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+def own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    """The tokenizer that was saved beside a loaded model. Raises `ValueError` if there is none."""
     try:
         return read_tokenizer(resolve_model(model.name_or_path))
     except ValueError as error:
@@ -203,6 +204,7 @@ __all__ = [
     "load_model",
     "load_weights",
     "longest_input",
+    "own_tokenizer",
     "read_config",
     "read_tokenizer",
 ]

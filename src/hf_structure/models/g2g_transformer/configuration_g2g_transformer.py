@@ -3,7 +3,8 @@
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+
+from hf_structure.modules.configuration import StructureConfig
 
 # The models of table 2, as settings of the configuration.
 VARIANTS = {
@@ -16,7 +17,7 @@ VARIANTS = {
 
 
 @strict
-class G2GTransformerConfig(PreTrainedConfig):
+class G2GTransformerConfig(StructureConfig):
     r"""
     Configuration of the Graph-to-Graph Transformer (Mohammadshahi & Henderson 2020). The defaults are the paper's full
     model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.

@@ -6,6 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.modules.configuration import StructureConfig
 
 BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
 _OF_BASE = (
@@ -15,7 +16,7 @@ _OF_BASE = (
 
 
 @strict
-class GiLTConfig(PreTrainedConfig):
+class GiLTConfig(StructureConfig):
     r"""
     Configuration of the Graph-Infused Layers Transformer (Huang et al., "GiLT: Augmenting Transformer Language Models
     with Dependency Graphs"). The defaults are the paper's model from scratch, a Transformer-XL of 16 layers.

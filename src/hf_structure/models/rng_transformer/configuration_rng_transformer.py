@@ -3,11 +3,12 @@
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+
+from hf_structure.modules.configuration import StructureConfig
 
 
 @strict
-class RNGTransformerConfig(PreTrainedConfig):
+class RNGTransformerConfig(StructureConfig):
     r"""
     Configuration of the Recursive Non-autoregressive Graph-to-Graph Transformer (Mohammadshahi & Henderson 2021). The
     defaults are the paper's sizes over the vocabulary of BERT (cased). The relation labels are those of `id2label`.

@@ -3,13 +3,14 @@
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+
+from hf_structure.modules.configuration import StructureConfig
 
 RELATIONS = ("parent", "dependent", "sibling")
 
 
 @strict
-class StructFormerConfig(PreTrainedConfig):
+class StructFormerConfig(StructureConfig):
     r"""
     Configuration of StructFormer (Shen et al. 2021). The defaults are the paper's model for the Penn Treebank; with
     `attention="softmax"` it is the Transformer that the paper compares with (table 1): the same encoder without a

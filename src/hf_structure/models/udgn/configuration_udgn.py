@@ -3,11 +3,12 @@
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+
+from hf_structure.modules.configuration import StructureConfig
 
 
 @strict
-class UDGNConfig(PreTrainedConfig):
+class UDGNConfig(StructureConfig):
     r"""
     Configuration of the Unsupervised Dependency Graph Network (Shen et al. 2022). The defaults are the paper's model
     for the Penn Treebank (table 6).

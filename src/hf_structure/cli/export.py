@@ -1,0 +1,26 @@
+"""`hf-structure export`."""
+
+import argparse
+
+from hf_structure.hub.locating import short_names
+
+
+def add_export(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "export", help="write a model that needs no hf_structure", description=run_export.__doc__
+    )
+    parser.set_defaults(run=run_export)
+    parser.add_argument("model", metavar="MODEL", help=f"{', '.join(short_names())}, a folder or a Hub name")
+    parser.add_argument("output", metavar="OUTPUT", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace files of a folder that is not empty")
+
+
+def run_export(options: argparse.Namespace) -> None:
+    """
+    Writes a folder with a model, its tokenizer and their code, which transformers loads on its own with
+    trust_remote_code=True: models, generation, and pipelines that parse.
+    """
+    from hf_structure.exporting.folder import export  # not before: it takes seconds
+
+    export(options.model, options.output, force=options.force)

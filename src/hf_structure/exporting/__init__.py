@@ -1,0 +1,1 @@
+"""Models as folders that work with transformers alone."""

@@ -1,0 +1,187 @@
+"""
+The code that classes need, as files side by side: what transformers loads with `trust_remote_code`.
+
+Of every module only the definitions that are needed come along, so that a few classes of a large package stay small.
+Names are followed, not values: code that is found by other means (`importlib`, `globals`) stays behind. So does what
+is only done at the top level, such as registrations, and what is imported for type checkers.
+"""
+
+import ast
+import re
+import symtable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from importlib.util import resolve_name
+
+Name = tuple[str, str]  # a module, and what it defines
+Import = ast.Import | ast.ImportFrom
+
+
+def flat_sources(roots: Iterable[Name], read: Callable[[str], str], packages: Iterable[str]) -> dict[str, str]:
+    """
+    Source texts of all that some definitions need.
+
+    Args:
+        roots (`Iterable[tuple[str, str]]`): The definitions, by module and name.
+        read (`Callable[[str], str]`): The source text of a module.
+        packages (`Iterable[str]`): The packages whose code comes along; all others are imported as before.
+
+    Returns:
+        `dict[str, str]`: source texts by modules, which import each other from files that are called by their
+            [`flat_name`]: `from .algorithms_trees import ...`.
+
+    Raises:
+        ValueError: a name that a module does not define, an import of a whole module of the packages, two modules with
+            one flat name.
+    """
+    packages, waiting = frozenset(packages), list(roots)
+    modules: dict[str, Module] = {}
+    needed: dict[str, set[str]] = {}
+    while waiting:
+        place, name = waiting.pop()
+        if place not in modules:
+            modules[place], needed[place] = Module(place, read(place), packages), set()
+        if name not in needed[place]:
+            needed[place].add(name)
+            waiting += modules[place].needs_of(name)
+    files: dict[str, str] = {}
+    for place in modules:
+        if (other := files.setdefault(flat_name(place), place)) != place:
+            raise ValueError(f"{place} and {other} would both be {flat_name(place)}.py: rename one of them")
+    return {place: module.reduced(needed[place]) for place, module in modules.items()}
+
+
+def flat_name(module: str) -> str:
+    """The name of a module's file: `hf_structure.algorithms.trees` -> `algorithms_trees`; families keep theirs."""
+    parts = module.split(".")
+    return parts[-1] if parts[1:2] == ["models"] or len(parts) == 1 else "_".join(parts[1:])
+
+
+class Module:
+    """A module's name and source text; `packages` are those whose code comes along."""
+
+    def __init__(self, name: str, source: str, packages: frozenset[str]):
+        self.name, self.packages, self.lines = name, packages, source.split("\n")
+        self.statements: list[Statement] = []
+        self.bindings: dict[str, list[Statement]] = {}
+        start = 0
+        for node in ast.parse(source).body:
+            statement = Statement(node, start, self.lines[start : node.end_lineno])
+            self.statements.append(statement)
+            for name in statement.bound:
+                self.bindings.setdefault(name, []).append(statement)
+            start = node.end_lineno
+
+    def needs_of(self, name: str) -> Iterator[Name]:
+        """What is needed for a name to be what it is. Raises `ValueError` if the module does not define it."""
+        if name not in self.bindings:
+            raise ValueError(f"{self.name} does not define {name}")
+        for statement in self.bindings[name]:
+            yield from ((self.name, used) for used in statement.used if used in self.bindings)
+            for node, aliases in statement.imports({name}):
+                if source := self._source_of(node):
+                    yield from ((source, alias.name) for alias in aliases)
+
+    def reduced(self, names: set[str]) -> str:
+        """The text of what binds these names and the comments before it, with flat imports."""
+        lines = self.lines[: self.statements[-1].end]
+        for start, end, replacement in reversed(list(self._edits(names))):
+            lines[start:end] = replacement
+        return "\n".join(lines).strip() + "\n"
+
+    def _edits(self, names: set[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """Lines that are replaced, from top to bottom."""
+        space = 0
+        for statement in self.statements:
+            space = max(space, statement.space)
+            if statement.stays or statement.bound & names:
+                yield statement.start, statement.start + statement.space, [""] * space  # no less than was between
+                for node, aliases in statement.imports(names):
+                    yield node.lineno - 1, node.end_lineno, [self._flat(node, aliases)]
+                space = 0
+            else:
+                yield statement.start, statement.end, []
+
+    def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
+        """The line of an import as it stands in a folder of files."""
+        source = self._source_of(node)
+        if source is not None:
+            node_there = ast.ImportFrom(flat_name(source), aliases, 1)
+        else:
+            node_there = type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})
+        before = self.lines[node.lineno - 1][: node.col_offset]
+        after = self.lines[node.end_lineno - 1][node.end_col_offset :]
+        return before + ast.unparse(node_there) + after
+
+    def _source_of(self, node: Import) -> str | None:
+        """The module of the packages from which something is imported, if it is one of them."""
+        if isinstance(node, ast.Import):
+            if any(alias.name.split(".")[0] in self.packages for alias in node.names):
+                raise ValueError(f"{self.name}: '{ast.unparse(node)}' names no definition: write 'from ...'")
+            return None
+        source = resolve_name("." * node.level + (node.module or ""), self.name.rpartition(".")[0])
+        return source if source.split(".")[0] in self.packages else None
+
+
+class Statement:
+    """A statement of the top level, with the lines since the one before, of which the first `space` are empty."""
+
+    def __init__(self, node: ast.stmt, start: int, lines: list[str]):
+        self.node, self.start, self.end = node, start, node.end_lineno
+        self.space = next((number for number, line in enumerate(lines) if line.strip()), 0)
+        self.names = symtable.symtable("\n".join(lines), "", "exec")
+        self.nodes = list(ast.walk(node))
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is a docstring, or changes the language."""
+        if isinstance(self.node, ast.ImportFrom):
+            return self.node.module == "__future__"
+        return isinstance(self.node, ast.Expr) and isinstance(self.node.value, ast.Constant)
+
+    @cached_property
+    def bound(self) -> set[str]:
+        """The names that it binds, but for type checkers."""
+        if isinstance(self.node, ast.If) and ast.unparse(self.node.test).endswith("TYPE_CHECKING"):
+            return set()
+        return {each.get_name() for each in self.names.get_symbols() if each.is_assigned() or each.is_imported()}
+
+    @cached_property
+    def used(self) -> set[str]:
+        """The names of the module or of Python that it uses, those in quoted annotations too."""
+        names = set(_global_names(self.names))
+        for node in self.nodes:
+            for annotation in filter(None, (getattr(node, "annotation", None), getattr(node, "returns", None))):
+                for part in ast.walk(annotation):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        names |= set(re.findall(r"\w+", part.value))
+        return names
+
+    def imports(self, names: set[str]) -> list[tuple[Import, list[ast.alias]]]:
+        """
+        What it imports, from top to bottom: an import of the top level what binds these names, one inside of another
+        statement all.
+        """
+        if self.stays:
+            return []
+        nodes = sorted((node for node in self.nodes if isinstance(node, Import)), key=lambda node: node.lineno)
+        return [
+            (node, [alias for alias in node.names if node is not self.node or _bound_by(alias) in names])
+            for node in nodes
+        ]
+
+
+def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    is_function = isinstance(table, symtable.Function)
+    for symbol in table.get_symbols():
+        if symbol.is_global() if is_function else symbol.is_referenced():
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _global_names(child)
+
+
+def _bound_by(alias: ast.alias) -> str:
+    return alias.asname or alias.name.split(".")[0]
+
+
+__all__ = ["flat_name", "flat_sources"]

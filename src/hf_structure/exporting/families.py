@@ -1,0 +1,72 @@
+"""What is registered for a family of models: its Auto classes and its pipelines."""
+
+import importlib
+
+import torch
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+from transformers.models.auto.auto_factory import _BaseAutoModelClass
+from transformers.pipelines import PIPELINE_REGISTRY
+
+# What loads a parser that none of transformers' own Auto classes is for: it says something of every word.
+PARSER = "AutoModelForTokenClassification"
+
+
+def model_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
+    """The model classes of a family by the Auto classes of transformers that load them; nothing if it has none."""
+    autos = [
+        each for each in vars(modeling_auto).values() if isinstance(each, type) and each.__name__.startswith("Auto")
+    ]
+    found = {auto.__name__: _model_class(auto, config_class) for auto in autos if _knows(auto, config_class)}
+    for parser in _parsers(config_class).values():
+        if parser not in found.values():
+            found[PARSER] = parser
+    return found
+
+
+def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
+    """
+    The tasks of a model that are none of transformers' own: the class of the pipeline, and the name of the Auto class
+    of transformers that loads the model for it.
+    """
+    autos = {model_class: name for name, model_class in model_classes(type(config)).items()}
+    found = {}
+    for task, model_class in _parsers(type(config)).items():
+        pipeline_class = _pipeline_class(task)
+        with torch.device("meta"):
+            structures = getattr(model_class(config), "structures", ())
+        if pipeline_class.structure in structures:
+            found[task] = pipeline_class, autos[model_class]
+    return found
+
+
+def is_registered(config_class: type[PreTrainedConfig]) -> bool:
+    """Whether transformers has been told of a family that is none of its own."""
+    own = config_class.__module__.startswith("transformers.")
+    return not own and config_class.model_type in CONFIG_MAPPING and bool(model_classes(config_class))
+
+
+def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
+    """The model class for each task that is none of transformers' own."""
+    return {
+        task: _model_class(auto, config_class)
+        for task, registered in PIPELINE_REGISTRY.supported_tasks.items()
+        for auto in registered["pt"]
+        if not auto.__module__.startswith("transformers.") and _knows(auto, config_class)
+    }
+
+
+def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:
+    return getattr(auto, "_model_mapping", None) is not None and config_class in auto._model_mapping
+
+
+def _model_class(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> type[PreTrainedModel]:
+    return auto._model_mapping[config_class].from_pretrained.__self__  # what is registered may stand for a class
+
+
+def _pipeline_class(task: str) -> type:
+    registered = PIPELINE_REGISTRY.supported_tasks[task]["impl"]
+    if isinstance(registered, type):
+        return registered
+    module, _, name = registered.rpartition(".")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,158 @@
+"""Folders that transformers loads without this package: the model, its tokenizer and the code of both classes."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.exporting.closure import flat_name, flat_sources
+from hf_structure.exporting.families import is_registered, model_classes, pipelines
+from hf_structure.hub.locating import resolve_model
+from hf_structure.pipelines.loading import own_tokenizer, read_config
+from hf_structure.version import __version__
+
+LICENSE = Path(__file__).parents[1] / "LICENSE"
+WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
+# What belongs to a model, in a folder where its training may have left other things.
+FILES = (
+    *("config.json", "generation_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template*"),
+    *("vocab.*", "merges.txt", "*.model", "README.md"),
+)
+HEADER = f"""\
+# What this model needs of hf_structure {__version__}, module {{module}}.
+# Copyright The hf_structure authors. Licensed under the Apache License, Version 2.0; see the file LICENSE.
+# Written by hf_structure.export. Where hf_structure is imported, its own classes are used instead.
+"""
+TOGETHER = """
+
+# transformers saves what is imported here wherever it saves this file, and never runs it.
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+"""
+
+
+def export(
+    model: str | Path | PreTrainedModel,
+    output: str | Path,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    force: bool = False,
+) -> None:
+    """
+    Writes a folder that works with transformers alone, for those who say `trust_remote_code=True`: the Auto classes of
+    the model's family, `generate`, and the parsing pipelines of the model.
+
+    Args:
+        model (`str`, `Path` or `PreTrainedModel`):
+            Short name, folder or Hub name of a model, whose files are copied, or a model that is then saved.
+        output (`str` or `Path`): The folder. It may be the model's own, with `force`.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*):
+            By default the one that was saved beside the model.
+        force (`bool`): Whether files of a folder that is not empty are replaced. No others are touched.
+
+    Raises:
+        ValueError: no such model, a class of no registered family, a folder that is not empty.
+    """
+    output = Path(output)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file, not a folder")
+    if not force and output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output} is not empty: choose another folder, or replace its files with force (--force)")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
+        folder = Path(name)
+        take = _save if isinstance(model, PreTrainedModel) else _copy
+        _write_code(take(model, tokenizer, folder), folder)
+        output.mkdir(exist_ok=True)
+        for file in folder.iterdir():  # now that all of them are there
+            os.replace(file, output / file.name)
+
+
+def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path) -> PreTrainedConfig:
+    """Saves a model and its tokenizer."""
+    _check_family(model.config)
+    if type(model) not in model_classes(type(model.config)).values():
+        raise ValueError(f"{type(model).__name__} is not registered with any Auto class of transformers")
+    tokenizer = tokenizer or own_tokenizer(model)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model.config
+
+
+def _copy(model: str | Path, tokenizer: PreTrainedTokenizerBase | None, folder: Path) -> PreTrainedConfig:
+    """Copies the files of a model and its tokenizer, if it has one."""
+    source = Path(resolve_model(model))
+    config = read_config(source, "model")
+    _check_family(config)
+    if not any(file for pattern in WEIGHTS for file in source.glob(pattern)):
+        raise ValueError(f"{source} holds no weights: there is no model.safetensors in it")
+    for pattern in (*FILES, *WEIGHTS):
+        for file in source.glob(pattern):
+            shutil.copyfile(file, folder / file.name)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    return config
+
+
+def _check_family(config: PreTrainedConfig) -> None:
+    name = type(config).__name__
+    if type(config).__module__.startswith("transformers."):
+        raise ValueError(f"{name} is a class of transformers itself, which loads such models without any code")
+    if not is_registered(type(config)):
+        raise ValueError(f"{name} is of no registered family: register it with AutoConfig and AutoModel")
+
+
+def _write_code(config: PreTrainedConfig, folder: Path) -> None:
+    """Writes the code of a model into its folder, and what of it is where into its configuration."""
+    autos = {"AutoConfig": type(config), **model_classes(type(config))}
+    tasks = pipelines(config)
+    roots = [*autos.values(), *(pipeline_class for pipeline_class, _ in tasks.values())]
+    sources = flat_sources(((root.__module__, root.__name__) for root in roots), _read, _packages(roots))
+    sources[type(config).__module__] += TOGETHER + "".join(
+        f"    from .{module} import {name}  # noqa: F401\n"
+        for module, name in sorted({tuple(_reference(root).split(".")) for root in roots[1:]})
+    )
+    for module, source in sources.items():
+        (folder / f"{flat_name(module)}.py").write_text(HEADER.format(module=module) + source, encoding="utf-8")
+    shutil.copyfile(LICENSE, folder / LICENSE.name)
+    _edit_config(
+        folder / "config.json",
+        auto_map={name: _reference(root) for name, root in autos.items()},
+        custom_pipelines={
+            task: {"impl": _reference(pipeline_class), "pt": [auto], "type": "text"}
+            for task, (pipeline_class, auto) in tasks.items()
+        },
+    )
+
+
+def _reference(root: type) -> str:
+    """Where a class is, as transformers writes it."""
+    return f"{flat_name(root.__module__)}.{root.__name__}"
+
+
+def _packages(roots: Iterable[type]) -> set[str]:
+    """The packages whose code belongs to the model: this one, and those of other families."""
+    return {module.split(".")[0] for module in (__name__, *(root.__module__ for root in roots))}
+
+
+def _read(module: str) -> str:
+    """The source text of a module. Raises `ValueError` if it has none, or is a package or a script."""
+    spec = None if module == "__main__" else find_spec(module)
+    if spec is None or not spec.has_location or spec.submodule_search_locations is not None:
+        raise ValueError(f"{module} is no module with a source file: define in such a one what the model needs")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _edit_config(path: Path, **changes) -> None:
+    values = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+__all__ = ["export"]

@@ -1,0 +1,347 @@
+"""Exported models: what they give where this package is not, and where it is."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from outside import answers, evaluations
+from tiny_models import GRAPHS, TINY, new_gpt2, randomise, save
+from torch.testing import assert_close
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertModel, pipeline
+from transformers.dynamic_module_utils import get_imports
+
+import hf_structure
+from hf_structure import (
+    AutoModelForDependencyParsing,
+    DependencyParsingPipeline,
+    GiLTForCausalLM,
+    UDGNConfig,
+    UDGNForMaskedLM,
+    build_word_tokenizer,
+    export,
+    parse,
+)
+from hf_structure.cli.main import main
+from hf_structure.exporting import folder as exporting_folder
+
+CONFIGURATION = '''\
+"""Of a family that this package knows nothing of."""
+
+from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+
+
+class LateConfig(UDGNConfig):
+    model_type = "late_family"
+'''
+MODELING = '''\
+"""It trusts its parser twice as much."""
+
+from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM
+
+from .configuration_late import LateConfig
+
+TRUST = 2.0
+
+
+class LateForMaskedLM(UDGNForMaskedLM):
+    config_class = LateConfig
+
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.logits = TRUST * output.logits
+        return output
+'''
+# For each model: what transformers loads it with, its parser included; the model classes of its family; its pipelines.
+MASKED, CAUSAL, PARSER = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForTokenClassification"
+LANGUAGE_MODEL = {"AutoModel", CAUSAL, "AutoModelForSequenceClassification"}
+MODELS = {
+    "udgn": (MASKED, {"AutoModel", MASKED}, {"dependency-parsing"}),
+    "subword_structformer": (MASKED, {"AutoModel", MASKED}, {"dependency-parsing", "constituency-parsing"}),
+    "subword_g2g_transformer": (PARSER, {"AutoModel", PARSER}, {"dependency-parsing"}),
+    "rng_transformer": (PARSER, {"AutoModel", PARSER}, {"dependency-parsing"}),
+    "graph_parser": (CAUSAL, LANGUAGE_MODEL, {"graph-parsing"}),
+    "graft": (CAUSAL, LANGUAGE_MODEL, {"graph-parsing"}),
+    "late_family": (MASKED, {MASKED}, {"dependency-parsing"}),
+}
+TRAINED = ["graph_parser", "subword_structformer"]
+
+
+@pytest.fixture(scope="module")
+def udgn(tmp_path_factory) -> Path:
+    """Folder of a tiny random UDGN over words."""
+    tokenizer = build_word_tokenizer(["the", "old", "cat", "dogs", "saw"])
+    model = UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY))
+    return save(randomise(model), tokenizer, tmp_path_factory.mktemp("udgn"))
+
+
+@pytest.fixture(scope="module")
+def graft(tmp_path_factory) -> Path:
+    """Folder of graphs on a GPT-2."""
+    gpt2 = new_gpt2(tmp_path_factory.mktemp("gpt2"), ["the old cat saw the dogs"], vocab_size=270)
+    model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **GRAPHS)
+    tokenizer = AutoTokenizer.from_pretrained(gpt2)
+    tokenizer.pad_token = tokenizer.eos_token
+    return save(randomise(model), tokenizer, tmp_path_factory.mktemp("graft"))
+
+
+@pytest.fixture(scope="module")
+def late_family(udgn, tmp_path_factory) -> Iterator[Path]:
+    """Folder of a model of a family that is registered now, and defined outside of the package."""
+    code = tmp_path_factory.mktemp("code")
+    (code / "late_family").mkdir()
+    for name, source in {"configuration_late": CONFIGURATION, "modeling_late": MODELING}.items():
+        (code / "late_family" / f"{name}.py").write_text(source, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(code)
+        model_class = importlib.import_module("late_family.modeling_late").LateForMaskedLM
+        AutoConfig.register("late_family", model_class.config_class)
+        for auto in (AutoModelForMaskedLM, AutoModelForDependencyParsing):
+            auto.register(model_class.config_class, model_class)
+        yield save(model_class.from_pretrained(udgn), AutoTokenizer.from_pretrained(udgn), code / "model")
+
+
+@pytest.fixture(scope="module")
+def exported(request, tmp_path_factory) -> Path:
+    """Folder of all models, exported."""
+    folder = tmp_path_factory.mktemp("exported")
+    for name in MODELS:
+        export(request.getfixturevalue(name), folder / name)
+    return folder
+
+
+def questions(name: str) -> dict[str, list[str]]:
+    """What is asked of a model, here and outside; the parsers take more than tokens, and parse in pipelines."""
+    _, autos, tasks = MODELS[name]
+    return {"autos": sorted(autos - {PARSER}), "tasks": sorted(tasks)}
+
+
+def ask_outside(task: str, folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What models of a folder answer in a process that cannot import this package."""
+    asked = {name: {"main": MODELS[name][0], "train": name in TRAINED, **questions(name)} for name in names}
+    (folder / "questions.json").write_text(json.dumps(asked), "utf-8")
+    environment = {**os.environ, "HF_MODULES_CACHE": str(folder / "modules"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-I", Path(__file__).with_name("outside.py"), task, folder]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return torch.load(folder / f"{task}.pt", weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def outside(exported) -> dict[str, dict[str, Any]]:
+    """What all models answer there."""
+    return ask_outside("answer", exported, MODELS)
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    """Equal but for rounding, whatever is inside of what."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            assert_alike(found[key], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_alike(one, other)
+    elif isinstance(expected, torch.Tensor):
+        assert_close(found, expected)
+    else:
+        assert found == (pytest.approx(expected, abs=1e-6) if isinstance(expected, float) else expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_answer_outside_as_here(name, outside, request):
+    expected = answers(request.getfixturevalue(name), **questions(name))
+    assert expected
+    assert_alike(outside[name]["first"], expected)
+    assert_alike(outside[name]["again"], expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whoever_does_not_trust_the_code_is_told_so(name, outside):
+    assert "trust_remote_code=True" in outside[name]["refusal"]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_is_resumed_outside(name, outside, exported):
+    whole, resumed = outside[name]["losses"]
+    assert len(whole) == 2
+    assert whole[0] != whole[1]
+    assert resumed == pytest.approx(whole)
+    assert "auto_map" in read_json(exported / f"{name}-run" / "checkpoint-3" / "config.json")
+
+
+@pytest.mark.slow
+def test_evaluations_outside_give_the_same(exported, request):
+    pytest.importorskip("lm_eval")
+    pytest.importorskip("minicons")
+    names = ["subword_structformer", "graph_parser", "graft"]
+    for name, found in ask_outside("evaluate", exported, names).items():
+        expected = evaluations(request.getfixturevalue(name), MODELS[name][0])
+        assert list(expected) == (["babylm"] if name == names[0] else ["babylm", "lm_eval", "minicons"])
+        assert_alike(found, expected)
+        assert all(value < 0 for values in found.values() for value in values)
+
+
+def read_json(file: Path) -> dict:
+    return json.loads(file.read_text("utf-8"))
+
+
+def code_of(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text("utf-8") for file in folder.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_the_folder_says_and_holds(name, exported, request):
+    _, autos, tasks = MODELS[name]
+    original, config = request.getfixturevalue(name), read_json(exported / name / "config.json")
+    assert set(config.pop("auto_map")) == {"AutoConfig", *autos}
+    assert set(config.pop("custom_pipelines")) == tasks
+    assert config == read_json(original / "config.json")
+    for file in original.iterdir():
+        if file.name != "config.json":
+            assert (exported / name / file.name).read_bytes() == file.read_bytes()
+    root = Path(__file__).parents[2]
+    assert (exported / name / "LICENSE").read_text("utf-8") == (root / "LICENSE").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_code_says_what_it_is_and_needs_only_what_transformers_has(name, exported):
+    code = code_of(exported / name)
+    installed = {"torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "numpy", "regex"}
+    known = installed | sys.stdlib_module_names
+    for file, source in code.items():
+        assert source.startswith(f"# What this model needs of hf_structure {hf_structure.__version__}, module ")
+        assert "Apache License, Version 2.0" in source[:300]
+        compile(source.encode(), file, "exec")
+        assert set(get_imports(exported / name / file)) <= known
+    assert sum(source.count("\n") for source in code.values()) < 7000
+
+
+def test_saving_again_keeps_all_code(exported, outside):
+    for name in MODELS:
+        assert code_of(exported / f"{name}-again") == code_of(exported / name)
+        config, first = (
+            read_json(exported / f"{name}-again" / "config.json"),
+            read_json(exported / name / "config.json"),
+        )
+        assert config["auto_map"] == first["auto_map"]
+        assert config["custom_pipelines"] == first["custom_pipelines"]
+
+
+@pytest.mark.parametrize("trust", [None, False, True])
+def test_here_the_classes_of_this_package_are_used(trust, exported, tmp_path):
+    parser = pipeline("dependency-parsing", model=str(exported / "udgn"), trust_remote_code=trust, device="cpu")
+    assert type(parser) is DependencyParsingPipeline
+    assert type(parser.model) is UDGNForMaskedLM
+    parser.model.save_pretrained(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    assert not {"auto_map", "custom_pipelines"} & set(read_json(tmp_path / "config.json"))
+    assert parse("the cat", exported / "udgn").dependency.words == ("the", "cat")
+
+
+def test_a_loaded_model(udgn, exported, tmp_path):
+    model, tokenizer = UDGNForMaskedLM.from_pretrained(udgn), AutoTokenizer.from_pretrained(udgn)
+    export(model, tmp_path / "with its tokenizer")
+    assert code_of(tmp_path / "with its tokenizer") == code_of(exported / "udgn")
+    assert AutoTokenizer.from_pretrained(tmp_path / "with its tokenizer").get_vocab() == tokenizer.get_vocab()
+    new = UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer) + 1, parser_num_layers=1, **TINY))
+    with pytest.raises(ValueError, match="pass the tokenizer too"):
+        export(new, tmp_path / "without")
+    assert not (tmp_path / "without").exists()
+    tokenizer.add_tokens("another")
+    export(new, tmp_path / "with another", tokenizer=tokenizer)
+    assert "another" in AutoTokenizer.from_pretrained(tmp_path / "with another").get_vocab()
+    assert_close(
+        UDGNForMaskedLM.from_pretrained(tmp_path / "with another").state_dict(), new.state_dict(), rtol=0, atol=0
+    )
+
+
+def test_folders_that_are_not_empty(udgn, exported, tmp_path):
+    export(udgn, tmp_path)  # an empty one
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "modeling_udgn.py").write_text("old")
+    with pytest.raises(ValueError, match=r"is not empty: choose another folder, or .*force"):
+        export(udgn, tmp_path)
+    export(tmp_path, tmp_path, force=True)
+    assert code_of(tmp_path) == code_of(exported / "udgn")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_leftovers_of_training_stay_behind(udgn, tmp_path):
+    folder = save(UDGNForMaskedLM.from_pretrained(udgn), AutoTokenizer.from_pretrained(udgn), tmp_path / "run")
+    for name in ("optimizer.pt", "training_args.bin", "trainer_state.json", "train.py", "log.txt", "README.md"):
+        (folder / name).touch()
+    (folder / "checkpoint-1").mkdir()
+    export(folder, tmp_path / "output")
+    files = {file.name for file in (tmp_path / "output").iterdir() if file.suffix != ".py"}
+    assert files == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "README.md",
+        "LICENSE",
+    }
+    assert not (tmp_path / "output" / "train.py").exists()
+
+
+def test_an_export_that_fails_leaves_nothing(udgn, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(exporting_folder, "flat_sources", fail)
+    with pytest.raises(OSError, match="disk"):
+        export(udgn, tmp_path / "output")
+    assert not any(tmp_path.iterdir())
+
+
+def test_models_that_cannot_be_exported(udgn, tmp_path):
+    class Own(UDGNForMaskedLM):
+        pass
+
+    class OwnConfig(UDGNConfig):
+        pass
+
+    sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
+    bert = BertModel(BertConfig(vocab_size=5, **sizes))
+    bert.save_pretrained(tmp_path / "bert")
+    (tmp_path / "empty").mkdir()
+    AutoConfig.from_pretrained(udgn).save_pretrained(tmp_path / "empty")
+    (tmp_path / "file").touch()
+    config = AutoConfig.from_pretrained(udgn)
+    for model, output, message in (
+        ("no-such-model", "new", "no model 'no-such-model'"),
+        (tmp_path / "empty", "new", "holds no weights"),
+        (tmp_path / "bert", "new", "BertConfig is a class of transformers itself"),
+        (bert, "new", "BertConfig is a class of transformers itself"),
+        (Own(config), "new", "Own is not registered with any Auto class"),
+        (UDGNForMaskedLM(OwnConfig(**config.to_dict())), "new", "OwnConfig is of no registered family"),
+        (udgn, "file", "file is a file, not a folder"),
+    ):
+        with pytest.raises(ValueError, match=message) as error:
+            export(model, tmp_path / output)
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "new").exists()
+
+
+def test_command(udgn, exported, tmp_path, capsys):
+    main(["export", str(udgn), str(tmp_path)])
+    assert code_of(tmp_path) == code_of(exported / "udgn")
+    with pytest.raises(SystemExit, match=r"hf-structure: .* is not empty: .*--force"):
+        main(["export", str(udgn), str(tmp_path)])
+    main(["export", str(udgn), str(tmp_path), "--force"])
+    assert capsys.readouterr().out == ""
+
+
+def test_models_without_graphs_have_no_pipeline(graph_parser, tmp_path):
+    config = AutoConfig.from_pretrained(graph_parser, graph_layers=0)
+    export(GiLTForCausalLM(config), tmp_path, tokenizer=AutoTokenizer.from_pretrained(graph_parser))
+    assert read_json(tmp_path / "config.json")["custom_pipelines"] == {}
+    assert not any(name.startswith("pipelines") for name in code_of(tmp_path))
