@@ -45,7 +45,6 @@ from hf_structure.models.gilt.infusion_gilt import (
     GraphLookup,
     attention_scaling,
     graph_keys,
-    graph_queries,
 )
 
 PARTS = ["tapes", "step", "memory"]
@@ -129,10 +128,9 @@ def measure_tapes(words: int, options: argparse.Namespace) -> list[str]:
 
 
 def pairwise_bias(
-    keys: GraphKeys, attention: torch.nn.Module, hidden_states: torch.Tensor, lookup: GraphLookup, **biases
+    keys: GraphKeys, attention: torch.nn.Module, query: torch.Tensor, lookup: GraphLookup
 ) -> torch.Tensor:
     """(c): in place of `GraphKeys.bias`; the embeddings of the pairs are looked up once for all layers."""
-    query = graph_queries(attention, hidden_states, keys.config, **biases)
     if not hasattr(lookup, "pairs"):
         features = torch.arange(len(lookup.embeddings)).view(1, -1, 1, 1)
         lookup.pairs = lookup.embeddings[features, lookup.index].permute(0, 2, 3, 1, 4).flatten(3)

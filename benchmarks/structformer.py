@@ -94,7 +94,7 @@ def mask_memory(form, count: int, length: int) -> float:
 
 def parser_step(model: StructFormerForMaskedLM, input_ids: torch.Tensor) -> None:
     """The parsing network with the mask computation, forward and backward."""
-    probs = model.structformer.parser(model.structformer.embeddings(input_ids), torch.ones_like(input_ids))
+    probs = model.structformer.parser.parse(model.structformer.embeddings(input_ids), torch.ones_like(input_ids))
     probs["parent_probs"].backward(torch.rand_like(probs["parent_probs"]))
     model.zero_grad()
 

@@ -30,7 +30,7 @@ from hf_structure.training.comparison import (
     read_results,
     run_script,
 )
-from hf_structure.training.scripts import check_same_run, file_states, run, write_json
+from hf_structure.training.scripts import check_same_run, file_states, run, write_json, write_text
 from hf_structure.visualization.figures import plot_curves
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
@@ -145,8 +145,7 @@ def main() -> None:
         for text in texts.values():
             for config in map(Path, args.configs):
                 train(config, text, vocabulary, seed, args, options)
-                with new_file(Path(args.output_dir, "table.md"), overwrite=True) as file:
-                    file.write(table(args))
+                write_text(table(args), Path(args.output_dir, "table.md"))
                 draw(args)
     print(table(args), end="")
 

@@ -6,16 +6,11 @@ Table 2 of the Graph-to-Graph Transformer in miniature: train its variants on on
 
 DepTr reads stack and buffer alone; +H adds the history of actions and +CH the composition of words with their
 dependents; G2G reads the graph made so far as well, and G2CLS is G2G that predicts from the start symbol (and counts
-<<<<<<< HEAD positions from the top of the stack). They are small and from scratch; with `--encoder FOLDER` all are
-also trained from the first layers of a pretrained encoder. Of several `--seeds` the table has the mean and the sample
-standard deviation. What follows `--` goes to `run_parsing.py` as it is, in every run. A run that is finished is not
-done again, and one that was stopped goes on from its last checkpoint: give the same command again. The table is
-printed, and is written to `table.md` whenever a run ends. ======= positions from the top of the stack). They are small
-and from scratch; with `--encoder FOLDER` all are also trained from the first layers of a pretrained encoder. Of
-several `--seeds` the table has the mean and the sample standard deviation. What follows `--` goes to `run_parsing.py`
-as it is, in every run. A run that is finished is not done again, and one that was stopped goes on from its last
-checkpoint: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
->>>>>>> compare
+positions from the top of the stack). They are small and from scratch; with `--encoder FOLDER` all are also trained
+from the first layers of a pretrained encoder. Of several `--seeds` the table has the mean and the sample standard
+deviation. What follows `--` goes to `run_parsing.py` as it is, in every run. A run that is finished is not done again,
+and one that was stopped goes on from its last checkpoint: give the same command again. The table is printed, and is
+written to `table.md` whenever a run ends.
 """
 
 import argparse
@@ -33,7 +28,7 @@ from hf_structure.training.comparison import (
     parsing_options,
     run_script,
 )
-from hf_structure.training.scripts import run
+from hf_structure.training.scripts import run, write_text
 
 SCRIPT = Path(__file__).with_name("run_parsing.py")
 
@@ -79,7 +74,7 @@ def main() -> None:
     for seed in args.seeds:
         for variant, encoder in parsers(args):
             train(variant, encoder, seed, args, options)
-            Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+            write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

@@ -33,7 +33,7 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
-from hf_structure.training.scripts import load_object, run, write_json
+from hf_structure.training.scripts import load_object, run, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -132,7 +132,8 @@ def read_config(args: argparse.Namespace) -> dict:
 def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
     """A GPT-2 of the shape of the configuration."""
     if not folder.exists():
-        shape, tokenizer = read_config(args)["model"], AutoTokenizer.from_pretrained(tokenizer_folder(args))
+        shape = read_config(args)["model"]
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args), trust_remote_code=False)
         config = GPT2Config(
             vocab_size=len(tokenizer),
             n_positions=512,
@@ -186,7 +187,8 @@ def base_model(run: Run, args: argparse.Namespace) -> Path:
     if not (trained / "test_results.json").exists():
         raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
     if not folder.exists():
-        AutoModelForCausalLM.from_pretrained(trained).to_base_lm().save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(trained, trust_remote_code=False)
+        model.to_base_lm().save_pretrained(folder)
     return folder
 
 
@@ -255,7 +257,7 @@ def main() -> None:
     for name in args.runs:
         train(name, args)
         evaluate(name, args)
-        Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+        write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

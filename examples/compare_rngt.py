@@ -46,7 +46,7 @@ from hf_structure.training.comparison import (
     run_command,
     run_script,
 )
-from hf_structure.training.scripts import run
+from hf_structure.training.scripts import run, write_text
 
 SCRIPT = Path(__file__).with_name("run_parsing.py")
 SYNTR, EMPTY = "SynTr", "empty"
@@ -226,7 +226,7 @@ def main() -> None:
     for seed in args.seeds:
         for parser in parsers(args):
             train(parser, seed, args)
-            Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+            write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

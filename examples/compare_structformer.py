@@ -19,7 +19,7 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
 from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
-from hf_structure.training.scripts import run
+from hf_structure.training.scripts import run, write_text
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 SHAPE = {"num_hidden_layers": 4, "num_attention_heads": 4}
@@ -148,7 +148,7 @@ def main() -> None:
     args, options = parse_arguments(build_parser())
     for name in args.runs:
         train(RUNS[name], Path(args.output_dir, name), args, options)
-        Path(args.output_dir, "table.md").write_text(table(args), encoding="utf-8")
+        write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

@@ -131,15 +131,16 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
 def prune(args: argparse.Namespace) -> None:
     if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
         raise ValueError(f"{args.output_dir} is not empty")
-    tokenizer = AutoTokenizer.from_pretrained(args.encoder)
+    tokenizer = AutoTokenizer.from_pretrained(args.encoder, trust_remote_code=False)
     if not isinstance(getattr(tokenizer.backend_tokenizer, "model", None), models.WordPiece):
         raise ValueError(f"{args.encoder} has no WordPiece vocabulary")
     counts = count_pieces(args.text, tokenizer)
     kept = choose_pieces(tokenizer, counts, args.vocab_size)
-    is_parser = AutoConfig.from_pretrained(args.encoder).model_type in PARSERS
+    is_parser = AutoConfig.from_pretrained(args.encoder, trust_remote_code=False).model_type in PARSERS
     if is_parser and (args.num_layers or args.intermediate_size):
         raise ValueError("--num_layers and --intermediate_size: a trained parser needs its layers as they are")
-    model = (AutoModelForDependencyParsing if is_parser else AutoModel).from_pretrained(args.encoder)
+    auto_class = AutoModelForDependencyParsing if is_parser else AutoModel
+    model = auto_class.from_pretrained(args.encoder, trust_remote_code=False)
     model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
     if args.intermediate_size:
         model = narrow_layers(model, args.intermediate_size)

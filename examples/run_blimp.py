@@ -45,6 +45,7 @@ from hf_structure.training.scripts import (
     read_json,
     run,
     write_json,
+    write_text,
 )
 
 FIELDS = ("sentence_good", "sentence_bad", "UID", "field", "linguistics_term")
@@ -210,7 +211,8 @@ def to_markdown(summary: dict[str, dict]) -> str:
 
 def main() -> None:
     options = parse_arguments()
-    model, tokenizer = load_language_model(options.model, device=options.device)
+    trust = options.trust_remote_code
+    model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
     folder = Path(options.output_dir)
     known = {name: getattr(options, name) for name in ("data", "every", "raw", "masking", "word_tokenizer")}
     known["beam_size"] = choose_beam(model, options.beam_size)
@@ -222,7 +224,7 @@ def main() -> None:
     results = evaluate_missing(options.data, options.every, folder / "paradigms", scorer, options.raw)
     summary = summarize(results, tie=1.0 if options.raw else 0.5)
     write_json({"name": options.model, **known, **summary}, folder / "results.json")
-    (folder / "results.md").write_text(to_markdown(summary), encoding="utf-8")
+    write_text(to_markdown(summary), folder / "results.md")
     print(to_markdown(summary))
 
 

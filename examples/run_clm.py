@@ -14,6 +14,10 @@ Evaluation says in the name of each number which graphs the model was given: `pe
 of a text alone, as the annotated graphs tell of it; `perplexity_predicted_graphs` is one, with the graphs that the
 model builds while it reads.
 
+Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory does not
+grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N` trains on
+text while it is read: see docs/training.md.
+
 The defaults are the optimiser and schedule of the paper; `--config` takes a file with the sizes and settings of a
 model (see `examples/configs`), which further options override. A run that was stopped goes on from its last complete
 checkpoint when the same command is given again. On several GPUs `accelerate launch` starts a process each; `torchrun
@@ -27,26 +31,27 @@ Without a training file a trained model is evaluated:
 import json
 import logging
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, Value
 from huggingface_hub.errors import StrictDataclassError
-from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
-from hf_structure.data.corpus import load_sentences
+from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_weights, longest_input, read_config, read_tokenizer
 from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
+from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
-    DataArguments,
     ModelArguments,
     RunArguments,
     begin,
@@ -55,11 +60,10 @@ from hf_structure.training.scripts import (
     check_settings,
     new_config,
     parse_command_line,
-    read_files,
     run,
     train_and_evaluate,
-    without_long,
 )
+from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
 from hf_structure.training.trainers import GraphLMTrainer
 
 logger = logging.getLogger("run_clm")
@@ -93,7 +97,7 @@ class CLMModelArguments(ModelArguments):
 
 
 @dataclass
-class CLMDataArguments(DataArguments):
+class CLMDataArguments(TextArguments):
     """What it is trained on."""
 
     annotation: str = field(
@@ -128,68 +132,91 @@ class CLMTrainingArguments(RunArguments):
 
 def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingArguments, dict]:
     """Command line over `--config FILE` over defaults."""
-    *parsed, settings = parse_command_line(
+    model_args, data_args, training_args, settings = parse_command_line(
         (CLMModelArguments, CLMDataArguments, CLMTrainingArguments),
         description=__doc__,
         example="[--model_type gilt | --base_model gpt2]",
     )
-    model_args = parsed[0]
+    has_tokenizer = model_args.model_name_or_path or model_args.base_model or model_args.tokenizer_name
+    check_streaming(data_args, training_args, bool(has_tokenizer))
     if model_args.base_model and settings.pop("model_type", "gilt") != "gilt":
         raise ValueError("--base_model is grafted on: it has no other --model_type than gilt")
     if model_args.graph_layers is not None:
         settings["graph_layers"] = model_args.graph_layers
-    return *parsed, settings
+    return model_args, data_args, training_args, settings
 
 
 def reads_graphs(args: CLMModelArguments, settings: dict) -> bool:
     """Whether the model that is asked for does."""
     if args.model_name_or_path:
-        config = read_config(hf_structure.resolve_model(args.model_name_or_path), PURPOSE)
+        trust = {"trust_remote_code": args.trust_remote_code}
+        config = read_config(hf_structure.resolve_model(args.model_name_or_path, **trust), PURPOSE, **trust)
         return getattr(config, "graph_layers", 0) > 0
     return settings.get("model_type", "gilt") == "gilt" and settings.get("graph_layers") != 0
 
 
-def load_text(files: list[str], args: CLMDataArguments, has_graphs: bool) -> list[dict]:
-    """Sentences of all files, with `arcs` if the model reads graphs."""
-    return read_files(files, partial(load_graphs, annotation=args.annotation) if has_graphs else load_sentences)
+def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, has_graphs: bool) -> Reading:
+    """How text is read, with `arcs` if the model reads graphs. `ValueError` if the text cannot have any."""
+    if not has_graphs:
+        return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
+    if args.dataset_name:
+        raise ValueError("--dataset_name has no graphs, which this model reads: parse it, and give the file")
+    return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
 
 
 def load_tokenizer(
-    model_args: CLMModelArguments, args: CLMTrainingArguments, sentences: list[dict]
+    model_args: CLMModelArguments,
+    data_args: CLMDataArguments,
+    args: CLMTrainingArguments,
+    sentences: Dataset | None,
+    corpora: Corpora,
 ) -> PreTrainedTokenizerBase:
     """The trained or base model's tokenizer, a given one, or a new one."""
     name = model_args.tokenizer_name or model_args.base_model
+    trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
-        name = hf_structure.resolve_model(model_args.model_name_or_path)
+        name = hf_structure.resolve_model(model_args.model_name_or_path, **trust)
     if not name:
+        if data_args.vocabulary_file:
+            sentences = corpora.read(data_args.vocabulary_file, Reading(load_sentences, {"words": STRINGS}))
         with args.main_process_first(local=False):
-            name = train_tokenizer(model_args, args.output_dir, [sentence["words"] for sentence in sentences])
-    tokenizer = read_tokenizer(name)
+            name = train_tokenizer(model_args, args.output_dir, sentences)
+    tokenizer = read_tokenizer(name, **trust)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     if not model_args.model_name_or_path:
         tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
     return tokenizer
 
 
-def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: list[list[str]]) -> str:
+def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: Dataset) -> str:
     """
     Folder of a tokenizer of these sentences, trained only if it is not there yet: what training gives is not always
     the same, but all processes of a run, and the run that goes on, need the same.
     """
-    text = zlib.crc32(json.dumps(sentences).encode())
+    text = checksum(words_of(sentences))
     folder = Path(output_dir, f"tokenizer-{args.tokenizer_type}-{args.vocab_size}-{text:08x}")
     if not folder.exists():
-        tokenizer = train_subword_tokenizer(sentences, vocab_size=args.vocab_size, kind=args.tokenizer_type)
+        options = {"vocab_size": args.vocab_size, "kind": args.tokenizer_type}
+        tokenizer = train_subword_tokenizer(words_of(sentences), **options)
         tokenizer.save_pretrained(f"{folder}.partial")
         Path(f"{folder}.partial").rename(folder)
     return str(folder)
 
 
+def checksum(sentences: Iterable[list[str]]) -> int:
+    """Of the JSON of a list of sentences, which is never made as a whole."""
+    total = zlib.crc32(b"[")
+    for number, words in enumerate(sentences):
+        total = zlib.crc32(f"{', ' if number else ''}{json.dumps(words)}".encode(), total)
+    return zlib.crc32(b"]", total)
+
+
 def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A trained model, a graft on one, or a new one. `ValueError` if it does not know all tokens."""
     if args.model_name_or_path:
-        folder = hf_structure.resolve_model(args.model_name_or_path)
-        model = load_weights(folder, AutoModelForCausalLM, PURPOSE)
+        trust = {"trust_remote_code": args.trust_remote_code}
+        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
+        model = load_weights(folder, AutoModelForCausalLM, PURPOSE, **trust)
     elif args.base_model:
         model = graft(args.base_model, settings)
     else:
@@ -238,36 +265,53 @@ def layers_to_match(config: GiLTConfig) -> int:
     return layers
 
 
+def encode_sentences(
+    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, tapes: TapeFeatures | None = None
+) -> list[dict]:
+    """
+    Token ids and lengths; if the sentences have graphs, also these, which word each token belongs to, and the features
+    of graphs that are to be computed.
+    """
+    rows = [encode_sentence(sentence, tokenizer) for sentence in sentences]
+    if tapes is not None:
+        columns = {name: [sentence[name] for sentence in sentences] for name in ("words", "arcs")}
+        rows = [{**row, "tapes": tape} for row, tape in zip(rows, add_tapes(columns, tapes)["tapes"], strict=True)]
+    return rows
+
+
+def encode_sentence(sentence: dict, tokenizer: PreTrainedTokenizerBase) -> dict:
+    words, encoded = sentence["words"], encode_subwords(sentence["words"], tokenizer)
+    return {**encoded, "length": len(encoded["input_ids"]), "num_words": len(words), "arcs": sentence.get("arcs")}
+
+
 def to_dataset(
-    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, cache_tapes: bool
+    sentences: Dataset, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, cache_tapes: bool, corpora: Corpora
 ) -> Dataset:
-    """Token ids and lengths; if the sentences have graphs, also these, and which word each token belongs to."""
-    progress = tqdm(sentences, "tokenizing", disable=not logger.isEnabledFor(logging.INFO))
-    encoded = [encode_subwords(sentence["words"], tokenizer) for sentence in progress]
-    lengths = [len(sentence["input_ids"]) for sentence in encoded]
-    check_lengths(lengths, longest_input(model))
-    columns = {"input_ids": [sentence["input_ids"] for sentence in encoded], "length": lengths}
-    columns["num_words"] = [len(sentence["words"]) for sentence in sentences]
-    if "arcs" not in sentences[0]:
-        return Dataset.from_dict(columns)
-    columns["word_ids"] = [sentence["word_ids"] for sentence in encoded]
-    columns |= {name: [sentence[name] for sentence in sentences] for name in ("arcs", "words")}
-    dataset = Dataset.from_dict(columns)
-    if cache_tapes:
-        features = {"features": model.config.tape_features}
-        dataset = dataset.map(add_tapes, batched=True, fn_kwargs=features, desc="features of graphs")
-    return dataset.remove_columns("words")
+    """What [`encode_sentences`] gives. `ValueError` if a sentence is too long for the model."""
+    features, encode = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}, encode_sentences
+    if "arcs" in sentences.column_names:
+        features |= {"word_ids": NUMBERS, "arcs": PAIRS}
+        if cache_tapes:
+            features["tapes"] = Value("binary")
+            encode = partial(encode_sentences, tapes=model.config.tape_features)
+    dataset = corpora.encode(sentences, encode, tokenizer, features)
+    check_lengths(column_numbers(dataset, "length"), longest_input(model))
+    return dataset
 
 
-def build_trainer(model, tokenizer, train, validation, data_args, training_args) -> GraphLMTrainer:
+def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> GraphLMTrainer:
     """Trainer with the paper's learning rates."""
     features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
+    collator = GraphCollator(tokenizer.pad_token_id, **features)
+    if data_args.streaming:
+        encode = partial(encode_sentences, tokenizer=tokenizer)
+        train = stream_training_text(data_args, training_args, reading, encode, collator, longest_input(model))
     return GraphLMTrainer(
         model=model,
         args=training_args,
         train_dataset=train,
         eval_dataset=validation,
-        data_collator=GraphCollator(tokenizer.pad_token_id, **features),
+        data_collator=collator,
         processing_class=tokenizer,
         callbacks=callbacks(training_args) if train is not None else [],
         max_tokens=data_args.max_tokens,
@@ -280,18 +324,19 @@ def build_trainer(model, tokenizer, train, validation, data_args, training_args)
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
-    has_graphs = reads_graphs(model_args, settings)
-    files = (data_args.train_file, data_args.validation_file, data_args.test_file)
-    texts = [load_text(names, data_args, has_graphs) if names else None for names in files]
-    if texts[0]:
-        texts[0] = without_long(texts[0], data_args.max_length)
-    tokenizer = load_tokenizer(model_args, training_args, texts[0])
+    corpora = Corpora(data_args, training_args)
+    reading = how_to_read(model_args, data_args, reads_graphs(model_args, settings))
+    train = read_training_text(corpora, data_args, reading)
+    others = (data_args.validation_file, data_args.test_file)
+    sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
+    tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
     logger.info("%d tokens, %d parameters", len(tokenizer), model.num_parameters())
     train, validation, test = (
-        to_dataset(text, tokenizer, model, data_args.cache_tapes) if text else None for text in texts
+        each and to_dataset(each, tokenizer, model, data_args.cache_tapes, corpora) for each in sets
     )
-    train_and_evaluate(build_trainer(model, tokenizer, train, validation, data_args, training_args), test)
+    trainer = build_trainer(model, tokenizer, train, validation, reading, data_args, training_args)
+    train_and_evaluate(trainer, test, model_args, data_args)
 
 
 if __name__ == "__main__":

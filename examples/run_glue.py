@@ -49,6 +49,7 @@ from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
 from hf_structure.pipelines.scoring import reads_graphs, word_splitter
 from hf_structure.tokenization import encode_subwords
+from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import (
     DataArguments,
     RunArguments,
@@ -57,10 +58,8 @@ from hf_structure.training.scripts import (
     callbacks,
     check_lengths,
     parse_command_line,
-    read_files,
     run,
     train_and_evaluate,
-    without_long,
 )
 from hf_structure.training.trainers import TaskTrainer
 
@@ -129,38 +128,44 @@ def parse_arguments() -> tuple[TaskModelArguments, TaskDataArguments, TaskTraini
     return model_args, data_args, training_args
 
 
-def load_task_model(folder: str, task: Task, tokenizer: PreTrainedTokenizerBase, trains: bool) -> PreTrainedModel:
+def load_task_model(
+    folder: str, task: Task, tokenizer: PreTrainedTokenizerBase, trains: bool, trust_remote_code: bool = False
+) -> PreTrainedModel:
     """
     The model, whose configuration names the task's classes; to train a regression, with a new linear map if need be.
     `ValueError` if weights are missing that no training gives.
     """
     classes = task.classes or ("score",)
     names = {"id2label": dict(enumerate(classes)), "label2id": {name: i for i, name in enumerate(classes)}}
-    config = AutoConfig.from_pretrained(folder, **names)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **names)
     if config.pad_token_id is None:  # models of transformers find the last token by it
         config.pad_token_id = tokenizer.pad_token_id
     if not task.classes:
         config.problem_type = "regression"
     auto_class = AutoModelForCausalLM if task.classes else AutoModelForSequenceClassification
     optional = "" if trains and not task.classes else "-"  # all may be missing, or none
-    model = load_weights(folder, auto_class, "model of this task", optional, config=config)
+    model = load_weights(folder, auto_class, "model of this task", optional, trust_remote_code, config=config)
     if getattr(model, "scorer", None) is not None:
         model.scorer.requires_grad_(False)  # the loss does not reach it
     return model.float()  # the weights; --bf16 computes in half precision
 
 
-def load_examples(names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]]) -> list[dict]:
-    """Prompts of all files, or splits of the data set, with their labels."""
+def load_examples(names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]]) -> Dataset:
+    """Prompts of all files, or splits of the data set, with their labels. `ValueError` if there are none."""
     task = TASKS[args.task]
     columns = {part: getattr(args, f"{part}_column") for part in ("sentence1", "sentence2", "label")}
 
     def read(name: str) -> Iterator[dict]:
+        logger.info("reading %s", name)
         if not args.dataset_name:
             return task_examples(read_table(name), task, split, columns, name)
         rows = datasets.load_dataset(args.dataset_name, args.task, split=name)
         return task_examples(enumerate(rows, start=1), task, split, columns, f"{args.dataset_name}, {name}")
 
-    return read_files(names, read)
+    examples = [example for name in names for example in read(name)]
+    if not examples:
+        raise ValueError(f"{', '.join(names)}: no sentences")
+    return Dataset.from_list(examples)
 
 
 def encode_labels(task: Task, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
@@ -175,7 +180,7 @@ def encode_labels(task: Task, tokenizer: PreTrainedTokenizerBase) -> list[list[i
 
 
 def encode_examples(
-    examples: list[dict], tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]], longest: int | None
+    examples: Dataset, tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]], longest: int | None
 ) -> Dataset:
     """Prompts as tokens, without an end; `length` counts the class's word that follows."""
     encoded = [encode_subwords(example["words"], tokenizer) for example in examples]
@@ -259,14 +264,14 @@ def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTo
             raise ValueError("--parser is needed to evaluate a model that reads graphs: the one it was trained from")
         return folder
     parser = hf_structure.resolve_model(args.parser)
-    if AutoTokenizer.from_pretrained(parser).get_vocab() != tokenizer.get_vocab():
+    if AutoTokenizer.from_pretrained(parser, trust_remote_code=False).get_vocab() != tokenizer.get_vocab():
         raise ValueError(f"the vocabulary of --parser {args.parser} is another than the model's")
     return parser
 
 
-def load_tokenizer(folder: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The model's tokenizer, with some token for padding."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     return tokenizer
 
@@ -287,11 +292,12 @@ def main() -> None:
     model_args, data_args, training_args = parse_arguments()
     begin(training_args)
     task = TASKS[data_args.task]
-    folder = hf_structure.resolve_model(model_args.model_name_or_path)
-    tokenizer = load_tokenizer(folder)
+    trust = model_args.trust_remote_code
+    folder = hf_structure.resolve_model(model_args.model_name_or_path, trust_remote_code=trust)
+    tokenizer = load_tokenizer(folder, trust)
     label_ids = encode_labels(task, tokenizer)
     trains = bool(data_args.train_file)
-    model = load_task_model(folder, task, tokenizer, trains)
+    model = load_task_model(folder, task, tokenizer, trains, trust)
     sets = load_sets(data_args, model, tokenizer, label_ids)
     features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
     if reads_graphs(model):
@@ -313,7 +319,7 @@ def main() -> None:
         max_tokens=data_args.max_tokens,
         max_sentences=data_args.max_examples,
     )
-    train_and_evaluate(trainer, sets[2])
+    train_and_evaluate(trainer, sets[2], model_args, data_args)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ text, or with `--tokenizer_name gpt2` the subwords of a tokenizer (`--mask_rate 
 run that was stopped goes on from its last complete checkpoint when the same command is given again. On several GPUs
 `accelerate launch` starts a process each; `torchrun --nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
 
+Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory does not
+grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N` trains on
+text while it is read: see docs/training.md.
+
 Without a training file a trained model is evaluated:
 
     python examples/run_mlm.py --model_name_or_path runs/udgn --test_file test.conllu --output_dir runs/udgn
@@ -24,7 +28,8 @@ trained further on a text (`--punctuation keep --mask_rate 0.15`), for example b
 
 import inspect
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -36,20 +41,19 @@ import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.pipelines.loading import load_weights, read_tokenizer
-from hf_structure.tokenization import encode, train_word_tokenizer
+from hf_structure.tokenization import encode, is_word_level, train_word_tokenizer
+from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
 from hf_structure.training.scripts import (
-    DataArguments,
     ModelArguments,
     RunArguments,
     begin,
     callbacks,
     new_config,
     parse_command_line,
-    read_files,
     run,
     train_and_evaluate,
-    without_long,
 )
+from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
 from hf_structure.training.trainers import MaskedLMTrainer
 
 logger = logging.getLogger("run_mlm")
@@ -80,7 +84,7 @@ class MLMModelArguments(ModelArguments):
 
 
 @dataclass
-class MLMDataArguments(DataArguments):
+class MLMDataArguments(TextArguments):
     """What it is trained on."""
 
     punctuation: str = field(
@@ -94,9 +98,6 @@ class MLMDataArguments(DataArguments):
         default=5, metadata={"help": "Words seen fewer times in the training text are unknown."}
     )
     vocab_size: int | None = field(default=None, metadata={"help": "Largest size of the vocabulary."})
-    vocabulary_file: list[str] | None = field(
-        default=None, metadata={"help": "Text whose words make the vocabulary, if not the training text."}
-    )
     mask_rate: float = field(default=0.3, metadata={"help": "Share of the words that are masked."})
     num_maskings: int = field(default=5, metadata={"help": "Maskings of the text that evaluation averages over."})
 
@@ -123,53 +124,73 @@ class MLMTrainingArguments(RunArguments):
 
 def parse_arguments() -> tuple[MLMModelArguments, MLMDataArguments, MLMTrainingArguments, dict]:
     """Command line over `--config FILE` over defaults."""
-    return parse_command_line(
+    model_args, data_args, training_args, settings = parse_command_line(
         (MLMModelArguments, MLMDataArguments, MLMTrainingArguments),
         description=__doc__,
         example="[--model_type udgn]",
         defaults=lambda model_type: {"learning_rate": FAMILIES.get(model_type, FAMILIES["udgn"]).learning_rate},
     )
+    check_streaming(data_args, training_args, bool(model_args.tokenizer_name or model_args.model_name_or_path))
+    return model_args, data_args, training_args, settings
 
 
-def load_words(files: list[str], args: MLMDataArguments) -> list[dict]:
-    """Sentences of all files, without punctuation if so chosen."""
-    return read_files(files, partial(load_sentences, punctuation=args.punctuation, by=args.punctuation_by))
+def load_words(file: str, punctuation: str, by: str) -> Iterator[dict]:
+    """Sentences of a file, without punctuation if so chosen; constituents without their labels."""
+    for sentence in load_sentences(file, punctuation=punctuation, by=by):
+        spans = sentence["spans"]
+        yield sentence | {"spans": None if spans is None else [[start, end] for start, end, _ in spans]}
 
 
-def to_dataset(sentences: list[dict], tokenizer, is_ours: bool) -> Dataset:
-    """
-    Word ids, lengths, and heads and spans if every sentence has them. Models of other kinds are given their special
-    tokens.
-    """
-    encoded = [
-        encode(s["words"], tokenizer) if is_ours else encode_for_others(s["words"], tokenizer) for s in sentences
-    ]
-    columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
-    columns["length"] = [len(ids) for ids in columns["input_ids"]]
-    if all(sentence["heads"] is not None for sentence in sentences):
-        columns["heads"] = [sentence["heads"] for sentence in sentences]
-    if all(sentence["spans"] is not None for sentence in sentences):
-        columns["spans"] = [[[start, end] for start, end, _ in sentence["spans"]] for sentence in sentences]
-    return Dataset.from_dict(columns)
+def how_to_read(args: MLMDataArguments) -> Reading:
+    """How files and data sets are read, and what of them is kept."""
+    read = partial(load_words, punctuation=args.punctuation, by=args.punctuation_by)
+    drop_by = args.punctuation_by if args.punctuation == "drop" else None
+    return Reading(read, {"words": STRINGS, "heads": NUMBERS, "spans": PAIRS}, drop_by=drop_by)
 
 
-def encode_for_others(words: list[str], tokenizer) -> dict[str, list[int]]:
-    return {"input_ids": tokenizer(words, is_split_into_words=True)["input_ids"]}
+def encode_sentences(sentences: list[dict], tokenizer, is_ours: bool) -> list[dict]:
+    """Word ids, lengths, and heads and spans if there are any; special tokens for models of other kinds."""
+    return [encode_sentence(sentence, tokenizer, is_ours) for sentence in sentences]
 
 
-def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: list[dict]):
+def encode_sentence(sentence: dict, tokenizer, is_ours: bool) -> dict:
+    words = sentence["words"]
+    encoded = encode(words, tokenizer) if is_ours else {"input_ids": encode_for_others(words, tokenizer)}
+    trees = {name: sentence.get(name) for name in ("heads", "spans")}
+    return {**encoded, "length": len(encoded["input_ids"]), **trees}
+
+
+def encode_for_others(words: list[str], tokenizer) -> list[int]:
+    return tokenizer(words, is_split_into_words=True)["input_ids"]
+
+
+def to_dataset(sentences: Dataset, tokenizer, is_ours: bool, corpora: Corpora) -> Dataset:
+    """What the model reads, with heads and spans if every sentence has them."""
+    features = {"input_ids": NUMBERS, "length": NUMBER}
+    if is_ours and not is_word_level(tokenizer):
+        features["word_ids"] = NUMBERS
+    features |= {name: kind for name, kind in (("heads", NUMBERS), ("spans", PAIRS)) if is_annotated(sentences, name)}
+    return corpora.encode(sentences, partial(encode_sentences, is_ours=is_ours), tokenizer, features)
+
+
+def load_tokenizer(
+    model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: Dataset | None, corpora: Corpora
+):
     """The trained model's tokenizer, a given one of subwords, or a new one of words."""
+    trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
-        return read_tokenizer(hf_structure.resolve_model(model_args.model_name_or_path))
+        folder = hf_structure.resolve_model(model_args.model_name_or_path, **trust)
+        return read_tokenizer(folder, **trust)
     if model_args.tokenizer_name:
-        tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True)
+        tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True, **trust)
         missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
         tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
         tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
         return tokenizer
-    counted = load_words(data_args.vocabulary_file, data_args) if data_args.vocabulary_file else sentences
+    if data_args.vocabulary_file:
+        sentences = corpora.read(data_args.vocabulary_file, how_to_read(data_args))
     return train_word_tokenizer(
-        (sentence["words"] for sentence in counted),
+        words_of(sentences),
         min_frequency=data_args.min_frequency,
         vocab_size=data_args.vocab_size,
         skip_punctuation=data_args.punctuation == "drop",
@@ -179,8 +200,9 @@ def load_tokenizer(model_args: MLMModelArguments, data_args: MLMDataArguments, s
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     """A trained model, or a new one of a family."""
     if args.model_name_or_path:
-        folder = hf_structure.resolve_model(args.model_name_or_path)
-        return load_weights(folder, AutoModelForMaskedLM, "masked language model")
+        trust = {"trust_remote_code": args.trust_remote_code}
+        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
+        return load_weights(folder, AutoModelForMaskedLM, "masked language model", **trust)
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")
@@ -192,10 +214,13 @@ def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     return model
 
 
-def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_args) -> MaskedLMTrainer:
+def build_trainer(model, tokenizer, train, validation, data_args, training_args) -> MaskedLMTrainer:
     """Trainer with the papers' optimiser: Adam with the weight decay in the gradient."""
-    validation = load_words(data_args.validation_file, data_args) if data_args.validation_file else []
-    is_ours = hasattr(model, "structures")
+    collator = MaskedWordCollator.from_tokenizer(tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed)
+    if data_args.streaming:
+        encode = partial(encode_sentences, tokenizer=tokenizer, is_ours=hasattr(model, "structures"))
+        reading = replace(how_to_read(data_args), features={"words": STRINGS})
+        train = stream_training_text(data_args, training_args, reading, encode, collator)
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=training_args.learning_rate,
@@ -206,14 +231,12 @@ def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_a
     return MaskedLMTrainer(
         model=model,
         args=training_args,
-        train_dataset=to_dataset(sentences, tokenizer, is_ours) if sentences else None,
-        eval_dataset=to_dataset(validation, tokenizer, is_ours) if validation else None,
-        data_collator=MaskedWordCollator.from_tokenizer(
-            tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed
-        ),
+        train_dataset=train,
+        eval_dataset=validation,
+        data_collator=collator,
         processing_class=tokenizer,
         optimizers=(optimizer, None),
-        callbacks=callbacks(training_args) if sentences else [],
+        callbacks=callbacks(training_args) if train is not None else [],
         max_tokens=data_args.max_tokens,
         num_maskings=data_args.num_maskings,
     )
@@ -222,15 +245,19 @@ def build_trainer(model, tokenizer, sentences: list[dict], data_args, training_a
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
-    sentences = load_words(data_args.train_file, data_args) if data_args.train_file else []
-    sentences = without_long(sentences, data_args.max_length) if sentences else []
-    tokenizer = load_tokenizer(model_args, data_args, sentences)
+    corpora, reading = Corpora(data_args, training_args), how_to_read(data_args)
+    train = read_training_text(corpora, data_args, reading)
+    tokenizer = load_tokenizer(model_args, data_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
-    test = None
-    if data_args.test_file:
-        test = to_dataset(load_words(data_args.test_file, data_args), tokenizer, hasattr(model, "structures"))
-    train_and_evaluate(build_trainer(model, tokenizer, sentences, data_args, training_args), test)
+    sets = [train]
+    sets += [
+        corpora.read(files, reading) if files else None for files in (data_args.validation_file, data_args.test_file)
+    ]
+    is_ours = hasattr(model, "structures")
+    train, validation, test = (each and to_dataset(each, tokenizer, is_ours, corpora) for each in sets)
+    trainer = build_trainer(model, tokenizer, train, validation, data_args, training_args)
+    train_and_evaluate(trainer, test, model_args, data_args)
 
 
 if __name__ == "__main__":

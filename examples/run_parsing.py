@@ -35,8 +35,10 @@ Without a training file a trained parser is evaluated:
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 
-from datasets import Dataset
+import pyarrow.compute
+from datasets import Dataset, List, Value, concatenate_datasets
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
@@ -50,11 +52,12 @@ from hf_structure import (
 )
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.data.collators import IGNORE_INDEX
-from hf_structure.data.corpus import load_sentences
+from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.normalization import keep_mask
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_weights, read_tokenizer
-from hf_structure.tokenization import encode, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.tokenization import encode, is_word_level, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
     DataArguments,
     ModelArguments,
@@ -64,7 +67,6 @@ from hf_structure.training.scripts import (
     check_settings,
     new_config,
     parse_command_line,
-    read_files,
     readable_settings,
     run,
     train_and_evaluate,
@@ -79,6 +81,7 @@ FAMILIES = {
 }
 DEFAULT_FAMILY = G2GTransformerConfig.model_type
 TRAINED = ("unigram", "bpe")  # kinds of subword tokenizers
+TREES = Reading(load_sentences, {"words": STRINGS, "heads": NUMBERS, "deprels": STRINGS, "tags": STRINGS})
 
 
 @dataclass
@@ -186,36 +189,42 @@ def check_options(args: ParsingModelArguments, settings: dict) -> None:
         raise ValueError("--tokenizer_name is for a parser from scratch: an --encoder has its own")
 
 
-def names(sentences: list[dict], column: str, purpose: str) -> list[str]:
+def names(sentences: Dataset, column: str, purpose: str) -> list[str]:
     """The different values of a column. `ValueError` if there are none."""
-    values = {value for sentence in sentences for value in sentence[column] or ()} - {"_"}
+    batches = sentences.select_columns(column).iter(1000)
+    values = {value for batch in batches for row in batch[column] for value in row or ()} - {"_"}
     if not values:
         raise ValueError(f"the training trees have no {purpose}")
     return sorted(values)
 
 
-def load_tokenizer(args: ParsingModelArguments, sentences: list[dict]) -> PreTrainedTokenizerBase:
+def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> PreTrainedTokenizerBase:
     """The trained parser's or the encoder's tokenizer, a given one of subwords, or a new one."""
+    trust = {"trust_remote_code": args.trust_remote_code}
     if args.model_name_or_path:
-        return read_tokenizer(hf_structure.resolve_model(args.model_name_or_path))
-    words, size = (sentence["words"] for sentence in sentences), args.vocab_size
+        return read_tokenizer(hf_structure.resolve_model(args.model_name_or_path, **trust), **trust)
+    size = args.vocab_size
     if args.encoder is None and args.tokenizer_name == "words":
-        return train_word_tokenizer(words, min_frequency=args.min_frequency, vocab_size=size, skip_punctuation=False)
+        options = {"min_frequency": args.min_frequency, "vocab_size": size, "skip_punctuation": False}
+        return train_word_tokenizer(words_of(sentences), **options)
     if args.encoder is None and args.tokenizer_name in TRAINED:
-        return train_subword_tokenizer(words, kind=args.tokenizer_name, **({"vocab_size": size} if size else {}))
-    tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True)
+        return train_subword_tokenizer(
+            words_of(sentences), kind=args.tokenizer_name, **({"vocab_size": size} if size else {})
+        )
+    tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True, **trust)
     if tokenizer.pad_token is None:
         tokenizer.add_special_tokens({"pad_token": "<pad>"})
     return tokenizer
 
 
 def load_model(
-    args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: list[dict]
+    args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: Dataset | None
 ) -> PreTrainedModel:
     """A trained parser, one that starts from an encoder, or a new one."""
     if args.model_name_or_path:
-        folder = hf_structure.resolve_model(args.model_name_or_path)
-        return load_weights(folder, AutoModelForDependencyParsing, "parser", **settings)
+        trust = {"trust_remote_code": args.trust_remote_code}
+        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
+        return load_weights(folder, AutoModelForDependencyParsing, "parser", **trust, **settings)
     family, settings = FAMILIES[args.model_type], dict(settings)
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")
@@ -261,75 +270,110 @@ def why_left_out(
     return None if is_tree(sentence["heads"]) else "no tree with one root"
 
 
-def with_initial_trees(sentences: list[dict], files: list[str] | None) -> list[dict]:
+def with_initial_trees(sentences: Dataset, files: list[str] | None, corpora: Corpora) -> Dataset:
     """The sentences with the trees that another parser gave them. `ValueError` if those are other sentences."""
     if not files:
         return sentences
-    trees = read_files(files, load_sentences)
+    trees = corpora.read(files, TREES)
     if len(trees) != len(sentences):
         raise ValueError(f"{', '.join(files)}: {len(trees)} sentences, but {len(sentences)} to refine")
-    for number, (tree, sentence) in enumerate(zip(trees, sentences, strict=True), start=1):
-        if tree["words"] != sentence["words"] or tree["heads"] is None:
+    pairs = zip(trees.select_columns(["words", "heads"]), words_of(sentences), strict=True)
+    for number, (tree, words) in enumerate(pairs, start=1):
+        if tree["words"] != words or tree["heads"] is None:
             raise ValueError(f"{', '.join(files)}: sentence {number} has other words, or no heads")
-    return [{**sentence, "initial": tree} for sentence, tree in zip(sentences, trees, strict=True)]
+    columns = {"heads": "initial_heads", "deprels": "initial_deprels"}
+    return concatenate_datasets([sentences, trees.select_columns(list(columns)).rename_columns(columns)], axis=1)
 
 
-def without_unusable(
-    sentences: list[dict],
-    purpose: str,
-    tokenizer: PreTrainedTokenizerBase,
-    config: PreTrainedConfig,
-    max_length: int | None = None,
-) -> list[dict]:
-    """The other sentences; those left out are counted. `max_length` is given in training. `ValueError` if all are."""
-    reasons = [why_left_out(sentence, tokenizer, config, max_length) for sentence in sentences]
-    kept = [sentence for sentence, reason in zip(sentences, reasons, strict=True) if reason is None]
-    counts = Counter(filter(None, reasons)).most_common()
-    counted = f"{len(sentences) - len(kept)} of {len(sentences)} sentences left out"
-    counted += "".join(f"; {count}: {reason}" for reason, count in counts)
-    if not kept:
+def without_unusable(dataset: Dataset, purpose: str) -> Dataset:
+    """The other sentences; those left out are counted. `ValueError` if all are."""
+    reasons, column = Counter(), dataset.select_columns("left_out").with_format("arrow")
+    for table in column.iter(1000):
+        reasons.update(table["left_out"].drop_null().to_pylist())
+    kept = column_numbers(column, "left_out", pyarrow.compute.is_null).nonzero()[0]
+    counted = f"{len(dataset) - len(kept)} of {len(dataset)} sentences left out"
+    counted += "".join(f"; {count}: {reason}" for reason, count in reasons.most_common())
+    if not len(kept):
         raise ValueError(f"{purpose}: {counted}")
-    if counts:
+    if reasons:
         logger.warning("%s: %s", purpose, counted)
-    return kept
+        dataset = dataset.select(kept)
+    return dataset.remove_columns("left_out")
 
 
 def to_dataset(
-    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, punctuation_by: str
+    sentences: Dataset, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, corpora: Corpora, **options
 ) -> Dataset:
-    """What [`ParsingTrainer`] reads; labels are -100 where they are not known, 0 in a parser without labels."""
-    encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
-    columns = {name: [sentence[name] for sentence in encoded] for name in encoded[0]}
-    columns["heads"] = [sentence["heads"] for sentence in sentences]
-    read = "input_ids" if getattr(config, "max_pieces", None) else "heads"  # some read one vector a word
-    columns["length"] = [len(row) for row in columns[read]]
-    columns["labels"] = [label_ids(sentence, config) for sentence in sentences]
+    """What [`encode_sentences`] gives."""
+    features = {"input_ids": NUMBERS, "heads": NUMBERS, "length": NUMBER, "labels": NUMBERS}
+    features |= {"punctuation": List(Value("bool")), "left_out": Value("string")}
+    if not is_word_level(tokenizer):
+        features["word_ids"] = NUMBERS
     if config.num_tags:
-        ids = {tag: number for number, tag in enumerate(config.tags)}
-        tags = (sentence["tags"] or [None] * len(sentence["words"]) for sentence in sentences)
-        columns["tag_ids"] = [[ids.get(tag, -1) for tag in row] for row in tags]
-    if sentences and "initial" in sentences[0]:
-        columns["initial_heads"] = [sentence["initial"]["heads"] for sentence in sentences]
-        columns["initial_relations"] = [label_ids(sentence["initial"], config) for sentence in sentences]
-    kept = (keep_mask(s["words"], s["tags"], s["deprels"], by=punctuation_by) for s in sentences)
-    columns["punctuation"] = [[not word for word in row] for row in kept]
-    return Dataset.from_dict(columns)
+        features["tag_ids"] = NUMBERS
+    if "initial_heads" in sentences.column_names:
+        features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
+    return corpora.encode(sentences, partial(encode_sentences, config=config, **options), tokenizer, features)
 
 
-def label_ids(sentence: dict, config: PreTrainedConfig) -> list[int]:
-    if not config.labelled:
-        return [0] * len(sentence["words"])
-    ids = {label: number for number, label in config.id2label.items()}
-    return [ids.get(label, IGNORE_INDEX) for label in sentence["deprels"] or [None] * len(sentence["words"])]
+def encode_sentences(
+    sentences: list[dict],
+    tokenizer: PreTrainedTokenizerBase,
+    config: PreTrainedConfig,
+    punctuation_by: str,
+    max_length: int | None,
+) -> list[dict]:
+    """
+    What [`ParsingTrainer`] reads, and why a sentence is `left_out`; labels are -100 where they are not known, 0 in a
+    parser without labels. `max_length` is given in training.
+    """
+    labels = {label: number for number, label in config.id2label.items()} if config.labelled else None
+    tags = {tag: number for number, tag in enumerate(config.tags)} if config.num_tags else None
+    rows = []
+    for sentence in sentences:
+        reason = why_left_out(sentence, tokenizer, config, max_length)
+        if reason is None:
+            rows.append(encode_sentence(sentence, tokenizer, config, labels, tags))
+            kept = keep_mask(sentence["words"], sentence["tags"], sentence["deprels"], by=punctuation_by)
+            rows[-1]["punctuation"] = [not word for word in kept]
+        else:
+            rows.append({"left_out": reason})
+    return rows
+
+
+def encode_sentence(
+    sentence: dict,
+    tokenizer: PreTrainedTokenizerBase,
+    config: PreTrainedConfig,
+    labels: dict[str, int] | None,
+    tags: dict[str, int] | None,
+) -> dict:
+    row = {**encode(sentence["words"], tokenizer), "heads": sentence["heads"]}
+    row["length"] = len(row["input_ids" if getattr(config, "max_pieces", None) else "heads"])  # some read words
+    row["labels"] = ids_of(sentence["deprels"], labels, row["heads"], IGNORE_INDEX)
+    if tags is not None:
+        row["tag_ids"] = ids_of(sentence["tags"], tags, row["heads"], -1)
+    if "initial_heads" in sentence:
+        row["initial_heads"] = sentence["initial_heads"]
+        row["initial_relations"] = ids_of(sentence["initial_deprels"], labels, row["heads"], IGNORE_INDEX)
+    return row
+
+
+def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:
+    """The numbers of names, one a word; 0 where there are no numbers."""
+    if ids is None:
+        return [0] * len(words)
+    return [unknown] * len(words) if names is None else [ids.get(name, unknown) for name in names]
 
 
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
     files = {"train": data_args.train_file, "validation": data_args.validation_file, "test": data_args.test_file}
-    trees = {purpose: read_files(names, load_sentences) for purpose, names in files.items() if names}
-    tokenizer = load_tokenizer(model_args, trees.get("train", []))
-    model = load_model(model_args, settings, tokenizer, trees.get("train", []))
+    corpora = Corpora(data_args, training_args)
+    trees = {purpose: corpora.read(names, TREES) for purpose, names in files.items() if names}
+    tokenizer = load_tokenizer(model_args, trees.get("train"))
+    model = load_model(model_args, settings, tokenizer, trees.get("train"))
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
@@ -338,10 +382,11 @@ def main() -> None:
     if data_args.initial_train_file and not getattr(model.config, "num_rounds", 0):
         raise ValueError("--initial_train_file is for a rng_transformer: others read no given trees")
     for purpose, sentences in trees.items():
-        sentences = with_initial_trees(sentences, getattr(data_args, f"initial_{purpose}_file"))
-        max_length = data_args.max_length if purpose == "train" else None
-        kept = without_unusable(sentences, purpose, tokenizer, model.config, max_length)
-        datasets[purpose] = to_dataset(kept, tokenizer, model.config, data_args.punctuation_by)
+        sentences = with_initial_trees(sentences, getattr(data_args, f"initial_{purpose}_file"), corpora)
+        options = {"punctuation_by": data_args.punctuation_by}
+        options["max_length"] = data_args.max_length if purpose == "train" else None
+        dataset = to_dataset(sentences, tokenizer, model.config, corpora, **options)
+        datasets[purpose] = without_unusable(dataset, purpose)
     trainer = ParsingTrainer(
         model=model,
         args=training_args,
@@ -354,7 +399,7 @@ def main() -> None:
         new_parameters=new_parameters(model, model_args),
         new_learning_rate=training_args.new_learning_rate,
     )
-    train_and_evaluate(trainer, datasets["test"])
+    train_and_evaluate(trainer, datasets["test"], model_args, data_args)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.options import DEFAULT_SCORER
 from hf_structure.pipelines.scoring import choose_beam
 from hf_structure.training.comparison import markdown_table, percent
-from hf_structure.training.scripts import check_same_run, file_states, model_states, run, write_json
+from hf_structure.training.scripts import check_same_run, file_states, model_states, run, write_json, write_text
 
 Scorer = Callable[[list[str]], list[SentenceScore]]
 
@@ -167,7 +167,8 @@ def to_markdown(summary: dict[str, dict], results: dict[str, list[dict]]) -> str
 def main() -> None:
     options = parse_arguments()
     found = find_suites(options.suites, options.only)
-    model, tokenizer = load_model(options.model, None, options.device, AutoModelForCausalLM, "causal language model")
+    kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": options.trust_remote_code}
+    model, tokenizer = load_model(options.model, None, options.device, *kind, **trust)
     beam_size = choose_beam(model, options.beam_size)
     folder = Path(options.output_dir)
     known = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}
@@ -182,7 +183,7 @@ def main() -> None:
     write_json(
         {"name": options.model, **known, "predictions": options.predictions, **summary}, folder / "results.json"
     )
-    (folder / "results.md").write_text(to_markdown(summary, results), encoding="utf-8")
+    write_text(to_markdown(summary, results), folder / "results.md")
     print(to_markdown(summary, results))
 
 

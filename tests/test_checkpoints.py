@@ -8,6 +8,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 import hf_structure
+from hf_structure.algorithms.distance import decode_trees
+from hf_structure.algorithms.spanning_tree import arc_marginals, max_spanning_tree
+from hf_structure.deployment import export_parser
 
 GOLDEN = Path(__file__).parent / "golden"
 MEGABYTES = {
@@ -96,3 +99,40 @@ def test_is_a_masked_language_model(name):
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     logits = model(**tokenizer("the <mask> of the city", return_tensors="pt")).logits
     assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("name", MEGABYTES)
+@torch.no_grad()
+def test_logits_are_those_of_the_day_of_its_release(name):
+    case = json.loads((GOLDEN / "logits.json").read_text(encoding="utf-8"))[name]
+    folder, ids = hf_structure.resolve_model(name), torch.tensor([case["input_ids"]])
+    auto = AutoModelForCausalLM if name == "gilt-en" else hf_structure.AutoModelForDependencyParsing
+    logits = auto.from_pretrained(folder)(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0]
+    logits = logits.masked_fill(logits.isinf(), 0.0)  # of arcs that cannot be
+    assert logits.argmax(-1).tolist() == case["argmax"]
+    assert logits.amax(-1).tolist() == pytest.approx(case["max"], abs=2e-3)
+    assert logits.norm(dim=-1).tolist() == pytest.approx(case["norm"], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", MASKED)
+@torch.no_grad()
+def test_exported_network_finds_the_same_trees(name):
+    folder = hf_structure.resolve_model(name)
+    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    program = export_parser(model).module()
+    for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")):
+        words = [word for word in case["words"] if any(map(str.isalnum, word))]
+        if len(words) < 3:
+            continue
+        ids = torch.tensor([hf_structure.encode_words(words, tokenizer)])
+        lengths, outputs = torch.tensor([len(words)]), program(ids, torch.ones_like(ids))
+        if name == "udgn-en":
+            heads = max_spanning_tree(arc_marginals(outputs[0], lengths), lengths)
+        elif model.config.tree_objective == "expected_heads":
+            heads = max_spanning_tree(outputs[2], lengths)
+        else:
+            heads = decode_trees(*outputs[:2], lengths)[1]
+        expected = hf_structure.parse([words], model=name)[0].dependency
+        assert heads[0].tolist() == list(expected.heads)
+        if words == case["words"]:
+            assert heads[0].tolist() == case["heads"]

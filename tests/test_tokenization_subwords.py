@@ -1,3 +1,4 @@
+import json
 import unicodedata
 from itertools import chain
 
@@ -149,3 +150,14 @@ def test_what_cannot_be_encoded():
         encode_subwords(["a", "b"], joining)
     with pytest.raises(ValueError, match="'unigram' or 'bpe', not 'words'"):
         train_subword_tokenizer(CORPUS, kind="words")
+
+
+def test_training_a_unigram_model_again_gives_the_same_tokenizer():
+    """Also the characters that are too rare to be pieces by themselves, which get the lowest scores."""
+    corpus = [[*sentence, rare] for sentence, rare in zip(CORPUS, "ξψωζχ", strict=False)] + CORPUS
+    first, *others = (train_subword_tokenizer(corpus, vocab_size=60).backend_tokenizer.to_str() for _ in range(4))
+    assert all(other == first for other in others)
+    vocabulary = json.loads(first)["model"]["vocab"]
+    assert [piece for piece, _ in vocabulary[:4]] == ["<unk>", "<pad>", "<s>", "</s>"]
+    assert vocabulary[4:] == sorted(vocabulary[4:], key=lambda pair: (-pair[1], pair[0]))
+    assert {"ξ", "ψ"} <= {piece for piece, _ in vocabulary}

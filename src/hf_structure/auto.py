@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from transformers import PreTrainedConfig
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, AutoConfig
 from transformers.models.auto.modeling_auto import (
     AutoModel,
     AutoModelForCausalLM,
@@ -24,7 +25,25 @@ from hf_structure.models.structformer.configuration_structformer import StructFo
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 
 
-class AutoModelForDependencyParsing(_BaseAutoModelClass):
+class _AutoParser(_BaseAutoModelClass):
+    """An Auto class that transformers does not know by its name; code of models may define it all the same."""
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
+        name, trust = pretrained_model_name_or_path, {"trust_remote_code": trust_remote_code}
+        if trust_remote_code:
+            config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))
+            code = (getattr(config, "auto_map", None) or {}).get(cls.__name__)
+            if code and type(config) not in cls._model_mapping:
+                cls.register(type(config), get_class_from_dynamic_module(code, name, **_hub_options(kwargs)))
+        return super().from_pretrained(name, *args, **trust, **kwargs)
+
+
+def _hub_options(kwargs: dict) -> dict:
+    return {key: kwargs[key] for key in ("cache_dir", "local_files_only", "revision", "token") if key in kwargs}
+
+
+class AutoModelForDependencyParsing(_AutoParser):
     """
     Loads any model that parses dependencies: into trees, by `decode(input_ids, attention_mask, decoder=..., k=...,
     marginals=...)`, which returns a [`DependencyDecoderOutput`], or into graphs, by `beam_search(input_ids, word_ids,
@@ -34,7 +53,7 @@ class AutoModelForDependencyParsing(_BaseAutoModelClass):
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 
-class AutoModelForConstituencyParsing(_BaseAutoModelClass):
+class AutoModelForConstituencyParsing(_AutoParser):
     """
     Loads any model that parses constituents: its `decode` is that of [`AutoModelForDependencyParsing`] and returns a
     [`SyntacticDistanceDecoderOutput`].

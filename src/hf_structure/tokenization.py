@@ -5,6 +5,8 @@ They are plain `tokenizers` pipelines inside `TokenizersBackend`, so `AutoTokeni
 The papers' normalisation (lower case, digit runs to `N`) is part of the pipeline and is saved with it.
 """
 
+import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -200,6 +202,8 @@ def train_subword_tokenizer(
         backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
         trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **options)
     backend.train_from_iterator((_as_text(words) for words in sentences), trainer)
+    if kind == "unigram":
+        backend.model = _without_chance(backend, len(special))
     backend.post_processor = processors.TemplateProcessing(
         single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, backend.token_to_id(bos))]
     )
@@ -209,6 +213,24 @@ def train_subword_tokenizer(
         word_tokenizer=word_tokenizer,
         **SUBWORD_SPECIAL_TOKENS,
     )
+
+
+def _without_chance(backend: Tokenizer, num_special: int) -> models.Unigram:
+    """
+    The trained model as it is after each training on the same text. Training adds in the order of a hash table that is
+    seeded anew each time, so that the last digits of the scores differ: they are rounded, and pieces of equal score
+    stand in alphabetical order. Characters that are no pieces by their frequency get the lowest score and 0.0001,
+    0.0002, ... above it in any order: here in alphabetical order.
+    """
+    state = json.loads(backend.to_str())["model"]
+    special, pieces = state["vocab"][:num_special], dict(state["vocab"][num_special:])
+    lowest = min(pieces.values())
+    steps = {piece: round((score - lowest) / 1e-4, 5) for piece, score in pieces.items() if len(piece) == 1}
+    count = next(number for number in itertools.count() if number not in steps.values())
+    added = sorted(piece for piece, step in steps.items() if step in range(count))
+    pieces |= {piece: lowest + 1e-4 * min(number, count - 1) for number, piece in enumerate(added)}
+    ranked = sorted(((piece, round(score, 5)) for piece, score in pieces.items()), key=lambda p: (-p[1], p[0]))
+    return models.Unigram([*map(tuple, special), *ranked], unk_id=state["unk_id"])
 
 
 def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:

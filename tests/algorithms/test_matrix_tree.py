@@ -1,7 +1,10 @@
+import math
+
 import mpmath
 import pytest
 import torch
 
+from hf_structure.algorithms import matrix_tree
 from hf_structure.algorithms.spanning_tree import arc_marginals, tree_log_partition, tree_log_prob
 
 INF = torch.inf
@@ -158,3 +161,56 @@ def test_tree_probabilities_sum_to_one(all_trees):
     log_probabilities = tree_log_prob(scores.expand(len(trees), -1, -1), trees)
     assert log_probabilities.exp().sum().item() == pytest.approx(1, abs=1e-12)
     assert log_probabilities.max() < 0
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.5, 0.9, 0.97])
+@pytest.mark.parametrize("spread", [1.0, 30.0, 100.0])
+def test_panels_change_nothing(forbidden, spread, monkeypatch):
+    """As the words of long sentences are eliminated; those of short ones beside them, and where there is no tree."""
+    lengths = torch.tensor([30, 30, 30, 21, 5, 1])
+    scores = random_scores(6, 30, 31, spread=spread, forbidden=forbidden, seed=3).requires_grad_()
+
+    def sums():
+        marginals = arc_marginals(scores, lengths)
+        log_partition = tree_log_partition(scores, lengths)
+        (gradient,) = torch.autograd.grad(marginals.square().sum(), scores)
+        return log_partition.detach(), marginals.detach(), gradient
+
+    expected = sums()
+    monkeypatch.setattr(matrix_tree, "PANEL", 4)
+    panels = []
+    undo = matrix_tree.Panel.undo
+    monkeypatch.setattr(matrix_tree.Panel, "undo", lambda *args: panels.append(args[0]) or undo(*args))
+    torch.testing.assert_close(sums(), expected, rtol=1e-10, atol=1e-11)
+    if forbidden < 0.9 and spread < 100:
+        assert [panel.others for panel in panels] == [0, 6, 10, 14, 18, 22, 26]
+
+
+@pytest.mark.parametrize("panel", [1, 2])
+def test_gradients_of_panels_against_finite_differences(panel, monkeypatch):
+    monkeypatch.setattr(matrix_tree, "PANEL", panel)
+    scores, lengths = random_scores(2, 5, 6, spread=1.0).requires_grad_(), torch.tensor([5, 3])
+    assert torch.autograd.gradcheck(lambda x: tree_log_partition(x, lengths), scores)
+    assert torch.autograd.gradgradcheck(lambda x: tree_log_partition(x, lengths), scores)
+
+
+def test_a_panel_of_words_that_have_no_other_heads(monkeypatch):
+    """Words 1 and 2 have but each other and the root: of a panel of both the second has no head left."""
+    monkeypatch.setattr(matrix_tree, "PANEL", 2)
+    scores = torch.zeros(1, 6, 7, dtype=torch.float64)
+    scores[0, :2, 3:] = -INF
+    scores[0, :2, 1:3] = 9.0  # their pivots are the largest
+    assert tree_log_partition(scores).item() == pytest.approx(math.log(2 * math.exp(9) * 6**3 * 2), rel=1e-12)
+
+
+def test_long_sentences_of_equal_words_take_matrix_products(monkeypatch):
+    """All trees of 400 words are equally probable; what is not in a matrix product is of panels alone."""
+    n, sizes = 400, []
+    addcmul = torch.addcmul
+    monkeypatch.setattr(torch, "addcmul", lambda *args: sizes.append(args[0].numel()) or addcmul(*args))
+    marginals = arc_marginals(torch.zeros(1, n, n + 1))
+    assert max(sizes) <= n * 2 * matrix_tree.PANEL
+    expected = torch.full((1, n, n + 1), 1 / n)  # n^(n-1) trees; an arc between words is in 1 / n of them, too
+    expected.diagonal(1, 1, 2).zero_()
+    torch.testing.assert_close(marginals, expected)
+    assert tree_log_partition(torch.zeros(1, n, n + 1)).item() == pytest.approx((n - 1) * math.log(n))

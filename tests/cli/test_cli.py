@@ -1022,8 +1022,8 @@ def test_render_what_parse_wrote(run, structformer):
         (["notes.txt", "--input_format", "conllu"], "notes.txt:1: 1 tab-separated columns"),
         (["notes.txt", "--input_format", "brackets"], "notes.txt:1: text outside of brackets: 'She'"),
         (["gold.conllu", "--output", "gold.conllu"], "gold.conllu is to be read and written at once"),
-        (["headless.conllu"], "headless.conllu: sentence 2 has words without a head"),
-        (["headless.conllu", "--output", "old.html"], "headless.conllu: sentence 2 has words without a head"),
+        (["headless.conllu"], "headless.conllu:11: words without a head"),
+        (["headless.conllu", "--output", "old.html"], "headless.conllu:11: words without a head"),
     ],
 )
 def test_render_refuses(fail, here, arguments, message):
@@ -1174,3 +1174,27 @@ def test_reader_that_stops_reading(folder, here):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_a_tree_of_brackets_is_named_by_its_line(fail, here, structformer):
+    here.joinpath("trees.ptb").write_text("(S (N cats))\n\n\n(S (D the)\n (N cat) (V slept))\n")
+    message, _ = fail("parse", "trees.ptb", "--model", structformer, "--max_words", "2")
+    assert "trees.ptb:4: the sentence has 3 words" in message
+
+
+def test_a_figure_is_there_whole_or_not_at_all(fail, run, here, structformer, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def fail_in_the_middle(figure, path, **options):
+        Path(path).write_bytes(b"half")
+        raise OSError(28, "No space left on device", str(path))
+
+    arguments = ("render", "--kind", "relations", "--model", structformer, "--output", "weights.png")
+    with monkeypatch.context() as patch:
+        patch.setattr(Figure, "savefig", fail_in_the_middle)
+        message, _ = fail(*arguments)
+    assert message == "hf-structure: weights.png: No space left on device"
+    assert not list(here.glob("weights*"))
+    run(*arguments)
+    assert here.joinpath("weights.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in here.glob("weights*")] == ["weights.png"]

@@ -1,4 +1,6 @@
+import hashlib
 import pickle
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -156,3 +158,77 @@ def test_processes_share_an_epoch_evenly(replicas):
 def test_impossible_batches(lengths, options, message):
     with pytest.raises(ValueError, match=message):
         TokenBudgetBatchSampler(lengths, **({"max_tokens": 8} | options))
+
+
+# Batches as lists of lists, sentence by sentence: what the sampler was once, and still gives.
+
+
+def plain_batches(lengths, max_tokens, order, max_sentences=None) -> list[list[int]]:
+    batches, longest = [], 0
+    for index in order:
+        length = lengths[index]
+        size = len(batches[-1]) + 1 if batches else 1
+        if batches and max(longest, length) * size <= max_tokens and (max_sentences is None or size <= max_sentences):
+            batches[-1].append(int(index))
+            longest = max(longest, length)
+        else:
+            batches.append([int(index)])
+            longest = length
+    return batches
+
+
+def plain_epoch(lengths, max_tokens, seed, epoch, replicas=1, rank=0, max_sentences=None) -> list[list[int]]:
+    def compose(rng):
+        keys = np.asarray(lengths) * (1 + 0.1 * rng.random(len(lengths)))
+        return plain_batches(lengths, max_tokens, np.argsort(keys, kind="stable"), max_sentences)
+
+    bound = int(1.03 * len(compose(np.random.default_rng((seed, 0))))) + 2
+    number = min(bound + -bound % replicas, len(lengths) - len(lengths) % replicas)
+    rng = np.random.default_rng((seed, epoch))
+    batches = compose(rng)
+    while len(batches) < number:
+        largest = batches.pop(int(np.argmax([len(batch) for batch in batches])))
+        batches += [largest[: len(largest) // 2], largest[len(largest) // 2 :]]
+    batches = [batches[i] for i in rng.permutation(len(batches))]
+    return batches[rank:number:replicas]
+
+
+@given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.randoms())
+def test_batches_of_an_order_are_those_of_one_sentence_after_the_other(lengths, max_tokens, max_sentences, random):
+    order = random.sample(range(len(lengths)), len(lengths))
+    found = token_budget_batches(lengths, max_tokens, order, max_sentences)
+    assert found == plain_batches(lengths, max_tokens, order, max_sentences)
+
+
+@given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.integers(0, 5), st.integers(1, 3))
+def test_sampler_gives_the_plain_epochs(lengths, max_tokens, max_sentences, seed, replicas):
+    assume(len(lengths) >= replicas)
+    for rank in range(replicas):
+        options = {"max_sentences": max_sentences, "seed": seed, "num_replicas": replicas, "rank": rank}
+        sampler = TokenBudgetBatchSampler(lengths, max_tokens, **options)
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            assert list(sampler) == plain_epoch(lengths, max_tokens, seed, epoch, replicas, rank, max_sentences)
+
+
+def test_batches_stay_the_same_from_version_to_version():
+    """A run that was stopped goes on with the batches that it would have had."""
+    sampler = TokenBudgetBatchSampler(REAL, 512, seed=3)
+    sampler.set_epoch(2)
+    assert (
+        hashlib.sha256(repr(list(sampler)).encode()).hexdigest()
+        == "815264e039ac0fdd5459c37cb38c391205c727ad193c5a4dd4358c2992aefb8d"
+    )
+
+
+def test_sampler_needs_few_bytes_a_sentence():
+    lengths = np.resize(np.array(REAL, dtype=np.int32), 200_000)
+    tracemalloc.start()
+    try:
+        sampler = TokenBudgetBatchSampler(lengths, 4096)
+        assert tracemalloc.get_traced_memory()[1] < 40 * len(lengths)
+        batches = iter(sampler)
+        next(batches)
+        assert tracemalloc.get_traced_memory()[0] < 8 * len(lengths)
+    finally:
+        tracemalloc.stop()

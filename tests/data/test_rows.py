@@ -96,3 +96,18 @@ def test_damaged_files_are_named(tmp_path, name):
 
 def test_which_files_have_rows():
     assert [row_suffix(name) for name in ("a.PARQUET", "a.jsonl.gz", "a.txt.gz")] == [".parquet", ".jsonl", None]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
+def test_parts_are_files_or_else_rows(tmp_path, count):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for number in range(4):
+        texts = [f"{number} {row}" for row in range(3)]
+        datasets.Dataset.from_dict({"text": texts}).to_parquet(str(folder / f"train-{number}.parquet"))
+    rows = open_dataset(str(folder), "text")
+    parts = [[row() for row in rows.part(index, count)] for index in range(count)]
+    assert sorted(text for part in parts for text in part) == sorted(row() for row in rows)
+    files = [{text[0] for text in part} for part in parts]
+    assert all(parts)
+    assert count == 6 or sum(map(len, files)) == 4

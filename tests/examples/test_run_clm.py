@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, result
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, scripts
+from hf_structure import GiLTForCausalLM
+from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")
 PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 4}
@@ -426,3 +428,38 @@ def test_help_begins_with_our_options(run, capsys):
     places = [text.index(f"  --{name} {name.upper()}") for name in names]
     assert places == sorted(places)
     assert "Highest learning rate of AdamW. (default: 0.00015)" in " ".join(text.split())
+
+
+# Text that is streamed
+
+
+@pytest.mark.parametrize(("model", "suffix"), [("gilt", "conllu"), ("transformer-xl", "txt")])
+def test_trains_on_a_stream(corpus, run, tmp_path, model, suffix):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    options = ["--streaming", "--max_steps", "8", "--save_steps", "5", "--eval_steps", "5", "--buffer_size", "40"]
+    options += ["--vocabulary_file", corpus / "train.txt"]
+    run(*training(corpus, whole, model, suffix), *options)
+    assert losses(whole)[-1] < losses(whole)[0]
+    shutil.copytree(whole, stopped, ignore=shutil.ignore_patterns("checkpoint-8"))
+    (stopped / "eval_results.json").unlink()
+    run(*training(corpus, stopped, model, suffix), *options)
+    assert losses(stopped) == pytest.approx(losses(whole), rel=1e-5)
+
+
+def test_wrong_commands_of_streams(corpus, run, tmp_path):
+    options = ["--streaming", "--max_steps", "8", "--vocabulary_file", corpus / "train.txt"]
+    arguments = [*training(corpus, tmp_path), *options]
+    place = arguments.index("--train_file")
+    arguments[place : place + 2] = ["--dataset_name", str(corpus)]
+    with pytest.raises(ValueError, match="--dataset_name has no graphs"):
+        run(*arguments)
+    with pytest.raises(ValueError, match="give --vocabulary_file, --tokenizer_name or"):
+        run(*training(corpus, tmp_path), *options[:3])
+    assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_checksum_is_that_of_the_list(script):
+    """Runs that were stopped find their tokenizer by it."""
+    sentences = [["a", "dog"], ['"', "é"], []]
+    for some in (sentences, sentences[:1], []):
+        assert script.checksum(iter(some)) == zlib.crc32(json.dumps(some).encode())

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import datasets
 import pytest
 import running
 from running import ENVIRONMENT, EXAMPLES, LEXICON, TORCHRUN, load_script, losses, results, start_and_kill, step_of
@@ -385,3 +386,65 @@ def test_help_begins_with_our_options(run, capsys):
     places = [text.index(f"  --{name} {name.upper()}") for name in names]
     assert places == sorted(places)
     assert "Share of the words that are masked. (default: 0.3)" in " ".join(text.split())
+
+
+# Text that is prepared, and text that is streamed
+
+
+def streaming(corpus: Path, output_dir: Path, *arguments: str) -> list[str]:
+    """Options of a run on a stream that begins again several times."""
+    vocabulary = ["--vocabulary_file", str(corpus / "train.txt"), "--buffer_size", "32", "--max_steps", "30"]
+    return [*training(corpus, output_dir, "txt"), "--streaming", *vocabulary, *arguments]
+
+
+def test_trains_on_a_stream(corpus, run, tmp_path):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run(*streaming(corpus, whole), "--save_steps", "12", "--eval_steps", "12")
+    assert len(losses(whole)) == 30
+    assert sum(losses(whole)[-5:]) < sum(losses(whole)[:5])
+    assert losses(whole, "eval_loss")[-1] < losses(whole, "eval_loss")[0]
+    shutil.copytree(whole, stopped, ignore=shutil.ignore_patterns("checkpoint-30"))
+    (stopped / "eval_results.json").unlink()
+    assert max(map(step_of, stopped.glob("checkpoint-*"))) < 30
+    run(*streaming(corpus, stopped), "--save_steps", "12", "--eval_steps", "12")
+    assert losses(stopped) == pytest.approx(losses(whole), rel=1e-5)
+    assert results(stopped)["eval_loss"] == pytest.approx(results(whole)["eval_loss"], rel=1e-5)
+
+
+def test_trains_on_a_data_set_streamed_or_prepared(corpus, run, tmp_path):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    sentences = [" ".join(sentence["words"]) for sentence in load_sentences(corpus / "train.txt")]
+    datasets.Dataset.from_dict({"body": [" ".join(sentences[i : i + 4]) for i in range(0, 120, 4)]}).to_parquet(
+        str(rows / "train.parquet")
+    )
+    arguments = training(corpus, tmp_path / "prepared", epochs=1)
+    place = arguments.index("--train_file")
+    arguments[place : place + 2] = ["--dataset_name", str(rows), "--text_column_name", "body"]
+    run(*arguments, "--preprocessing_num_workers", "2")
+    assert "eval_uas" in results(tmp_path / "prepared")  # the validation file has trees
+    vocabulary = AutoTokenizer.from_pretrained(tmp_path / "prepared").get_vocab()
+    assert set(LEXICON["NN"]) < set(vocabulary)
+    run(*arguments, "--streaming", "--max_steps", "3", "--vocabulary_file", corpus / "train.txt", "--output_dir", rows)
+    assert len(losses(rows)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train_file", "a.txt"], "--streaming needs --max_steps"),
+        (["--train_file", "a.txt", "--max_steps", "3"], "give --vocabulary_file, --tokenizer_name or"),
+        (["--train_file", "a.txt", "--dataset_name", "x"], "give either --train_file or --dataset_name"),
+        (["--model_name_or_path", "udgn-en"], "--streaming is for training"),
+        (
+            ["--train_file", "a.txt", "--max_steps", "3", "--vocabulary_file", "a.txt", "--buffer_size", "0"],
+            "_size must",
+        ),
+    ],
+    ids=["steps", "vocabulary", "both", "evaluation", "buffer"],
+)
+def test_wrong_commands_of_streams(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("a dog\n")
+    with pytest.raises(ValueError, match=message):
+        run("--model_type", "udgn", *arguments, "--streaming", "--validation_file", "a.txt", "--output_dir", "o")

@@ -9,6 +9,7 @@ import pickle
 
 import pytest
 import torch
+from accelerate import cpu_offload, disk_offload
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -440,7 +441,82 @@ class ModelBattery:
         possible = expected.logits.isfinite()
         assert (outputs.logits - expected.logits)[possible].abs().max() < 0.1 * expected.logits[possible].abs().max()
 
+    @pytest.mark.parametrize("place", ["cpu", "disk"])
+    @torch.no_grad()
+    def test_offloaded_weights(self, place, tmp_path):
+        model = self.model()
+        batch = self.inputs(model)
+        outputs = [lambda: model(**batch)]
+        is_parser = bool(getattr(model, "structures", ()))
+        if is_parser and hasattr(model, "decode"):
+            outputs.append(lambda: model.decode(batch["input_ids"], batch["attention_mask"], marginals=True))
+        if is_parser and hasattr(model, "relation_weights"):
+            outputs.append(lambda: {"weights": model.relation_weights()})
+        expected = [dict(output()) for output in outputs]
+        if place == "cpu":
+            cpu_offload(model, torch.device("cpu"))
+        else:
+            disk_offload(model, tmp_path, torch.device("cpu"))
+        assert all(parameter.is_meta for parameter in model.parameters())
+        assert_close([dict(output()) for output in outputs], expected, atol=1e-5, rtol=1e-4)
+
+    def test_device_map(self, tmp_path):
+        """As a model is loaded that is too large for the memory."""
+        model = self.model()
+        model.save_pretrained(tmp_path)
+        tied = {model.get_input_embeddings(), model.get_output_embeddings()}
+        base = {f"{model.base_model_prefix}.{name}": part for name, part in model.base_model.named_children()}
+        rest = {name: part for name, part in model.named_children() if name != model.base_model_prefix}
+        places = {n: "cpu" if tied & {*part.modules()} else "disk" for n, part in (base | rest).items()}
+        settings = {"attn_implementation": model.config._attn_implementation, "offload_folder": tmp_path / "weights"}
+        loaded = type(model).from_pretrained(tmp_path, device_map=places, **settings)
+        assert any(parameter.is_meta for parameter in loaded.parameters())
+        self.assert_same_outputs(model, loaded, atol=1e-5, rtol=1e-4)
+
+    # Vectors in place of ids
+
+    def vectors(self, model: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What stands for ids."""
+        return {"inputs_embeds": model.get_input_embeddings()(input_ids)}
+
+    @both_classes
+    @pytest.mark.parametrize("side", ["right", "left"])
+    @torch.no_grad()
+    def test_vectors_of_words_stand_for_them(self, kind, side):
+        model = self.model(kind)
+        batch = self.inputs(model, side)
+        expected = dict(model(**batch))
+        vectors = self.vectors(model, batch.pop("input_ids"))
+        assert_close(dict(model(**vectors, **batch)), expected, rtol=0, atol=0)
+        changed = {name: value + 1.0 * torch.randn_like(value) for name, value in vectors.items()}
+        assert not torch.allclose(model(**changed, **batch)[0], expected[next(iter(expected))])
+
+    @both_classes
+    def test_words_are_given_in_one_way(self, kind):
+        model = self.model(kind)
+        batch = self.inputs(model, labels=False)
+        vectors = self.vectors(model, batch["input_ids"])
+        for wrong in ({**batch, **vectors}, {"attention_mask": batch["attention_mask"]}):
+            with pytest.raises(ValueError, match="You must specify exactly one of input_ids or inputs_embeds"):
+                model(**wrong)
+
     # Precision and compilation
+
+    @both_classes
+    def test_other_implementations_of_attention_act_or_are_refused(self, kind):
+        model = self.model(kind)
+        batch = self.inputs(model, labels=False)
+        before, own = dict(model(**batch)), model.config._attn_implementation
+        for name in ("eager", "sdpa", "flex_attention", "nonsense"):
+            try:
+                model.set_attn_implementation(name)
+            except (ValueError, ImportError):
+                assert name != own
+                continue
+            assert model.config._attn_implementation == model.base_model.config._attn_implementation == name
+            assert_close(dict(model(**batch)), before, atol=1e-4, rtol=1e-4)
+            own = name
+        assert own in ("eager", "sdpa")
 
     @both_classes
     def test_bfloat16_model_is_close_to_float32(self, kind):

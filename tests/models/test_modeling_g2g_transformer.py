@@ -949,3 +949,14 @@ def test_default_model_has_the_papers_sizes():
 def test_impossible_settings(settings, message):
     with pytest.raises(Exception, match=message):
         tiny_config(**settings)
+
+
+@torch.no_grad()
+def test_vectors_of_pieces_stand_for_them():
+    """A word without pieces is the unknown word then, too."""
+    model = tiny_model(unk_token_id=2)
+    ids, word_ids = torch.tensor([[5, 6, 7, 8], [9, 4, 4, 4]]), torch.tensor([[0, 0, 1, 3], [0, -1, -1, -1]])
+    rest = {"word_ids": word_ids, "num_words": torch.tensor([4, 1])}
+    vectors = model.get_input_embeddings()(ids)
+    assert_close(dict(model(inputs_embeds=vectors, **rest)), dict(model(ids, **rest)), rtol=0, atol=0)
+    assert_close(dict(model.decode(inputs_embeds=vectors, **rest)), dict(model.decode(ids, **rest)), rtol=0, atol=0)

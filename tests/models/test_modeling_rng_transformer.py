@@ -575,3 +575,14 @@ def test_starts_from_an_encoder(kind, num_layers):
     # The parser puts the encoder's own start and end around the pieces.
     sentences, _ = model._read(torch.tensor([[8, 9, 10]]), None, torch.tensor([[0, 0, 1]]), None)
     assert_close(model._encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("word_vectors", ["first_piece", "mean"])
+@torch.no_grad()
+def test_vectors_of_pieces_stand_for_them(word_vectors):
+    model = tiny_model(word_vectors=word_vectors)
+    rest = {name: value for name, value in PIECES.items() if name != "input_ids"}
+    vectors = model.get_input_embeddings()(PIECES["input_ids"])
+    assert_close(dict(model(inputs_embeds=vectors, **rest)), dict(model(**PIECES)), rtol=0, atol=0)
+    decoded = model.decode(inputs_embeds=vectors, attention_mask=rest["attention_mask"], word_ids=rest["word_ids"])
+    assert_close(dict(decoded), dict(decode(model)), rtol=0, atol=0)

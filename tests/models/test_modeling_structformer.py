@@ -3,7 +3,9 @@ from itertools import pairwise, product
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from modeling_common import ModelBattery, collate, gradients, old_names
+from peft import PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
@@ -568,3 +570,84 @@ def test_sentences_of_one_word_of_several_pieces():
     decoded = tiny_model().decode(sentence(3), word_ids=torch.zeros(1, 3, dtype=torch.long))
     assert decoded.heads.tolist() == [[[0]]]
     assert decoded.spans.shape == (1, 0, 2)
+
+
+def test_front_layers_in_a_batch_and_in_decoding():
+    """Layers before the parsing network read no padding, and trees are those of what they give."""
+    model = tiny_model(num_hidden_layers=3, num_front_layers=2, use_position_embeddings=True)
+    alone = [sentence(length, length) for length in (7, 3)]
+    ids = torch.ones(2, 9, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, (words, start) in enumerate(zip(alone, (2, 0), strict=True)):  # padding on both sides
+        ids[row, start : start + words.shape[1]] = words
+        mask[row, start : start + words.shape[1]] = 1
+    together, decoded = model(ids, attention_mask=mask), model.decode(ids, mask, decoder="argmax")
+    for row, words in enumerate(alone):
+        outputs = model(words)
+        assert_close(together.logits[row][mask[row].bool()], outputs.logits[0], atol=1e-5, rtol=1e-4)
+        heads = model.decode(words, decoder="argmax").heads[0, 0]
+        assert decoded.heads[row, 0, : len(heads)].tolist() == heads.tolist()
+        highest = outputs.heights[0].argmax()
+        parents = (outputs.parent_probs[0].argmax(1) + 1).index_fill(0, highest, 0)
+        assert heads.tolist() == parents.tolist()
+    assert together.relation_weights.shape == (1, 4, 2)
+
+
+def test_front_layers_get_a_gradient_through_the_parser():
+    model = tiny_model(num_hidden_layers=3, num_front_layers=1)
+    model(sentence(6)).heights.sum().backward()
+    assert model.structformer.layers[0].up.weight.grad.abs().sum() > 0
+    assert model.structformer.layers[1].up.weight.grad is None
+
+
+@pytest.mark.parametrize(("settings", "most"), [({"num_hidden_layers": 2}, 1), ({"attention": "softmax"}, 0)])
+def test_too_many_front_layers(settings, most):
+    with pytest.raises(StrictDataclassError, match=f"num_front_layers must be between 0 and {most}, not 2"):
+        tiny_config(num_front_layers=2, **settings)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@torch.no_grad()
+def test_trees_from_vectors_of_words(side):
+    model = tiny_model()
+    batch = collate([{"input_ids": sentence(n, seed=n)[0].tolist()} for n in (7, 3)], side)
+    mask, vectors = batch["attention_mask"], model.get_input_embeddings()(batch["input_ids"])
+    decoded = model.decode(attention_mask=mask, inputs_embeds=vectors)
+    assert_close(dict(decoded), dict(model.decode(batch["input_ids"], mask)), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="exactly one"):
+        model.decode()
+
+
+@old_names
+@torch.no_grad()
+def test_prompt_tuning():
+    """PEFT puts vectors before those of the words."""
+    base, input_ids = tiny_model(), sentence(5)
+    model = get_peft_model(base, PromptTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=2)).eval()
+    embedded = torch.cat([model.get_prompt(1), base.get_input_embeddings()(input_ids)], dim=1)
+    outputs = model(input_ids=input_ids, attention_mask=torch.ones_like(input_ids))
+    assert_close(outputs.logits, base(inputs_embeds=embedded).logits)
+    assert outputs.logits.shape[1] == 7
+
+
+@torch.no_grad()
+def test_the_other_attention_acts_when_it_is_set():
+    model = StructFormerForMaskedLM(tiny_config(attention="softmax")).eval()
+    for name, given in (("sdpa", 0), ("eager", 2), ("sdpa", 0)):
+        model.set_attn_implementation(name)
+        attentions = model(sentence(4), output_attentions=True).attentions
+        assert len(attentions or ()) == given
+    with pytest.raises(ValueError, match="does not support"):
+        tiny_model().set_attn_implementation("sdpa")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["dependency", "softmax"])
+@torch.no_grad()
+def test_compiles_as_one_graph(attention):
+    torch._dynamo.reset()
+    model = StructFormerForMaskedLM(tiny_config(attention=attention)).eval()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    for n in (7, 4):
+        batch = collate([{"input_ids": sentence(n)[0].tolist()}, {"input_ids": sentence(2)[0].tolist()}])
+        assert_close(dict(compiled(**batch)), dict(model(**batch)), atol=1e-5, rtol=1e-4)

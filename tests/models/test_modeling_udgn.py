@@ -161,6 +161,11 @@ class TestUDGN(ModelBattery):
             bound = 0 if name.endswith("bias") else (6 / sum(shape)) ** 0.5
         return 0, bound / 3**0.5
 
+    def vectors(self, model, input_ids):
+        """The parser has a table of its own."""
+        own = {"parser_inputs_embeds": model.base_model.parser.embeddings(input_ids)}
+        return super().vectors(model, input_ids) | own
+
     def of_words(self, name, output, words):
         if name == "head_log_probs":
             return output[words][:, torch.cat([torch.tensor([True]), words])]
@@ -610,3 +615,16 @@ def test_gated_heads_drop_before_and_after_the_last_projection():
     assert (update == 0).float().mean().item() == pytest.approx(0.5, abs=0.05)  # after it
     kept = update != 0
     assert not torch.isclose(update[kept] / 2, expected[kept], rtol=0.01).float().mean() > 0.1  # and before it
+
+
+@torch.no_grad()
+def test_vectors_are_given_to_graph_network_and_parser():
+    model, input_ids = tiny_model(), sentence(5)
+    vectors = model.udgn.parser.embeddings(input_ids)
+    assert_close(dict(model.decode(parser_inputs_embeds=vectors)), dict(model.decode(input_ids)), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="inputs_embeds and parser_inputs_embeds are given together"):
+        model(inputs_embeds=model.get_input_embeddings()(input_ids))
+    with pytest.raises(ValueError, match="inputs_embeds and parser_inputs_embeds are given together"):
+        model(input_ids, parser_inputs_embeds=vectors)
+    with pytest.raises(ValueError, match="exactly one"):
+        model.decode(input_ids, parser_inputs_embeds=vectors)

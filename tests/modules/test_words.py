@@ -25,7 +25,7 @@ def test_words_have_the_mean_of_their_pieces(sentences, side):
     numbers = [[word for word, count in enumerate(pieces) for _ in range(count)] for pieces in sentences]
     input_ids, word_ids = padded(ids, 7, side), padded(numbers, 0, side)
     mask = padded([[1] * len(row) for row in ids], 0, side)
-    places = place_words(input_ids, mask, word_ids)
+    places = place_words(mask, word_ids)
     assert places.lengths.tolist() == [len(pieces) for pieces in sentences]
     assert places.order is None
     n = max(map(len, sentences))
@@ -43,17 +43,17 @@ def test_words_have_the_mean_of_their_pieces(sentences, side):
 def test_every_id_is_a_word_where_nothing_else_is_said(side):
     ids = padded([[3, 4, 5], [6], [7, 8]], 0, side)
     mask = padded([[1] * 3, [1], [1] * 2], 0, side)
-    places = place_words(ids, mask, None)
+    places = place_words(mask)
     assert places.lengths.tolist() == [3, 1, 2]
     firsts = places.words_first(ids)
     assert [firsts[row, :n].tolist() for row, n in enumerate([3, 1, 2])] == [[3, 4, 5], [6], [7, 8]]
     assert places.words_first(None) is None
-    assert place_words(ids, None, None).lengths.tolist() == [3, 3, 3]
+    assert place_words(torch.ones_like(ids)).lengths.tolist() == [3, 3, 3]
 
 
 def test_words_without_pieces_are_unknown_or_zero():
     embeddings, ids = nn.Embedding(9, 2), torch.tensor([[3, 4]])
-    places = place_words(ids, None, torch.tensor([[0, 2]]), num_words=torch.tensor([4]))
+    places = place_words(torch.ones_like(ids), torch.tensor([[0, 2]]), num_words=torch.tensor([4]))
     unknown = average_pieces(embeddings, ids, places.word_ids, 4, unknown=8)
     assert_close(unknown[0, [1, 3]], embeddings(torch.tensor([8, 8])))
     assert (average_pieces(embeddings, ids, places.word_ids, 4)[0, [1, 3]] == 0).all()
@@ -64,4 +64,4 @@ def test_words_without_pieces_are_unknown_or_zero():
 )
 def test_numbers_of_words_that_cannot_be(word_ids, num_words):
     with pytest.raises(ValueError, match=rf"sentences of \[{num_words}\] words, but the input has \[2\]"):
-        place_words(torch.tensor([[3, 4]]), None, word_ids, num_words=torch.tensor([num_words]))
+        place_words(torch.tensor([[1, 1]]), word_ids, num_words=torch.tensor([num_words]))

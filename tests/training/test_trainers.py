@@ -1,4 +1,6 @@
+import json
 import math
+import shutil
 from collections import Counter
 from random import Random
 
@@ -446,3 +448,31 @@ def test_last_complete_checkpoint(tmp_path):
             (folder / "trainer_state.json").write_text(state)
     assert last_complete_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
     assert last_complete_checkpoint(str(tmp_path)) == str(tmp_path / "checkpoint-10")
+
+
+@pytest.mark.parametrize("restored", [False, True], ids=["callbacks_anew", "callbacks_restored"])
+def test_train_loss_is_that_of_the_whole_run(whole_run, tmp_path, restored):
+    folder, whole = whole_run
+    steps = [entry["loss"] for entry in whole.state.log_history if "loss" in entry]
+    assert len(steps) == whole.state.global_step
+    settings = {"restore_callback_states_from_checkpoint": restored}
+    resumed = run(tmp_path / "once", resume=str(folder / "checkpoint-4"), **settings)
+    twice = run(tmp_path / "twice", resume=str(tmp_path / "once" / "checkpoint-6"), **settings)
+    again = run(tmp_path / "whole")
+    again.train()  # not what has been resumed
+    assert again.state.log_history[-1]["train_loss"] < sum(steps) / len(steps)
+    for trainer in (whole, resumed, twice):
+        assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(sum(steps) / len(steps), rel=1e-4)
+
+
+def test_train_loss_after_a_checkpoint_of_an_older_version(whole_run, tmp_path):
+    """That has not kept the losses: it is the mean of the steps since."""
+    folder, whole = whole_run
+    old = tmp_path / "checkpoint-4"
+    shutil.copytree(folder / "checkpoint-4", old)
+    state = json.loads((old / "trainer_state.json").read_text())
+    del state["stateful_callbacks"]["_LossCallback"]
+    (old / "trainer_state.json").write_text(json.dumps(state))
+    resumed = run(tmp_path / "resumed", resume=str(old))
+    steps = [entry["loss"] for entry in whole.state.log_history if "loss" in entry][4:]
+    assert resumed.state.log_history[-1]["train_loss"] == pytest.approx(sum(steps) / len(steps), rel=1e-4)

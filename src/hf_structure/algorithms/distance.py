@@ -304,8 +304,9 @@ def _split_spans(distances: torch.Tensor, inside: torch.Tensor) -> tuple[torch.T
     here, other = distances[..., None], distances[:, None]
     ends_left = (other >= here) & (split < split[:, None])  # the leftmost of equal distances is the upper split
     ends_right = ((other > here) | ~inside[:, None]) & (split > split[:, None])
-    left, right = torch.where(ends_left, split + 1, 0), torch.where(ends_right, split, len(split))
-    return pad(left, (0, 1)).amax(-1), pad(right, (0, 1), value=len(split)).amin(-1) + 1
+    count = distances.shape[1]
+    left, right = torch.where(ends_left, split + 1, 0), torch.where(ends_right, split - count, 0)
+    return pad(left, (0, 1)).amax(-1), pad(right, (0, 1)).amin(-1) + count + 1
 
 
 def _inside(n: int, lengths: torch.Tensor) -> torch.Tensor:

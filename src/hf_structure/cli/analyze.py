@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from hf_structure.cli.common import check_files, named_systems, print_table
+from hf_structure.cli.common import check_files, named_systems, print_table, save_figure
 from hf_structure.data.conllu import read_conllu
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 from hf_structure.visualization.figures import plot_class_scores
@@ -95,4 +95,4 @@ def draw(analyses: Mapping[str, ErrorAnalysis], folder: Path, suffix: str) -> No
         title, score = TITLES[kind]
         classes = next(each.classes for each in systems.values())
         figure = plot_class_scores({name: each.scores for name, each in systems.items()}, classes, title, score)
-        figure.savefig(folder / f"{kind}.{suffix}")
+        save_figure(figure, folder / f"{kind}.{suffix}")

@@ -9,17 +9,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from hf_structure.cli.arriving import standard_input
 from hf_structure.data.brackets import BracketTree, read_brackets
 from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
-from hf_structure.data.files import open_input, open_output, plain_path
+from hf_structure.data.files import open_input, open_output, path_beside, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub.locating import short_names
 from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
 
@@ -60,10 +63,11 @@ def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) ->
     parser.add_argument(
         "--model",
         default=default,
-        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder or a Hub name; "
-        "default: %(default)s",
+        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
+        "(org/name or org/name@revision); default: %(default)s",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the model")
 
 
 def add_dtype(parser: argparse.ArgumentParser) -> None:
@@ -131,10 +135,9 @@ def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterato
         for sentence in read_sdp(file):
             yield partial(Item, sentence.words, sentence, place=f"{name}:{sentence.line}", tags=sentence.pos)
     elif form == "brackets":
-        trees = (tree.remove_traces() for tree in read_brackets(file, unescape=True))
-        for number, tree in enumerate(trees, start=1):
-            if tree:
-                yield partial(_bracket_item, tree, f"{name}: tree {number}")
+        for whole in read_brackets(file, unescape=True):
+            if tree := whole.remove_traces():
+                yield partial(_bracket_item, tree, f"{name}:{whole.line}")
     else:
         for number, line in numbered_lines(file):
             if not skip_empty or line.strip():
@@ -213,6 +216,22 @@ def warn_of_replacing(path: str | os.PathLike) -> None:
     """Says so before a file is overwritten."""
     if Path(path).is_file():
         print(f"hf-structure: {os.fspath(path)} is there already and will be replaced", file=sys.stderr)
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """
+    Draws a figure into a file of the kind that its suffix says, which is there whole or not at all.
+
+    Raises:
+        OSError: it cannot be written; the error names `path`.
+    """
+    warn_of_replacing(path)
+    try:
+        with path_beside(path) as partial:
+            figure.savefig(partial, format=path.suffix[1:].lower())
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def print_table(rows: list[list[str]]) -> None:

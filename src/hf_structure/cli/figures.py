@@ -7,16 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.cli.common import (
-    check_files,
-    guess_input,
-    input_file,
-    named_systems,
-    read_items,
-    warn_of_replacing,
-)
+from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items, save_figure
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
@@ -46,15 +40,17 @@ def render_figures(options: argparse.Namespace) -> None:
     check_files(files, options.output)
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
-        file = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
-        warn_of_replacing(file)
-        figure.savefig(file)
+        save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
     if not number:
         raise ValueError(f"{options.files[0]} has no sentence to draw")
 
 
+def _load(options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    return load_parser(options.model, None, options.device, trust_remote_code=options.trust_remote_code)
+
+
 def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, _ = load_parser(options.model, None, options.device)
+    model, _ = _load(options)
     if not hasattr(model, "relation_weights"):
         raise ValueError(f"{type(model).__name__} has no relation weights")
     yield plot_relation_weights(model.relation_weights().detach().cpu(), model.config.relations)
@@ -66,7 +62,7 @@ def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:
 
 
 def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for parsed in parse(
         _sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop", marginals=True
     ):
@@ -75,7 +71,7 @@ def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop"):
         if parsed.distances is None:
             raise ValueError(f"{type(model).__name__} has no syntactic distances")
@@ -83,7 +79,7 @@ def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for sentence in _sentences(options):
         yield graph_attention(sentence, model, tokenizer=tokenizer, layer=options.layer, head=options.head or 1).plot()
 
@@ -100,7 +96,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
             return
     if options.annotation is not None:
         raise ValueError(f"--annotation is that of graphs in a file, but {name} is read as text")
-    model, tokenizer = load_parser(options.model, None, options.device)
+    model, tokenizer = _load(options)
     for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", structure="graph"):
         yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
 

@@ -14,6 +14,7 @@ from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
 from hf_structure.cli.export import add_export
 from hf_structure.cli.parse import add_parse
+from hf_structure.cli.publish import add_publish
 from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
 from hf_structure.version import __version__
@@ -102,10 +103,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    for add in (
-        *(add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render),
-        add_export,
-    ):
+    parts = (add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render)
+    for add in (*parts, add_export, add_publish):
         add(commands)
     for command in commands.choices.values():
         command.set_defaults(command=command)

@@ -111,7 +111,9 @@ def run_parse(options: argparse.Namespace) -> None:
     _check_parse(options)
     from hf_structure.pipelines.parsing import load_parser, parse
 
-    model, tokenizer = load_parser(options.model, None, options.device, options.dtype)
+    model, tokenizer = load_parser(
+        options.model, None, options.device, options.dtype, trust_remote_code=options.trust_remote_code
+    )
     parse_chunk = partial(parse, model=model, tokenizer=tokenizer, sentences="line", **_settings(options))
     parse_chunk([])  # raises errors of options before a file is opened
     if "-" in options.files and sys.stdin.isatty():

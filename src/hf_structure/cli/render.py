@@ -131,9 +131,9 @@ def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:
 
 
 def _conllu_parses(file: IO[bytes], name: str) -> Iterator[Parse]:
-    for number, sentence in enumerate(read_conllu(file), start=1):
+    for sentence in read_conllu(file):
         if sentence.heads is None:
-            raise ValueError(f"{name}: sentence {number} has words without a head: there is no tree to draw")
+            raise ValueError(f"{name}:{sentence.line}: words without a head: there is no tree to draw")
         labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
         yield Parse(sentence.forms, DependencyTree(sentence.forms, sentence.heads, labels))
 

@@ -68,7 +68,8 @@ def run_score(options: argparse.Namespace) -> None:
     from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
 
     items = list(read_items(options.files, options.input_format, skip_empty=False))
-    model, tokenizer = load_language_model(options.model, device=options.device)
+    trust = options.trust_remote_code
+    model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
 
     def scorer(beam_size: int | None) -> list["SentenceScore"]:
         try:

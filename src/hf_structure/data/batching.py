@@ -1,6 +1,8 @@
 """Batches of sentences of similar lengths."""
 
+import heapq
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -24,18 +26,24 @@ def token_budget_batches(
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
     """
-    batches, longest = [], 0
-    for index in np.argsort(lengths, kind="stable") if order is None else order:
-        index, length = int(index), int(lengths[index])
-        size = len(batches[-1]) + 1 if batches else 1
-        fits = max(longest, length) * size <= max_tokens and (max_sentences is None or size <= max_sentences)
-        if batches and fits:
-            batches[-1].append(index)
-            longest = max(longest, length)
-        else:
-            batches.append([index])
-            longest = length
-    return batches
+    lengths = np.asarray(lengths)
+    order = np.argsort(lengths, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
+    starts = _cut(lengths, max_tokens, order, max_sentences)
+    return [order[start:end].tolist() for start, end in pairwise([*starts, len(order)])]
+
+
+def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences: int | None) -> list[int]:
+    """Where in an order the batches of [`token_budget_batches`] begin."""
+    starts, place = [], 0
+    while place < len(order):
+        starts.append(place)
+        most = max(max_tokens // max(int(lengths[order[place]]), 1), 1)  # as the first one is in any case
+        most = most if max_sentences is None else min(most, max_sentences)
+        longest = np.maximum.accumulate(lengths[order[place : place + most]])
+        too_large = longest * np.arange(1, len(longest) + 1, dtype=np.int64) > max_tokens
+        too_large[0] = False
+        place += int(too_large.argmax()) if too_large.any() else len(longest)
+    return starts
 
 
 def similar_length_batches(lengths: Sequence[int], max_sentences: int, max_padding: float = 0.15) -> list[list[int]]:
@@ -74,6 +82,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     do not divide evenly, the largest batches are halved. Only where nearly every sentence makes a batch of its own, an
     epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone.
 
+    Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
+
     Args:
         lengths (`Sequence[int]`): Length of each sentence.
         max_tokens (`int`): Budget per batch, padding counted. A longer sentence makes a batch of its own.
@@ -102,12 +112,12 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
             raise ValueError(f"max_tokens must be positive, not {max_tokens}")
         if len(lengths) < num_replicas or not len(lengths):
             raise ValueError(f"{len(lengths)} sentences are too few for {num_replicas} processes")
-        self.lengths = np.asarray(lengths)
+        self.lengths = np.asarray(lengths, dtype=np.int32)
         self.max_tokens, self.max_sentences, self.seed, self.jitter = max_tokens, max_sentences, seed, jitter
         self.num_replicas, self.rank = num_replicas, rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
-        needed = len(self._compose(np.random.default_rng((seed, 0))))
+        needed = len(self._compose(np.random.default_rng((seed, 0)))[1])
         bound = int(1.03 * needed) + 2
         self.num_batches = min(bound + -bound % num_replicas, len(lengths) - len(lengths) % num_replicas)
 
@@ -120,15 +130,49 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng((self.seed, self.epoch))
-        batches = self._compose(rng)
-        while len(batches) < self.num_batches:
-            largest = batches.pop(int(np.argmax([len(batch) for batch in batches])))
-            middle = len(largest) // 2
-            batches += [largest[:middle], largest[middle:]]
-        batches = [batches[i] for i in rng.permutation(len(batches))]
-        return iter(batches[self.rank : self.num_batches : self.num_replicas])
+        order, starts = self._compose(rng)
+        starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
+        mine = rng.permutation(len(starts))[self.rank : self.num_batches : self.num_replicas]
+        return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
-    def _compose(self, rng: np.random.Generator) -> list[list[int]]:
-        keys = self.lengths * (1 + self.jitter * rng.random(len(self.lengths)))
-        order = np.argsort(keys, kind="stable")
-        return token_budget_batches(self.lengths, self.max_tokens, order, self.max_sentences)
+    def _compose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        return _compose(self.lengths, self.max_tokens, self.max_sentences, rng, self.jitter)
+
+
+def _compose(
+    lengths: np.ndarray, max_tokens: int, max_sentences: int | None, rng: np.random.Generator, jitter: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """An order of all sentences, and where in it batches begin."""
+    keys = rng.random(len(lengths))
+    keys *= jitter
+    keys += 1
+    keys *= lengths
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    return order, np.array(_cut(lengths, max_tokens, order, max_sentences))
+
+
+def shuffled_batches(
+    lengths: Sequence[int], max_tokens: int, rng: np.random.Generator, jitter: float = 0.1
+) -> Iterator[list[int]]:
+    """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
+    order, starts = _compose(np.asarray(lengths), max_tokens, None, rng, jitter)
+    ends = np.append(starts[1:], len(order))
+    return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
+
+
+def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
+    """Replaces the largest range by its halves, put at the end, so many times; of equals, the first one."""
+    if times <= 0:
+        return starts, ends
+    sizes = ends - starts
+    largest = np.argsort(-sizes, kind="stable")[:times]  # no others can come to be the largest
+    heap = [(-int(sizes[number]), int(number), int(starts[number])) for number in largest]
+    for number in range(len(starts), len(starts) + 2 * times, 2):
+        size, _, start = heapq.heappop(heap)
+        middle = -size // 2
+        heapq.heappush(heap, (-middle, number, start))
+        heapq.heappush(heap, (size + middle, number + 1, start + middle))
+    others = np.delete(np.arange(len(starts)), largest)
+    size, number, start = np.array(heap).T
+    order = np.argsort(np.append(others, number))
+    return np.append(starts[others], start)[order], np.append(ends[others], start - size)[order]

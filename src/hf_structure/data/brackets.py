@@ -27,11 +27,13 @@ class BracketTree:
         label (`str`): Category of a constituent, tag of a leaf.
         children (`list[BracketTree]`): Empty for a leaf.
         word (`str`, *optional*): The word of a leaf, None for a constituent.
+        line (`int`, *optional*): The line of the file where it begins.
     """
 
     label: str
     children: list["BracketTree"] = field(default_factory=list)
     word: str | None = None
+    line: int | None = field(default=None, repr=False)
 
     def walk(self) -> Iterator[tuple["BracketTree", bool]]:
         """Every node, as `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""
@@ -136,7 +138,7 @@ def read_brackets(path_or_file: PathOrFile, unescape: bool = False) -> Iterator[
         for tag, word, label, closes, loose in _TOKEN.findall(line):
             node = None
             if tag:
-                node = BracketTree(tag, word=unescape_word(word) if unescape else word)
+                node = BracketTree(tag, word=unescape_word(word) if unescape else word, line=number)
             elif closes:
                 if not stack:
                     raise BracketError("a closing bracket without an opening one", name, number)
@@ -144,7 +146,7 @@ def read_brackets(path_or_file: PathOrFile, unescape: bool = False) -> Iterator[
             elif loose:
                 _add_loose_word(stack, loose, name, number)
             else:
-                stack.append((BracketTree(label), number))
+                stack.append((BracketTree(label, line=number), number))
             if node is None:
                 continue
             if stack:

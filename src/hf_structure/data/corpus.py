@@ -1,9 +1,11 @@
 """Sentences of any supported file as plain dictionaries, and as `datasets` in and out."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.brackets import BracketTree, read_brackets
@@ -14,6 +16,7 @@ from hf_structure.data.sdp import read_sdp
 from hf_structure.data.text import read_text
 
 if TYPE_CHECKING:
+    import pyarrow
     from datasets import Dataset, IterableDataset
 
 SUFFIXES = {
@@ -141,6 +144,22 @@ def _rows(paths: list, options: dict) -> Iterator[dict]:
     for path in paths:
         for sentence in load_sentences(path, **options):
             yield {column: sentence[column] for column in COLUMNS}
+
+
+def column_numbers(
+    dataset: "Dataset", column: str, number: "Callable[[pyarrow.ChunkedArray], pyarrow.ChunkedArray] | None" = None
+) -> np.ndarray:
+    """
+    A column of a data set as an array of numbers of 32 bits, made without a Python object for each.
+
+    Args:
+        dataset (`Dataset`): The data set.
+        column (`str`): The column.
+        number (`Callable`, *optional*): What makes numbers of it, such as `pyarrow.compute.list_value_length`.
+    """
+    tables = dataset.select_columns(column).with_format("arrow").iter(_CHUNK)
+    values = (table[column] if number is None else number(table[column]) for table in tables)
+    return np.concatenate([np.zeros(0, np.int32), *(value.to_numpy().astype(np.int32) for value in values)])
 
 
 def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:

@@ -188,7 +188,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
         OSError: it cannot be opened or written; the error names `path`.
     """
     compression = compression_of(path)
-    with _path_beside(path, keep) as partial, ExitStack() as stack:
+    with path_beside(path, keep) as partial, ExitStack() as stack:
         file = stack.enter_context(io.BufferedWriter(_NamedFile(partial, os.fspath(path))))
         if compression is not None:
             file = stack.enter_context(compression.open(file, "wb"))
@@ -196,7 +196,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
 
 
 @contextmanager
-def _path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
+def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
     """The path where `open_output` writes. What a link leads to is replaced, not the link."""
     path = Path(path)
     is_file = path.is_file() or not path.exists()
@@ -227,7 +227,7 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
         FileExistsError: the file exists and `overwrite` is False.
     """
     _prepare(path, overwrite)
-    with _path_beside(path) as partial:
+    with path_beside(path) as partial:
         yield partial
 
 

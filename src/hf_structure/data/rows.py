@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,13 @@ class Rows:
         while (values := self._next_batch(batches)) is not None:
             for i in range(len(values)):
                 yield partial(_value, values, i)
+
+    def part(self, index: int, count: int) -> Iterator[Row]:
+        """One of so many parts: some of the files where there are enough of them, or else every so-many-th row."""
+        if count <= getattr(self.dataset, "num_shards", 1):
+            shard = self.dataset.shard(num_shards=count, index=index)
+            return iter(Rows(shard, self.name, self.column, None, self.files))
+        return islice(self, index, None, count)
 
     def _next_batch(self, batches: Iterator["pyarrow.Table"]) -> "pyarrow.ChunkedArray | None":
         with _named_errors(self.name):

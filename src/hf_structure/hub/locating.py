@@ -1,11 +1,14 @@
 """Where models come from: package data, folders, the Hub."""
 
+import json
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
+
+FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # what a model and its tokenizer are made of
+PICKLES = "pytorch_model*.bin"  # weights of old repositories; transformers reads them as tensors only
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "*.model")
+LOGIN = "give a token: `hf auth login`, or HF_TOKEN"
 
 
 def short_names() -> list[str]:
@@ -13,37 +16,113 @@ def short_names() -> list[str]:
     return sorted(config.parent.name for config in CHECKPOINTS.glob("*/config.json"))
 
 
-def resolve_model(name: str | Path) -> str:
+def resolve_model(name: str | Path, revision: str | None = None, trust_remote_code: bool = False) -> str:
     """
-    Folder of a model.
+    Folder of a model. The Hub is asked for the newest commit each time; what the local cache has of it is not loaded
+    again, and where the Hub cannot be reached, the whole model may come from the cache.
 
     Args:
         name (`str` or `Path`):
-            A short name (see [`short_names`]), a folder, or a name on the Hub such as `"org/model"`; looked up in this
-            order, the local cache of the Hub before the Hub itself.
+            A short name (see [`short_names`]), a folder, or a name on the Hub such as `"org/model"` or
+            `"org/model@revision"`; looked up in this order.
+        revision (`str`, *optional*): Branch, tag or commit of a model on the Hub, by default `"main"`.
+        trust_remote_code (`bool`): Whether code of the model is fetched, too.
 
     Raises:
-        ValueError: if there is no such model; the message lists where it was looked for.
+        ValueError: if there is no such model; the message says where it was looked for.
     """
     name = str(name)
     if name in short_names():
+        _check_no_revision(name, revision, "comes with the package")
         return str(CHECKPOINTS / name)
     if name and Path(name).is_dir():
+        _check_no_revision(name, revision, "is a folder")
         if not (Path(name) / "config.json").is_file():
             raise ValueError(f"{name} is a folder, but holds no model: there is no config.json in it")
         return name
+    repository, at, commit = name.partition("@")
+    if at and revision:
+        raise ValueError(f"{name!r} names a revision, and revision={revision!r} another one: leave one of them out")
+    return str(_download(repository, revision or commit or "main", [*FILES, *["*.py"] * trust_remote_code]))
+
+
+def _check_no_revision(name: str, revision: str | None, what: str) -> None:
+    if revision is not None:
+        raise ValueError(f"{name} {what}: it has no revisions, such as {revision!r}")
+
+
+def _download(name: str, revision: str, files: list[str]) -> Path:
+    """The files of a repository, in the local cache."""
+    from huggingface_hub import snapshot_download  # late: short names and folders do not need it
+    from huggingface_hub.errors import HTTPError
+
+    options = {"revision": revision, "ignore_patterns": ["*/*"]}
     try:
-        return snapshot_download(name, local_files_only=True)
-    except (HFValidationError, LocalEntryNotFoundError):
-        pass
+        folder = Path(snapshot_download(name, allow_patterns=files, **options))
+        if not list(folder.glob("*.safetensors")):
+            folder = Path(snapshot_download(name, allow_patterns=[*files, PICKLES], **options))
+        if missing := _missing(folder):
+            _check_reachable(name, revision)
+            if missing != "tokenizer":  # which another repository may have
+                raise ValueError(f"there is no {missing} in this repository")
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(_message(name, revision, error)) from error
+    return folder
+
+
+def _missing(folder: Path) -> str | None:
+    """What a model of the cache lacks, if anything: the first of config.json, a file of weights and a tokenizer."""
+    index = folder / "model.safetensors.index.json"
+    weights = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values())) if index.is_file() else []
+    for name in ("config.json", *weights):
+        if not (folder / name).exists():
+            return name
+    for title, patterns in {"model.safetensors": ("*.safetensors", PICKLES), "tokenizer": TOKENIZERS}.items():
+        if not any(file.exists() for pattern in patterns for file in folder.glob(pattern)):
+            return title
+    return None
+
+
+def _check_reachable(name: str, revision: str) -> None:
+    """Raises `LocalEntryNotFoundError` if only a part of a repository is in the cache, and the rest cannot be had."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError
+
     try:
-        return snapshot_download(name)
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(
-            f"no model {name!r}: it is none of the models of this package ({', '.join(short_names()) or 'none'}), no "
-            f"folder, not in the local Hub cache, and the Hub could not give it ({reason})"
-        ) from error
+        HfApi().model_info(name, revision=revision)
+    except (HTTPError, OSError) as error:
+        raise LocalEntryNotFoundError("incomplete") from error
+
+
+def _message(name: str, revision: str, error: Exception) -> str:
+    """What went wrong with a repository, in one line."""
+    found = ", ".join(short_names()) or "none"
+    return (
+        f"no model {name!r}: it is none of the models of this package ({found}) and no folder, and the Hub gives "
+        f"none: {_reason(revision, error)}"
+    )
+
+
+def _reason(revision: str, error: Exception) -> str:
+    from huggingface_hub import constants, errors, is_offline_mode
+
+    if isinstance(error, errors.HFValidationError):
+        return "its models are called org/name"
+    if isinstance(error, errors.GatedRepoError):
+        return f"the authors of this one want their terms accepted, on its page there; then {LOGIN}"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"it has no such model, or a private one; for a private one {LOGIN}"
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"it has no revision {revision!r} of this model"
+    if not isinstance(error, errors.LocalEntryNotFoundError):
+        return str(error).strip().split("\n")[0]
+    partial = "incomplete" in str(error)
+    cached = f"{'only a part' if partial else 'nothing'} of revision {revision!r} is in the local cache"
+    if is_offline_mode():
+        return f"HF_HUB_OFFLINE is set, and {cached}"
+    if isinstance(error.__cause__, errors.HfHubHTTPError):
+        return f"{constants.ENDPOINT} answers with status {error.__cause__.response.status_code}, and {cached}"
+    return f"{constants.ENDPOINT} cannot be reached, and {cached}"
 
 
 __all__ = ["CHECKPOINTS", "resolve_model", "short_names"]

@@ -55,7 +55,9 @@ class StructureLM(HFLM):
         split_words: bool = False,
         **kwargs,
     ):
-        super().__init__(resolve_model(pretrained) if isinstance(pretrained, str) else pretrained, **kwargs)
+        if isinstance(pretrained, str):
+            pretrained = resolve_model(pretrained, trust_remote_code=kwargs.get("trust_remote_code") or False)
+        super().__init__(pretrained, **kwargs)
         self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens
         self.split = word_splitter(self.model, self.tokenizer) if split_words else None
         longest = longest_input(self.model)

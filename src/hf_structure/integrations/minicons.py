@@ -41,6 +41,7 @@ class StructureLMScorer(IncrementalLMScorer):
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
         beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
         max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
+        trust_remote_code (`bool`): Whether code that comes with a model may run.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class StructureLMScorer(IncrementalLMScorer):
         *,
         beam_size: int | None = None,
         max_tokens: int | None = None,
+        trust_remote_code: bool = False,
     ):
-        model, tokenizer = load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+        kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": trust_remote_code}
+        model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
         super().__init__(model, device=device, tokenizer=tokenizer)
         self.beam_size, self.max_tokens = choose_beam(model, beam_size), max_tokens
 

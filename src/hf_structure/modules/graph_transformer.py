@@ -68,10 +68,17 @@ class GraphAttention(nn.Module):
         num_labels (`int`): Number of labels of arcs, 1 if they have none; 0 for plain self-attention.
         dropout (`float`): Dropout on attention weights.
         scale_relations (`bool`): Whether the relations' scores are divided by sqrt(d) like the others.
+        value_offset (`bool`): Whether a vector is added to all values where arcs are read, were there none.
     """
 
     def __init__(
-        self, hidden_size: int, num_heads: int, num_labels: int = 0, dropout: float = 0.0, scale_relations: bool = True
+        self,
+        hidden_size: int,
+        num_heads: int,
+        num_labels: int = 0,
+        dropout: float = 0.0,
+        scale_relations: bool = True,
+        value_offset: bool = False,
     ):
         super().__init__()
         self.head_dim = hidden_size // num_heads
@@ -84,6 +91,7 @@ class GraphAttention(nn.Module):
         # First the relations to dependents with each label, then those to heads.
         self.key_relations = nn.Embedding(2 * num_labels, self.head_dim) if num_labels else None
         self.value_relations = nn.Embedding(2 * num_labels, self.head_dim) if num_labels else None
+        self.value_offset = nn.Embedding(1, self.head_dim) if num_labels and value_offset else None
         self.attention_dropout = Dropout(dropout)
 
     def forward(
@@ -126,6 +134,8 @@ class GraphAttention(nn.Module):
         context = weights @ value
         if places is not None:
             context = self._add_values(context, weights, places)
+            if self.value_offset is not None:  # the weights of a receiver sum to 1
+                context = context + self.value_offset.weight.to(context.dtype)
         return self.output(context.transpose(1, 2).flatten(2)), weights
 
     def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:

@@ -1,6 +1,17 @@
-"""Padding on either side of a sentence."""
+"""Batches of sentences with padding on either side."""
 
 import torch
+
+
+def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> None:
+    """Raises `ValueError` unless a batch is given in one way."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+
+
+def all_words(inputs: torch.Tensor) -> torch.LongTensor:
+    """The mask `(batch_size, seq_len)` of inputs without padding, ids or their vectors."""
+    return torch.ones(inputs.shape[:2], dtype=torch.long, device=inputs.device)
 
 
 def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
@@ -10,6 +21,15 @@ def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
 
     Returns:
         `torch.LongTensor` of shape `(batch_size, seq_len)`: the positions of the words in order, then those of the
-        padding, wherever it is. Its `argsort(1)` leads back.
+        padding, wherever it is; [`places_among_words`] leads back.
     """
-    return attention_mask.long().argsort(dim=1, descending=True, stable=True)
+    places = places_among_words(attention_mask)
+    positions = torch.arange(places.shape[1], device=places.device).expand_as(places)
+    return torch.zeros_like(places).scatter(1, places, positions)
+
+
+def places_among_words(attention_mask: torch.Tensor) -> torch.LongTensor:
+    """`(batch_size, seq_len)`: where each position comes to stand in [`words_first`]. No sort, which ONNX has not."""
+    words = attention_mask.bool()
+    before = words.long().cumsum(1)
+    return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1

@@ -50,7 +50,7 @@ def load_encoder(
     """
     is_model = isinstance(name_or_model, PreTrainedModel)
     name = name_or_model.name_or_path if is_model else name_or_model
-    encoder = (name_or_model if is_model else AutoModel.from_pretrained(name)).base_model
+    encoder = (name_or_model if is_model else AutoModel.from_pretrained(name, trust_remote_code=False)).base_model
     if encoder.config.model_type not in MODEL_TYPES or getattr(encoder.config, "is_decoder", False):
         raise ValueError(
             f"a {encoder.config.model_type} model cannot be the start of this parser; encoders that can are "
@@ -58,7 +58,7 @@ def load_encoder(
         )
     if tokenizer is None and not name:
         raise ValueError("pass the tokenizer too: this encoder was not loaded from a folder or the Hub")
-    return encoder, tokenizer or AutoTokenizer.from_pretrained(name)
+    return encoder, tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
 
 
 def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:

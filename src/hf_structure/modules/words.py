@@ -29,15 +29,13 @@ class WordPlaces(NamedTuple):
 
 
 def place_words(
-    input_ids: torch.LongTensor,
-    attention_mask: torch.Tensor | None,
-    word_ids: torch.LongTensor | None,
+    attention_mask: torch.Tensor,
+    word_ids: torch.LongTensor | None = None,
     num_words: torch.LongTensor | None = None,
 ) -> WordPlaces:
     """
     Args:
-        input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
-        attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+        attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words or pieces, 0 for padding.
         word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
             Number of the word, from 0, that each piece belongs to, -1 for none. By default every id is a word.
         num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*):
@@ -46,7 +44,7 @@ def place_words(
     Raises:
         ValueError: if there are more words than `num_words`, or, where every id is a word, another number.
     """
-    present = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+    present = attention_mask.bool()
     order = None
     one_each = word_ids is None
     if one_each:
@@ -62,25 +60,32 @@ def place_words(
 
 def average_pieces(
     embeddings: nn.Module,
-    input_ids: torch.LongTensor,
+    pieces: torch.Tensor,
     word_ids: torch.LongTensor,
     n: int,
     unknown: int | None = None,
 ) -> torch.FloatTensor:
     """
     Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; of a word without pieces that of the id
-    `unknown`, or zero.
+    `unknown`, or zero. The pieces are ids `(batch_size, seq_len)` or vectors `(batch_size, seq_len, hidden_size)`.
     """
-    batch = len(input_ids)
-    first = n * torch.arange(batch, device=input_ids.device).unsqueeze(1)
+    batch, length = word_ids.shape
+    first = n * torch.arange(batch, device=word_ids.device).unsqueeze(1)
     place = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for what is no word
-    # Looked up together: a look-up of its own would cost a second gradient of the whole table.
-    ids = nn.functional.pad(input_ids, (0, 1), value=0 if unknown is None else unknown)
-    pieces, last = embeddings(ids).split((input_ids.shape[1], 1), dim=1)
+    rest = word_ids.new_full((batch, 1), 0 if unknown is None else unknown)
+    if pieces.dim() == 2:  # looked up together: a look-up of its own would cost a second gradient of the whole table
+        pieces, last = embeddings(torch.cat([pieces, rest], dim=1)).split((length, 1), dim=1)
+    else:
+        last = embeddings(rest).to(pieces.dtype)
     sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, place, pieces.flatten(0, 1))
     counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)
     means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)
     return means if unknown is None else torch.where(counts > 0, means, last)
 
 
-__all__ = ["WordPlaces", "average_pieces", "place_words"]
+def numbers(table: nn.Embedding, device: torch.device) -> torch.LongTensor:
+    """All that a table is asked for, of shape `(num_embeddings,)`: it is called, not read, for it may be elsewhere."""
+    return torch.arange(table.num_embeddings, device=device)
+
+
+__all__ = ["WordPlaces", "average_pieces", "numbers", "place_words"]

@@ -26,6 +26,8 @@ def load_model(
     purpose: str,
     optional_weights: str = "-",
     dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     Model in evaluation mode on its device, and its tokenizer.
@@ -40,6 +42,8 @@ def load_model(
         optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
         dtype (`str` or `torch.dtype`, *optional*):
             Precision in which a model is loaded, by default float32. A loaded model has one already.
+        revision (`str`, *optional*): Branch, tag or commit of a model on the Hub.
+        trust_remote_code (`bool`): Whether code that comes with a model may run.
 
     Raises:
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
@@ -47,13 +51,16 @@ def load_model(
     """
     dtype = _floating_dtype(dtype)
     if isinstance(model, torch.nn.Module):
+        if revision:
+            raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
         if dtype and getattr(model, "dtype", dtype) != dtype:
             raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
-        tokenizer = tokenizer or own_tokenizer(model)
+        tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
     else:
-        folder = Path(resolve_model(model)).resolve()
+        folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
         modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-        model, saved_tokenizer = _load(folder, modified, auto_class, purpose, optional_weights, dtype or torch.float32)
+        options = (auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code)
+        model, saved_tokenizer = _load(folder, modified, *options)
         tokenizer = tokenizer or saved_tokenizer
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -91,14 +98,19 @@ def longest_input(model: PreTrainedModel) -> int | None:
 
 
 def load_weights(
-    folder: str | Path, auto_class: type, purpose: str, optional_weights: str = "-", **options
+    folder: str | Path,
+    auto_class: type,
+    purpose: str,
+    optional_weights: str = "-",
+    trust_remote_code: bool = False,
+    **options,
 ) -> PreTrainedModel:
     """
     The model in a folder, with all its weights: transformers only warns of missing ones, and goes on with random ones.
 
     Args:
         folder (`str` or `Path`): The folder.
-        auto_class, purpose, optional_weights: As for [`load_model`].
+        auto_class, purpose, optional_weights, trust_remote_code: As for [`load_model`].
         options: Those of `from_pretrained`.
 
     Raises:
@@ -106,7 +118,11 @@ def load_weights(
     """
     with _readable(f"{folder} holds no {purpose}"), _quiet():
         model, loaded = auto_class.from_pretrained(
-            folder, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            folder,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            trust_remote_code=trust_remote_code,
+            **options,
         )
         if wrong := sorted(loaded["mismatched_keys"]):  # (name, shape in the file, shape in the model)
             raise ValueError(
@@ -117,36 +133,45 @@ def load_weights(
     return model
 
 
-def read_tokenizer(folder: str | Path, purpose: str = "tokenizer") -> PreTrainedTokenizerBase:
+def read_tokenizer(
+    folder: str | Path, purpose: str = "tokenizer", trust_remote_code: bool = False
+) -> PreTrainedTokenizerBase:
     """The tokenizer in a folder. Raises `ValueError` if there is none."""
     with _readable(f"{folder} holds no {purpose}"):
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
         tokenizer("a")  # many wrong settings are noticed in use
         tokenizer.convert_tokens_to_ids(tokenizer.all_special_tokens)
     return tokenizer
 
 
-def read_config(folder: str | Path, purpose: str) -> PreTrainedConfig:
+def read_config(folder: str | Path, purpose: str, trust_remote_code: bool = False) -> PreTrainedConfig:
     """The configuration in a folder. Raises `ValueError` if there is none."""
     with _readable(f"{folder} holds no {purpose}"):
-        return AutoConfig.from_pretrained(folder)
+        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
 
 
-def own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer that was saved beside a loaded model. Raises `ValueError` if there is none."""
     try:
-        return read_tokenizer(resolve_model(model.name_or_path))
+        folder = resolve_model(model.name_or_path, trust_remote_code=trust_remote_code)
+        return read_tokenizer(folder, trust_remote_code=trust_remote_code)
     except ValueError as error:
         raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
 
 
 @functools.lru_cache(maxsize=2)
 def _load(
-    folder: Path, modified: int, auto_class: type, purpose: str, optional_weights: str, dtype: torch.dtype
+    folder: Path,
+    modified: int,
+    auto_class: type,
+    purpose: str,
+    optional_weights: str,
+    dtype: torch.dtype,
+    trust_remote_code: bool,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The last models used stay loaded, as long as their folders do not change."""
-    model = load_weights(folder, auto_class, purpose, optional_weights, dtype=dtype)
-    return model, read_tokenizer(folder, purpose)
+    model = load_weights(folder, auto_class, purpose, optional_weights, trust_remote_code, dtype=dtype)
+    return model, read_tokenizer(folder, purpose, trust_remote_code)
 
 
 @contextmanager
@@ -178,6 +203,8 @@ def _readable(message: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
+    if "trust_remote_code=True" in str(error):
+        return "it comes with code of its own, which runs only with trust_remote_code: read it first"
     if isinstance(error, StrictDataclassError):  # the first line says nothing
         return " ".join(str(error).split())
     if isinstance(error, ValueError | OSError | SafetensorError) or type(error) in (RuntimeError, Exception):

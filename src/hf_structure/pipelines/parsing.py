@@ -66,6 +66,8 @@ def parse(
     batch_size: int = 64,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
     progress: bool = False,
 ) -> Parse | Parses | Iterator[Parse | Parses | None] | None:
     """
@@ -126,6 +128,10 @@ def parse(
         dtype (`str` or `torch.dtype`, *optional*):
             Precision to compute in: by default that of a loaded model, else float32. `"bfloat16"` is faster on
             processors and GPUs that have instructions for it, and changes a few heads in a thousand.
+        revision (`str`, *optional*):
+            Branch, tag or commit of a model on the Hub; also as part of its name, `"org/model@revision"`.
+        trust_remote_code (`bool`):
+            Whether code that comes with a model may run.
         progress (`bool`):
             Whether to show a progress bar.
 
@@ -148,7 +154,7 @@ def parse(
     is_split = check_splitting(sentences, tags, initial)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-    model, tokenizer = load_parser(model, tokenizer, device, dtype)
+    model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
     check_input(model, tokenizer)
     check_given(model, tags, initial)
     structures = choose_structures(model, structure)
@@ -246,6 +252,8 @@ def load_parser(
     tokenizer: PreTrainedTokenizerBase | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     Model in evaluation mode on its device, and its tokenizer.
@@ -254,9 +262,8 @@ def load_parser(
         ValueError: if there is no such model, device or dtype, a folder holds no model that parses, or the
             tokenizer or dtype of a loaded model is not the one needed.
     """
-    model, tokenizer = load_model(
-        model, tokenizer, device, AutoModelForDependencyParsing, "model that parses", "lm_head", dtype
-    )
+    kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
+    model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
     if not getattr(model, "structures", ()):
         raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
     return model, tokenizer

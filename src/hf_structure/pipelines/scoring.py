@@ -110,6 +110,8 @@ def score(
     masking: str | None = None,
     max_tokens: int | None = None,
     device: str | torch.device | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
     progress: bool = False,
 ) -> SentenceScore | list[SentenceScore]:
     """
@@ -144,6 +146,9 @@ def score(
             split. By default so many that their logits take 256 MiB, with a beam 16384.
         device (`str` or `torch.device`, *optional*):
             Where to compute. By default where a loaded model is, else on a GPU if there is one.
+        revision (`str`, *optional*):
+            Branch, tag or commit of a model on the Hub; also as part of its name, `"org/model@revision"`.
+        trust_remote_code (`bool`): Whether code that comes with a model may run.
         progress (`bool`): Whether to show a progress bar.
 
     Returns:
@@ -153,7 +158,7 @@ def score(
         ValueError: no such model, device or option, or an option that models of its kind have not.
         SentenceError: a sentence that is empty, too long for the model, or no string and no list of words.
     """
-    model, tokenizer = load_language_model(model, tokenizer, device)
+    model, tokenizer = load_language_model(model, tokenizer, device, revision, trust_remote_code)
     if is_masked(model):
         no_options = {"beam_size": beam_size, "raw": raw or None, "eos": eos}
         if given := [name for name, value in no_options.items() if value is not None]:
@@ -183,6 +188,8 @@ def load_language_model(
     model: str | Path | PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase | None = None,
     device: str | torch.device | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     A causal or a masked language model, and its tokenizer; see [`~hf_structure.pipelines.loading.load_model`].
@@ -190,9 +197,13 @@ def load_language_model(
     A model of a kind that can be both, as BERT, is what its configuration says (`architectures`), and masked if that
     says neither.
     """
-    if is_masked(model) if isinstance(model, torch.nn.Module) else _loads_masked(model):
-        return load_model(model, tokenizer, device, AutoModelForMaskedLM, "masked language model")
-    return load_model(model, tokenizer, device, AutoModelForCausalLM, "causal language model")
+    is_loaded = isinstance(model, torch.nn.Module)
+    if not is_loaded:
+        model, revision = resolve_model(model, revision, trust_remote_code), None
+    kind = (AutoModelForCausalLM, "causal language model")
+    if is_masked(model) if is_loaded else _loads_masked(model, trust_remote_code):
+        kind = (AutoModelForMaskedLM, "masked language model")
+    return load_model(model, tokenizer, device, *kind, revision=revision, trust_remote_code=trust_remote_code)
 
 
 def is_masked(model: PreTrainedModel) -> bool:
@@ -200,8 +211,8 @@ def is_masked(model: PreTrainedModel) -> bool:
     return type(model).__name__.endswith("ForMaskedLM")
 
 
-def _loads_masked(name: str | Path) -> bool:
-    config = read_config(resolve_model(name), "language model")
+def _loads_masked(folder: str, trust_remote_code: bool) -> bool:
+    config = read_config(folder, "language model", trust_remote_code)
     for architecture in config.architectures or ():
         if architecture.endswith(("ForMaskedLM", "ForCausalLM", "LMHeadModel")):
             return architecture.endswith("ForMaskedLM")

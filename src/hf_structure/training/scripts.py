@@ -19,7 +19,6 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
-    AutoTokenizer,
     EarlyStoppingCallback,
     HfArgumentParser,
     PreTrainedConfig,
@@ -34,6 +33,7 @@ from transformers import (
 from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub.locating import resolve_model
+from hf_structure.training.cards import note_facts
 from hf_structure.training.trainers import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,9 @@ class TrainedModelArguments:
 
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    )
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Whether code that comes with a model or tokenizer may run."}
     )
 
 
@@ -79,6 +82,17 @@ class DataArguments:
     )
     max_length: int = field(default=256, metadata={"help": "Longer training sentences are left out (and counted)."})
     max_tokens: int = field(default=4096, metadata={"help": "Tokens of a batch on one device, padding counted."})
+    preprocessing_num_workers: int | None = field(
+        default=None, metadata={"help": "Processes that prepare the text; by default one."}
+    )
+    overwrite_cache: bool = field(
+        default=False, metadata={"help": "Prepare text anew that was prepared by an earlier run."}
+    )
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is something to train on."""
+        return bool(self.train_file)
 
 
 @dataclass
@@ -102,10 +116,14 @@ class RunArguments(TrainingArguments):
         default=True, metadata={"help": "Whether a resumed run remembers the patience that is left."}
     )
     report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
+    license: str | None = field(default=None, metadata={"help": "Licence of the model, for its card: apache-2.0, ..."})
+    language: str | None = field(default=None, metadata={"help": "Language of its text, for its card: en, de, ..."})
 
     def __post_init__(self):
         if self.output_dir is None:
             raise ValueError("--output_dir is needed")
+        if self.push_to_hub and not self.license:
+            raise ValueError("--license is needed with --push_to_hub: that of the model, such as apache-2.0")
         if self.logging_strategy == "steps" and not self.logging_steps:
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():
@@ -164,17 +182,17 @@ def parse_command_line(
     if getattr(model_args, "config_overrides", None):
         settings |= read_json(model_args.config_overrides, "--config_overrides")
     _check_files(model_args, data_args)
-    if not data_args.train_file:
+    if not data_args.trains:
         training_args.eval_strategy = "no"
     return *parsed, settings
 
 
 def _check_files(model_args: TrainedModelArguments, data_args: DataArguments) -> None:
-    if data_args.train_file and not data_args.validation_file:
+    if data_args.trains and not data_args.validation_file:
         raise ValueError("--validation_file is needed with --train_file: it tells the best checkpoint")
-    if not data_args.train_file and not model_args.model_name_or_path:
+    if not data_args.trains and not model_args.model_name_or_path:
         raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
-    if not data_args.train_file and not (data_args.validation_file or data_args.test_file):
+    if not data_args.trains and not (data_args.validation_file or data_args.test_file):
         raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
 
 
@@ -196,30 +214,13 @@ def _as_object(values: object, name: str) -> dict:
 
 def write_json(values: object, path: Path) -> None:
     """A JSON file that is there whole or not at all."""
+    write_text(json.dumps(values, indent=1), path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """A file of text that is there whole or not at all."""
     with new_file(path, overwrite=True) as file:
-        json.dump(values, file, indent=1)
-
-
-def read_files(files: Sequence[str], read: Callable[[str], Iterator[dict]]) -> list[dict]:
-    """Sentences of all files. Raises `ValueError` if there are none."""
-    sentences = []
-    for file in files:
-        before = len(sentences)
-        sentences += read(file)
-        logger.info("%s: %d sentences", file, len(sentences) - before)
-    if not sentences:
-        raise ValueError(f"{', '.join(files)}: no sentences")
-    return sentences
-
-
-def without_long(sentences: list[dict], max_length: int) -> list[dict]:
-    """Training sentences that are not too long. Raises `ValueError` if all are."""
-    kept = [sentence for sentence in sentences if len(sentence["words"]) <= max_length]
-    if len(kept) < len(sentences):
-        logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), max_length)
-    if not kept:
-        raise ValueError(f"no training sentence has at most {max_length} words (--max_length)")
-    return kept
+        file.write(text)
 
 
 def check_lengths(lengths: Sequence[int], longest: int | None) -> None:
@@ -278,8 +279,8 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     if not checkpoint:
         return None
     state = TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
-    changed = differences(AutoConfig.from_pretrained(checkpoint), model.config)
-    if AutoTokenizer.from_pretrained(checkpoint).get_vocab() != tokenizer.get_vocab():
+    changed = config_changes(checkpoint, model.config)
+    if type(tokenizer).from_pretrained(checkpoint, trust_remote_code=False).get_vocab() != tokenizer.get_vocab():
         changed.append("vocabulary")
     if changed:
         raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
@@ -287,8 +288,17 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     patience = args.early_stopping_patience
     if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
         args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
+        args.max_steps = min(args.max_steps, state.global_step)  # not positive if epochs are counted
     logger.info("going on from %s", checkpoint)
     return checkpoint
+
+
+def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:
+    """The same of a configuration and the one saved in a checkpoint."""
+    saved = load_object(Path(checkpoint, "config.json"))
+    if saved.get("model_type") != config.model_type:
+        return ["model_type"]
+    return differences(type(config).from_dict(saved), config)
 
 
 def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:
@@ -315,10 +325,17 @@ def begin(args: RunArguments) -> None:
     set_seed(args.seed)
 
 
-def train_and_evaluate(trainer: Trainer, test_dataset: Dataset | None) -> None:
-    """Trains (or goes on) if there is a training set, and reports on all sets there are."""
+def train_and_evaluate(
+    trainer: Trainer, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
+) -> None:
+    """
+    Trains (or goes on) if there is a training set, reports on all sets there are, and writes the card of the model,
+    which goes to the Hub with it if that is wanted.
+    """
     if trainer.train_dataset is not None:
         checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
+        if trainer.is_world_process_zero():
+            note_facts(trainer, model_args, data_args)
         result = trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
         report(trainer, "train", result.metrics)
@@ -327,6 +344,10 @@ def train_and_evaluate(trainer: Trainer, test_dataset: Dataset | None) -> None:
         report(trainer, "eval", trainer.evaluate())
     if test_dataset is not None:
         report(trainer, "test", trainer.evaluate(test_dataset, metric_key_prefix="test"))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
+    elif trainer.train_dataset is not None or Path(trainer.args.output_dir, "config.json").exists():
+        trainer.create_model_card()
 
 
 def report(trainer: Trainer, split: str, metrics: dict[str, float]) -> None:
@@ -339,6 +360,12 @@ def file_states(*files: str | Path) -> list[list]:
     """Path, size and time of the last change of files, which tell whether they are still the same."""
     states = ((file, os.stat(file)) for file in files)
     return [[str(Path(file).resolve()), state.st_size, state.st_mtime_ns] for file, state in states]
+
+
+def source_states(files: Sequence[str]) -> list:
+    """The same of what data sets consist of: of files that are here, and addresses that name a version."""
+    local = [file for file in files if os.path.exists(file)]
+    return [*file_states(*local), *(file for file in files if file not in local)]
 
 
 def model_states(name: str) -> list[list]:
@@ -389,12 +416,12 @@ __all__ = [
     "model_states",
     "new_config",
     "parse_command_line",
-    "read_files",
     "read_json",
     "readable_settings",
     "report",
     "run",
+    "source_states",
     "train_and_evaluate",
-    "without_long",
     "write_json",
+    "write_text",
 ]

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
-from transformers.trainer_utils import speed_metrics
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import TrainOutput, speed_metrics
 
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.data.corpus import column_numbers
 from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
+from hf_structure.training.cards import write_card
 
 
 class _EpochCallback(TrainerCallback):
@@ -35,26 +38,78 @@ class _EpochCallback(TrainerCallback):
                 part.set_epoch(epoch)
 
 
+class _LossCallback(TrainerCallback, ExportableState):
+    """The sum of the losses of all steps that a run has done, which checkpoints keep."""
+
+    def __init__(self):
+        self.total, self.first_step = 0.0, 0
+
+    def state(self) -> dict:
+        return {"args": {}, "attributes": {"total": self.total, "first_step": self.first_step}}
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.total, self.first_step = 0.0, state.global_step
+        kept = state.stateful_callbacks.setdefault(type(self).__name__, self.state())
+        if state.global_step:  # of an interrupted run; checkpoints of older versions have kept nothing
+            self.total, self.first_step = kept["attributes"]["total"], kept["attributes"]["first_step"]
+
+
 class TokenBudgetTrainer(Trainer):
     """
-    [`~transformers.Trainer`] whose training batches hold sentences of similar lengths under a budget of tokens.
+    [`~transformers.Trainer`] whose training batches hold sentences of similar lengths under a budget of tokens. Its
+    `train_loss` is the mean over all steps of a run, those before an interruption too.
 
     Args:
         max_tokens (`int`): Budget of a batch on one device, padding counted.
         max_sentences (`int`, *optional*): How many sentences a training batch on one device holds at most.
         args, kwargs: As for [`~transformers.Trainer`]; `per_device_train_batch_size` has no meaning here. The training
-            dataset has a column `length`.
+            dataset has a column `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
     """
 
     def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.max_tokens, self.max_sentences = max_tokens, max_sentences
         self.batch_sampler = None
+        self._losses = 0.0  # of steps that are not in the total yet
         self.add_callback(_EpochCallback(self))
+        self.add_callback(_LossCallback)
+
+    def train(self, *args, **kwargs) -> TrainOutput:
+        self._losses = 0.0
+        result = super().train(*args, **kwargs)
+        return result._replace(training_loss=result.metrics["train_loss"])
+
+    def training_step(self, *args, **kwargs) -> torch.Tensor:
+        loss = super().training_step(*args, **kwargs)
+        self._losses = self._losses + loss.nan_to_num(0.0, 0.0, 0.0)
+        return loss
+
+    def log(self, logs: dict[str, float], *args, **kwargs) -> None:
+        if "train_loss" in logs:
+            losses = self._total_loss()
+            logs["train_loss"] = losses.total / max(self.state.global_step - losses.first_step, 1)
+        super().log(logs, *args, **kwargs)
+
+    def _save_checkpoint(self, *args, **kwargs):
+        self._total_loss()
+        super()._save_checkpoint(*args, **kwargs)
+
+    def _total_loss(self) -> _LossCallback:
+        """With the losses of all steps so far, the mean of all processes."""
+        losses = next(each for each in self.callback_handler.callbacks if isinstance(each, _LossCallback))
+        mean = self.accelerator.reduce(torch.as_tensor(self._losses, device=self.args.device), reduction="mean")
+        losses.total, self._losses = losses.total + mean.item(), 0.0
+        return losses
 
     def get_train_dataloader(self) -> DataLoader:
+        options = {
+            "num_workers": self.args.dataloader_num_workers,
+            "pin_memory": self.args.dataloader_pin_memory and self.args.device.type == "cuda",
+        }
+        if isinstance(self.train_dataset, IterableDataset):
+            return DataLoader(self.train_dataset, batch_size=None, **options)
         self.batch_sampler = TokenBudgetBatchSampler(
-            self.train_dataset["length"],
+            column_numbers(self.train_dataset, "length"),
             self.max_tokens,
             max_sentences=self.max_sentences,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
@@ -65,8 +120,7 @@ class TokenBudgetTrainer(Trainer):
             self.train_dataset,
             batch_sampler=self.batch_sampler,
             collate_fn=self.data_collator,
-            num_workers=self.args.dataloader_num_workers,
-            pin_memory=self.args.dataloader_pin_memory and self.args.device.type == "cuda",
+            **options,
         )
 
 
@@ -109,11 +163,17 @@ class ScoringTrainer(TokenBudgetTrainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
+        """Writes the card of this library, see [`write_card`]; other arguments of transformers have no meaning."""
+        if self.is_world_process_zero():
+            datasets = [dataset] if isinstance(dataset, str) else dataset
+            write_card(self, language=language, license=license, base_model=finetuned_from, datasets=datasets)
+
     def _batches(self, dataset) -> Iterator[list[dict]]:
         """This process's share of the dataset."""
-        batches = token_budget_batches(dataset["length"], self.max_tokens)
+        batches = token_budget_batches(column_numbers(dataset, "length"), self.max_tokens)
         for batch in batches[self.args.process_index :: self.args.world_size]:
-            yield [dataset[index] for index in batch]
+            yield dataset.__getitems__(batch)
 
     def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
         sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)

@@ -60,6 +60,12 @@ class G2GTransformerConfig(StructureConfig):
             Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
         use_graph_output (`bool`, defaults to `True`):
             Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
+        layout (`"paper"` or `"release"`, defaults to `"paper"`):
+            Whether the parser is the paper's, or that of the code its authors released: fixed positions for stack,
+            buffer and deleted words; arcs to deleted words are read as long as their head is not deleted; scores of
+            relations are not divided; actions are predicted from the front of the buffer too; the history reads
+            labels; and words are composed, if at all, with `[NULL]` before they have a dependent. For checkpoints of
+            that code.
         stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`):
             How positions are counted: on from the start symbol, so that those of the top of the stack and of the front
             of the buffer depend on the stack's depth; or so that they are always the same ones, in the middle of
@@ -112,6 +118,7 @@ class G2GTransformerConfig(StructureConfig):
     composition: Literal["recursive", "latest", "none"] = "recursive"
     use_graph_input: bool = True
     use_graph_output: bool = True
+    layout: Literal["paper", "release"] = "paper"
     stack_positions: Literal["from_bottom", "from_top"] = "from_bottom"
     classifier_hidden_size: int = 200
     classifier_dropout: float | int = 0.05
@@ -137,6 +144,8 @@ class G2GTransformerConfig(StructureConfig):
     @property
     def max_words(self) -> int:
         """Words of the longest sentence that the positions suffice for."""
+        if self.layout == "release":
+            return (self.max_position_embeddings - 4) // (3 if self.use_graph_input else 2)
         words = self.max_position_embeddings - (4 if self.use_graph_input else 3)
         return words if self.stack_positions == "from_bottom" else words // 2
 
@@ -158,6 +167,12 @@ class G2GTransformerConfig(StructureConfig):
             )
         if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
             raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
+        if self.layout == "release" and not (self.labelled and self.use_graph_output):
+            raise ValueError('layout="release" needs labelled and use_graph_output')
+        if self.layout == "release" and self.use_history and self.history_size != self.hidden_size:
+            raise ValueError(f"the history reads labels: history_size {self.history_size} must be hidden_size")
+        if self.layout == "release" and self.composition not in ("latest", "none"):
+            raise ValueError('layout="release" needs composition="latest" or "none"')
         if self.tags is not None and len(self.tags) != self.num_tags:
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:

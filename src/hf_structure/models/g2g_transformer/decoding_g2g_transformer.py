@@ -131,7 +131,9 @@ def _start(
     if model.history is not None:
         _, memory = model.history(torch.full((number, 1), NO_ACTION, device=vectors.device))
         memory = tuple(part.transpose(0, 1) for part in memory)
-    composed = None if model.composition is None else vectors.repeat_interleave(beam_size, dim=0)
+    composed = None
+    if model.composition is not None:
+        composed = model.start_vectors(vectors).repeat_interleave(beam_size, dim=0)
     return Hypotheses(states, scores.flatten(), ones, ones, composed, memory)
 
 
@@ -225,7 +227,8 @@ def _advance(
     """The hypotheses after the next steps."""
     config, actions = model.config, steps.actions
     kept = running.select(steps.parents)
-    states = kept.states.step(actions, steps.labels + config.num_relations * (actions == RIGHT_ARC))
+    labels = steps.labels + config.num_relations * (actions == RIGHT_ARC)
+    states = kept.states.step(actions, labels)
     made, dependent = is_arc(actions).unsqueeze(1), dependents(kept.states, actions).unsqueeze(1)
 
     def note(values: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
@@ -234,7 +237,8 @@ def _advance(
     memory, vectors = kept.memory, kept.vectors
     if memory is not None:
         memory = tuple(part.transpose(0, 1).contiguous() for part in memory)
-        _, memory = model.history(actions.unsqueeze(1), memory)
+        given = model.history_labels(actions.unsqueeze(1), labels.unsqueeze(1))
+        _, memory = model.history(actions.unsqueeze(1), memory, given)
         memory = tuple(part.transpose(0, 1) for part in memory)
     if vectors is not None:
         recursive = config.composition == "recursive"

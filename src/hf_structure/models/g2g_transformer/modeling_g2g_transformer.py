@@ -17,12 +17,20 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DependencyDecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
+from hf_structure.models.g2g_transformer.release_g2g_transformer import (
+    G2GTransformerReleaseClassifier,
+    G2GTransformerReleaseHistory,
+    release_lengths,
+    release_sequences,
+)
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     CPU_PADDING,
     DELETED,
+    EXTRA_VECTORS,
     GPU_PADDING,
     Compositions,
     Derivations,
@@ -46,13 +54,14 @@ from hf_structure.modules.graph_transformer import (
     additive_mask,
     check_positions,
 )
+from hf_structure.modules.padding import all_words, check_one_input
 from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
-from hf_structure.modules.words import average_pieces, place_words
+from hf_structure.modules.words import average_pieces, numbers, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
 
-class G2GTransformerPreTrainedModel(PreTrainedModel):
+class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation that all Graph-to-Graph Transformer models share."""
 
     config_class = G2GTransformerConfig
@@ -92,6 +101,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                     config.num_attention_heads,
                     1 if config.use_graph_input else 0,
                     config.attention_dropout,
+                    scale_relations=config.layout == "paper",
                 ),  # eq. 9 and 10
                 config.hidden_size,
                 config.intermediate_size,
@@ -138,12 +148,14 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 What numbers the positions have for the embeddings; 0, 1, ... by default, padding not counted.
 
         Raises:
-            ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
+            ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
+                is a graph but no graph input.
         """
+        check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is None:
             inputs_embeds = self.embeddings.word_embeddings(input_ids)
         if attention_mask is None:
-            attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+            attention_mask = all_words(inputs_embeds)
         check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
@@ -182,12 +194,16 @@ class G2GTransformerHistory(nn.Module):
         self.lstm = nn.LSTM(size, size, config.history_num_layers, batch_first=True)
 
     def forward(
-        self, actions: torch.LongTensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
+        self,
+        actions: torch.LongTensor,
+        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        labels: torch.Tensor | None = None,
     ) -> tuple[torch.FloatTensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, steps)`): Actions; -1 before the first one.
             memory (pair of `torch.FloatTensor` of shape `(num_layers, batch_size, size)`, *optional*): To go on from.
+            labels (`torch.FloatTensor`, *optional*): Vectors of the arcs' labels, which only the release's reads.
 
         Returns:
             The history after each action `(batch_size, steps, size)`, and the memory after the last one.
@@ -224,14 +240,19 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         self.special_embeddings = nn.Embedding(4 if has_composition else 3, size)
         self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
         self.composition = G2GTransformerComposition(config) if has_composition else None
-        reads_labels = has_composition or config.use_graph_input
+        reads_labels = has_composition or config.use_graph_input or config.layout == "release"
         # Labels of left arcs, labels of right arcs, [L-NULL].
         self.label_embeddings = nn.Embedding(2 * config.num_relations + 1, size) if reads_labels else None
-        self.history = G2GTransformerHistory(config) if config.use_history else None
-        self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
-        self.relation_classifier = (
-            G2GTransformerClassifier(config, 2 * config.num_relations) if config.labelled else None
-        )
+        history = G2GTransformerHistory if config.layout == "paper" else G2GTransformerReleaseHistory
+        self.history = history(config) if config.use_history else None
+        if config.layout == "paper":
+            self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
+            self.relation_classifier = (
+                G2GTransformerClassifier(config, 2 * config.num_relations) if config.labelled else None
+            )
+        else:
+            self.exist_classifier = G2GTransformerReleaseClassifier(config, 3, config.num_actions)
+            self.relation_classifier = G2GTransformerReleaseClassifier(config, 2, 2 * config.num_relations)
         self.post_init()
 
     @classmethod
@@ -271,7 +292,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
@@ -279,6 +300,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         heads: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> TransitionParserOutput:
         """
@@ -287,7 +309,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         once for a sentence.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens). The pieces'
@@ -304,6 +326,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
                 Relation labels; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors of words or word pieces in place of `input_ids`.
 
         `tag_ids`, `heads` and `labels` hold the words of each sentence first if there are `word_ids`, and else are
         padded as `input_ids`.
@@ -312,14 +336,17 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         cross-entropies of all actions (among the legal ones) and labels (given the direction).
 
         Raises:
-            ValueError: if hidden states or attentions are asked for, or if a sentence is too long, has not as many
-                heads as words, or cannot be learned from (see `why_unusable` of `states_g2g_transformer`).
+            ValueError: if hidden states or attentions are asked for, if there are not either ids or vectors, or if a
+                sentence is too long, has not as many heads as words, or cannot be learned from (see `why_unusable` of
+                `states_g2g_transformer`).
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads many states of a sentence: ask its base model for what is inside")
         if heads is not None and num_words is None:
             num_words = (heads >= 0).sum(1)
-        vectors, lengths, order = self._embed_words(input_ids, attention_mask, word_ids, tag_ids, num_words)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        vectors, lengths, order = self._embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
             parse = self._search(vectors.detach(), lengths)
@@ -341,9 +368,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
+        inputs_embeds: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
         num_words: torch.LongTensor | None = None,
@@ -361,7 +389,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         probabilities of the actions that attached the words, in the states they were taken in.
 
         Args:
-            input_ids, attention_mask, word_ids, tag_ids, num_words:
+            input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, num_words:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
             decoder (`"tree"` or `"projective"`): Whether SWAP may be used, if the model has it.
             beam_size (`int`, *optional*):
@@ -378,14 +406,16 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             beam_size = 1 if k == 1 else 4 * k
         if not 1 <= k <= beam_size:
             raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
-        vectors, lengths, _ = self._embed_words(input_ids, attention_mask, word_ids, tag_ids, num_words)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        vectors, lengths, _ = self._embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         swap = self.config.use_swap and decoder == "tree"
         return self._search(vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
 
     @torch.compiler.disable
     def _embed_words(
         self,
-        input_ids: torch.LongTensor,
+        pieces: torch.Tensor,
         attention_mask: torch.Tensor | None,
         word_ids: torch.LongTensor | None,
         tag_ids: torch.LongTensor | None,
@@ -395,20 +425,40 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         Vectors of the root, the words (eq. 2) and `EXTRA_VECTORS`, `(batch_size, n + 4, hidden_size)`; lengths; and,
         if every id is a word, the positions of the words and then of the padding.
         """
-        word_ids, lengths, order = places = place_words(input_ids, attention_mask, word_ids, num_words)
+        if attention_mask is None:
+            attention_mask = all_words(pieces)
+        word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
         tag_ids = places.words_first(tag_ids)
         n = max(int(lengths.max()), 1)
         if n > self.config.max_words:
             raise ValueError(
                 f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
             )
-        words = average_pieces(self.get_input_embeddings(), input_ids, word_ids, n, self.config.unk_token_id)
+        words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = tag_ids[:, :n].unsqueeze(-1)
             words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
-        special = self.special_embeddings.weight.to(words.dtype)
+        special = self.special_embeddings(numbers(self.special_embeddings, words.device)).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
-        return torch.cat([root, words, cls, sep, *(null or [sep])], dim=1), lengths, order
+        first = [] if self.config.layout == "paper" else [words[:, :1]]
+        return torch.cat([root, words, cls, sep, *(null or [sep]), *first], dim=1), lengths, order
+
+    def start_vectors(self, vectors: torch.Tensor) -> torch.FloatTensor:
+        """What words have before the first action; in the release, words that are composed are so from the start."""
+        if self.composition is None or self.config.layout == "paper":
+            return vectors
+        null, label = vectors[:, -2:-1], self.label_embeddings.weight[-1]
+        composed = vectors + self.composition(vectors, null.expand_as(vectors), label.expand_as(vectors))
+        is_special = torch.zeros_like(vectors[0, :, :1], dtype=torch.bool)
+        is_special[-len(EXTRA_VECTORS) : -1] = True
+        return torch.where(is_special, vectors, composed)
+
+    def history_labels(self, actions: torch.LongTensor, labels: torch.LongTensor) -> torch.FloatTensor | None:
+        """What the release's history reads: vectors of the labels of arcs (left, then right), [L-NULL] otherwise."""
+        if self.config.layout == "paper":
+            return None
+        known = is_arc(actions) & (labels >= 0)
+        return self.label_embeddings(torch.where(known, labels, 2 * self.config.num_relations))
 
     def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.FloatTensor:
         """New vectors of composed words, eq. 3; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
@@ -424,7 +474,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         """
         batch, size = vectors.shape[:2]
         steps = path.actions.shape[1]
-        table = [vectors.flatten(0, 1)]
+        table = [self.start_vectors(vectors).flatten(0, 1)]
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)
         if self.composition is not None:
             recursive = self.config.composition == "recursive"
@@ -448,7 +498,9 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         if self.history is None:
             return None
         before = torch.cat([torch.full_like(path.actions[:, :1], NO_ACTION), path.actions[:, :-1]], dim=1)
-        history, _ = self.history(before.to(device))
+        labels = path.after.labels.gather(1, dependents(path.before, path.flat_actions).unsqueeze(1))
+        labels = nn.functional.pad(labels.view(path.actions.shape[::-1]).T[:, :-1], (1, 0), value=-1)
+        history, _ = self.history(before.to(device), labels=self.history_labels(before.to(device), labels.to(device)))
         return history.transpose(0, 1).flatten(0, 1)[path.decisions.to(device)]
 
     @torch.compiler.disable(recursive=False)
@@ -465,7 +517,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
             history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
         """
-        lengths = sequence_lengths(states, self.config.use_graph_input).cpu()
+        is_paper, deleted = self.config.layout == "paper", self.config.use_graph_input
+        lengths = (sequence_lengths if is_paper else release_lengths)(states, deleted).cpu()
         budget = self.config.chunk_positions
         groups = length_groups(lengths, budget, CPU_PADDING if table.device.type == "cpu" else GPU_PADDING)
         if not groups:  # there is nothing to decide
@@ -473,9 +526,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget
         scores = []
         for group in groups:
-            sequences = state_sequences(states.select(group.to(states.device)), self.config.use_graph_input)
+            some = states.select(group.to(states.device))
+            sequences = (state_sequences if is_paper else release_sequences)(some, deleted)
             labels = of_positions(states.labels[group.to(states.device)], sequences.words).to(table.device)
-            sequences = StateSequences(*(column.to(table.device) for column in sequences))
+            sequences = StateSequences(*(None if c is None else c.to(table.device) for c in sequences))
             group = group.to(table.device)
             inputs = (table, versions[group], None if history is None else history[group], sequences, labels)
             if recompute:
@@ -498,19 +552,26 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         reads_graph = self.config.use_graph_input
         if reads_graph:
             null = 2 * self.config.num_relations
-            table = torch.cat([self.label_embeddings.weight, torch.zeros_like(self.label_embeddings.weight[:1])])
+            table = self.label_embeddings(numbers(self.label_embeddings, table.device))
+            table = torch.cat([table, torch.zeros_like(table[:1])])
             labels = torch.where(labels < 0, null, labels)
             labels = torch.where(sequences.segments == DELETED, labels, null + 1)  # others have no label: zero
             vectors = vectors + nn.functional.embedding(labels, table)
         top = sequences.top.unsqueeze(1)
+        wanted = torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
+        if self.config.layout == "release":
+            wanted = torch.cat([top + 2, top, top - 1], dim=1)  # the front of the buffer, s1 and s2
         state = self.g2g_transformer(
             inputs_embeds=vectors,
             attention_mask=sequences.mask,
             parents=sequences.parents if reads_graph else None,
             segment_ids=sequences.segments,
-            wanted=torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top),
+            wanted=wanted,
             position_ids=position_ids(sequences, self.config.top_position),
-        ).last_hidden_state.flatten(1)  # eq. 11
+        ).last_hidden_state  # eq. 11
+        if self.config.layout == "release":
+            return self.exist_classifier(state, history), self.relation_classifier(state[:, 1:], history)
+        state = state.flatten(1)
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)
         labels = None if self.relation_classifier is None else self.relation_classifier(state)

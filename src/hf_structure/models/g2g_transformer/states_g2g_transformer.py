@@ -16,8 +16,9 @@ from hf_structure.algorithms.transitions import (
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 
-# What follows the root and the n words in a sentence's table of vectors: numbers n + 1, n + 2 and n + 3.
-EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]")
+# What follows the root and the n words in a sentence's table of vectors: numbers n + 1, n + 2 and n + 3; in the layout
+# of the release also n + 4, the first word as it was at first.
+EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]", "[FIRST]")
 STACK, BUFFER, DELETED = range(3)  # segments
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
 CPU_PADDING, GPU_PADDING = 64, 2048
@@ -33,6 +34,8 @@ class StateSequences(NamedTuple):
         mask (`torch.BoolTensor` of shape `(batch, seq_len)`): False for padding.
         parents (`torch.LongTensor` of shape `(batch, seq_len)`): Position of each word's head, -1 where there is none.
         top (`torch.LongTensor` of shape `(batch,)`): Position of s1. That of s2, or else of [CLS], is before it.
+        positions (`torch.LongTensor` of shape `(batch, seq_len)`, *optional*):
+            Numbers of the positions, where they are not [`position_ids`].
     """
 
     words: torch.LongTensor
@@ -40,6 +43,7 @@ class StateSequences(NamedTuple):
     mask: torch.BoolTensor
     parents: torch.LongTensor
     top: torch.LongTensor
+    positions: torch.LongTensor | None = None
 
 
 class Derivations(NamedTuple):
@@ -129,8 +133,8 @@ def position_ids(sequences: StateSequences, top_position: int | None) -> torch.L
     `(batch, seq_len)`: numbers of the positions, such that the top of each stack has a given one: words below it have
     smaller numbers, what follows has greater ones, and [CLS] has 0. None if no number is given.
     """
-    if top_position is None:
-        return None
+    if sequences.positions is not None or top_position is None:
+        return sequences.positions
     place = torch.arange(sequences.words.shape[1], device=sequences.words.device)
     return torch.where(place == 0, 0, place + top_position - sequences.top.unsqueeze(1))
 

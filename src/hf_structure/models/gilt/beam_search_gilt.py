@@ -11,6 +11,7 @@ A graph tells its numbers of arcs: no two hypotheses have the same graph, and wh
 Sentences that begin alike have the same hypotheses until they differ: these are kept once, as those of the first.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,10 @@ import torch
 from hf_structure.algorithms.beam import Beam, settle
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
+from hf_structure.models.gilt.dense_gilt import FastLinear
 from hf_structure.models.gilt.infusion_gilt import GraphLookup, embed, last_norm, layer_inputs, layers_of
-from hf_structure.models.gilt.transformer_xl_gilt import causal_mask
+from hf_structure.models.gilt.search_cache_gilt import RowCache, SharedCache
+from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel, causal_mask
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
@@ -189,7 +192,13 @@ class Hypotheses:
     def __init__(self, model: "GiLTForCausalLM", ids: torch.LongTensor, words: torch.LongTensor, most: int):
         self.model, self.ids, self.words = model, ids, words
         batch, number = len(ids), int(words.max())
-        self.keys_values = RowCache(ids.shape[1], most)
+        shares = isinstance(model.model.backbone, TransformerXLModel)
+        tokens = ids.shape[1]
+        self.fast = FastLinear()
+        if shares:
+            self.keys_values = SharedCache(batch, tokens, most, ids.device, self.fast.apply)
+        else:
+            self.keys_values = RowCache(tokens, most)
         self.graphs = DependencyGraphs.empty(batch, model.config.tape_features, device=ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         self.places = torch.zeros(batch, number + 1, dtype=torch.long, device=ids.device)
@@ -219,12 +228,14 @@ class Hypotheses:
         known = self.words[sentences, None, : place + 1]  # (rows, 1, keys)
         index = self.tape.long().gather(2, known.expand(-1, self.tape.shape[1], -1))
         index = index * ((known > 0) & (known[..., -1:] > 0))
-        lookup = GraphLookup(index.unsqueeze(2), self.embeddings, self.tables)
+        lookup = GraphLookup.of_some(index.unsqueeze(2), self.embeddings, self.tables)
         states = [layer[sentences, place].unsqueeze(1) for layer in self.lower]
         inputs = layer_inputs(self.model.model.backbone, states[-1], self.positions[:, place : place + 1])
-        self.keys_values.length = place
-        for layer in self.layers[self.first :]:
-            states.append(layer(states[-1], past_key_values=self.keys_values, graph_lookup=lookup, **inputs))
+        inputs["attention_mask"] = None  # the newest token sees all
+        self.keys_values.begin(len(sentences))
+        with nullcontext() if isinstance(self.keys_values, SharedCache) else self.fast:
+            for layer in self.layers[self.first :]:
+                states.append(layer(states[-1], past_key_values=self.keys_values, graph_lookup=lookup, **inputs))
         self.states = torch.cat([states[layer] for layer in self.model.config.scorer_layers], dim=-1).squeeze(1)
         self.last = last_norm(self.model.model.backbone, states[-1].squeeze(1))
 
@@ -232,8 +243,8 @@ class Hypotheses:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
         parts = []
         for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
-            logits = self.model.lm_head(states).float()
-            parts.append(logits.gather(1, some.unsqueeze(1)).squeeze(1) - logits.logsumexp(1))
+            logits = self.fast.apply(self.model.lm_head, states).float()
+            parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
         return torch.cat(parts)
 
     def score_words(
@@ -241,10 +252,11 @@ class Hypotheses:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer, known = self.model.scorer, int(numbers.max())
-        terms = scorer.represent(self.model._words(self.states[rows], tokens))
-        self._make_room(len(rows))
-        tape = torch.nn.functional.pad(self.tape[rows], (0, max(known - self.tape.shape[-1], 0)))[..., :known]
-        scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
+        with self.fast:
+            terms = scorer.represent(self.model._words(self.states[rows], tokens))
+            self._make_room(len(rows))
+            tape = torch.nn.functional.pad(self.tape[rows], (0, max(known - self.tape.shape[-1], 0)))[..., :known]
+            scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
         new = slice(self.used, self.used + len(rows))
         for kept, vectors in zip(self.older, terms, strict=True):
             kept[new] = vectors
@@ -277,45 +289,6 @@ class Hypotheses:
         tape = self.graphs.tape(words)
         old = torch.nn.functional.pad(self.tape, (0, tape.shape[-1] - self.tape.shape[-1]))
         self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)
-
-
-class RowCache:
-    """
-    Keys and values of hypotheses that change rows, with room for all tokens that will come: what attention modules
-    call a cache. What stays in its row is not moved.
-
-    Args:
-        tokens, most (`int`): Most tokens and most rows.
-
-    Attributes:
-        length (`int`): Tokens before those that are processed now.
-    """
-
-    def __init__(self, tokens: int, most: int):
-        self.tokens, self.most, self.length = tokens, most, 0
-        self.layers: dict[int, list[torch.Tensor]] = {}
-
-    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int) -> list[torch.Tensor]:
-        """Keeps keys and values `(rows, heads, queries, head_dim)`; those of all tokens so far."""
-        if layer_idx not in self.layers:
-            self.layers[layer_idx] = [
-                new.new_empty(*new.shape[:2], self.tokens, new.shape[3]) for new in (keys, values)
-            ]
-        end = self.length + keys.shape[2]
-        for kept, new in zip(self.layers[layer_idx], (keys, values), strict=True):
-            kept[: len(new), :, self.length : end] = new
-        return [kept[: len(keys), :, :end] for kept in self.layers[layer_idx]]
-
-    def select(self, rows: torch.LongTensor) -> None:
-        """Puts the given rows in this order; see [`settle`]."""
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
-        known = slice(self.length + 1)
-        for layer in self.layers.values():
-            for i, kept in enumerate(layer):
-                if len(rows) > len(kept):
-                    layer[i] = kept.new_empty(min(2 * len(rows), self.most), *kept.shape[1:])
-                    layer[i][: len(kept), :, known] = kept[:, :, known]
-                layer[i][moved, :, known] = kept[rows[moved], :, known]
 
 
 __all__ = ["beam_search"]

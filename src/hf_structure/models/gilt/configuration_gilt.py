@@ -41,6 +41,11 @@ class GiLTConfig(StructureConfig):
         base_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
             it then decides on all of the above, and follows where they are set later.
+        scale_embeddings (`bool`, defaults to `True`):
+            Whether the first layer reads the embeddings times the square root of their width, as Transformer-XL does;
+            not so in the authors' release. Grafted backbones do as they did.
+        lm_head_bias (`bool`, defaults to `False`):
+            Whether the language modelling head has a bias, as in the release.
         graph_layers (`int`, *optional*):
             How many layers, the last ones, are infused with graphs; all by default, and with 0 there are no graph
             parameters at all: the Transformer-XL baseline.
@@ -63,6 +68,12 @@ class GiLTConfig(StructureConfig):
             Width of the parent and child vectors that the biaffine form compares.
         scorer_diagonal (`bool`, defaults to `False`):
             Whether the matrices of the biaffine form and of the count classifier are diagonal (the release), not full.
+        scorer_middle_layer (`int`, *optional*, defaults to `num_hidden_layers // 2`):
+            The layer whose output the scorer reads beside that of the last but one; one more in the release.
+        scorer_position_maps (`bool`, defaults to `False`):
+            Whether the sinusoids of distances go through a linear map for each role, as in the release.
+        count_self_pair (`bool`, defaults to `False`):
+            Whether the pair of a new word with itself counts among its candidates in eq. 3, as in the release.
         scorer_chunk_size (`int`, defaults to 16384):
             How many pairs of words are scored at a time; bounds the memory of training.
         max_new_arcs (`int`, defaults to 15):
@@ -96,6 +107,8 @@ class GiLTConfig(StructureConfig):
     hidden_dropout: float | int = 0.0
     attention_dropout: float | int = 0.0
     layer_norm_eps: float = 1e-5
+    scale_embeddings: bool = True
+    lm_head_bias: bool = False
     graph_layers: int | None = None
     graph_features: list[str] | tuple[str, ...] = ("degree", "distance", "depth")
     degree_weights: list[int] | tuple[int, ...] = (10, 1)
@@ -106,6 +119,9 @@ class GiLTConfig(StructureConfig):
     scorer_hidden_size: int | None = None
     scorer_size: int | None = None
     scorer_diagonal: bool = False
+    scorer_middle_layer: int | None = None
+    scorer_position_maps: bool = False
+    count_self_pair: bool = False
     scorer_chunk_size: int = 16384
     max_new_arcs: int = 15
     arc_loss_weight: float | int = 0.2
@@ -166,7 +182,8 @@ class GiLTConfig(StructureConfig):
     @property
     def scorer_layers(self) -> tuple[int, int]:
         """The layers whose outputs represent words, L/2 and L - 1 (0 are the embeddings)."""
-        return self.num_hidden_layers // 2, self.num_hidden_layers - 1
+        middle = self.num_hidden_layers // 2 if self.scorer_middle_layer is None else self.scorer_middle_layer
+        return middle, self.num_hidden_layers - 1
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
@@ -181,6 +198,8 @@ class GiLTConfig(StructureConfig):
             raise ValueError(f"{self.graph_layers} graph layers in a model of {self.num_hidden_layers} layers")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
+        if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:
+            raise ValueError(f"scorer_middle_layer {self.scorer_middle_layer} of {self.num_hidden_layers} layers")
         if self.scorer_chunk_size < 1:
             raise ValueError(f"scorer_chunk_size must be at least 1, not {self.scorer_chunk_size}")
         for name in ("arc_loss_weight", "count_loss_weight"):

@@ -6,7 +6,7 @@ that all their keys make a small table; the scores of a query against the table 
 the tape spreads them over the tokens: a bias of shape `(batch_size, heads, queries, keys)`, added to the mask.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,11 +27,23 @@ class GraphLookup:
         index (`torch.LongTensor` of shape `(batch_size, features, queries, keys)`): The feature tapes of the tokens.
         embeddings (`torch.FloatTensor` of shape `(features, values, graph_embedding_size)`): Emb_f.
         tables (`dict`): Tables of layers to be used again, or None to make them anew.
+        values (`torch.LongTensor` of shape `(some,)`, *optional*):
+            Where only some values of all features, `features * values`, are in the tapes: those; `index` counts them.
     """
 
     index: torch.Tensor
     embeddings: torch.Tensor
-    tables: dict[int, torch.Tensor] | None = field(default=None)
+    tables: dict[int, torch.Tensor] | None = None
+    values: torch.Tensor | None = None
+
+    @classmethod
+    def of_some(cls, index: torch.Tensor, embeddings: torch.Tensor, tables: dict[int, torch.Tensor]) -> "GraphLookup":
+        """For large batches with few values: queries are compared with the keys of those alone."""
+        features, values = embeddings.shape[:2]
+        index = index + values * torch.arange(features, device=index.device).view(-1, 1, 1)
+        occurs = torch.zeros(features * values, dtype=torch.long, device=index.device)
+        occurs[index] = 1
+        return cls((occurs.cumsum(0) - 1)[index], embeddings, tables, occurs.nonzero().squeeze(1))
 
 
 class GraphKeys(nn.Module):
@@ -56,23 +68,35 @@ class GraphKeys(nn.Module):
         return embeddings @ self.fusion
 
     def infuse(self, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        """Pre-hook of the layer's attention: adds the graph to its mask, if there is a graph."""
+        """Pre-hook of the layer's attention: adds the graph to its scores, if there is a graph."""
         lookup = kwargs.pop("graph_lookup", None)
-        if lookup is not None:
-            hidden_states = args[0] if args else kwargs["hidden_states"]
-            biases = {name: kwargs[name] for name in ("content_bias", "position_bias") if name in kwargs}
-            bias = self.bias(attention, hidden_states, lookup, **biases)
-            kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
+        if lookup is None:
+            return args, kwargs
+        if isinstance(attention, RelativeAttention):
+            query_bias = kwargs["position_bias" if self.config.graph_key == "relative" else "content_bias"]
+            kwargs["score_bias"] = lambda query: self.bias(attention, query + query_bias, lookup)
+        else:
+            query = graph_queries(attention, args[0] if args else kwargs["hidden_states"])
+            kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), self.bias(attention, query, lookup))
         return args, kwargs
 
-    def bias(self, attention: nn.Module, hidden_states: torch.Tensor, lookup: GraphLookup, **biases) -> torch.Tensor:
-        """`(batch_size, heads, queries, keys)`: the graph's part of the attention scores, scaled as they are."""
-        query = graph_queries(attention, hidden_states, self.config, **biases)  # (B, H, Q, head_dim)
-        table = self._table(attention, lookup, query.device)  # (key heads, features, values, head_dim)
+    def bias(self, attention: nn.Module, query: torch.Tensor, lookup: GraphLookup) -> torch.Tensor:
+        """
+        `(batch_size, heads, queries, keys)`: the graph's part of the attention scores, scaled as they are.
+
+        Args:
+            attention (`nn.Module`): The attention of the layer.
+            query (`torch.FloatTensor` of shape `(batch_size, heads, queries, head_dim)`): What keys are compared with.
+            lookup ([`GraphLookup`]): The graph.
+        """
+        table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
+        features = lookup.index.shape[1]
+        table = table if lookup.values is None else table[:, lookup.values]
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
-        scores = torch.einsum("bkgqd,kfvd->fbkgqv", grouped, table).flatten(2, 3)  # (F, B, H, Q, values)
+        scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
+        parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
         bias = 0
-        for feature, of_values in enumerate(scores):
+        for feature, of_values in enumerate(parts):
             index = lookup.index[:, feature].to(query.device).unsqueeze(1).expand(-1, query.shape[1], -1, -1)
             bias = bias + of_values.gather(-1, index)
         return bias * attention_scaling(attention, self.config)
@@ -81,7 +105,7 @@ class GraphKeys(nn.Module):
         if lookup.tables is not None and self.layer_idx in lookup.tables:
             return lookup.tables[self.layer_idx]
         table = graph_keys(attention, self(lookup.embeddings).to(device), self.config)
-        table = table.unflatten(-1, (-1, attention.head_dim)).permute(2, 0, 1, 3)
+        table = table.unflatten(-1, (-1, attention.head_dim)).flatten(0, 1).transpose(0, 1)
         if lookup.tables is not None:
             lookup.tables[self.layer_idx] = table
         return table
@@ -125,17 +149,11 @@ def attention_modules(backbone: nn.Module) -> list[nn.Module]:
     return [getattr(layer, name) for layer in layers]
 
 
-def graph_queries(
-    attention: nn.Module,
-    hidden_states: torch.Tensor,
-    config: GiLTConfig,
-    content_bias: torch.Tensor | None = None,
-    position_bias: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """`(batch_size, heads, queries, head_dim)`: what graph keys are compared with; never rotated."""
-    if isinstance(attention, RelativeAttention):
-        bias = position_bias if config.graph_key == "relative" else content_bias
-        return attention.heads(attention.query(hidden_states)) + bias
+def graph_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+    """
+    `(batch_size, heads, queries, head_dim)`: what graph keys are compared with in a model of transformers; never
+    rotated.
+    """
     if hasattr(attention, "c_attn"):
         query = _third(attention.c_attn, hidden_states, 0)
     else:

@@ -18,6 +18,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
 from hf_structure.models.gilt.affine_gilt import all_rows
 from hf_structure.models.gilt.beam_search_gilt import beam_search
@@ -29,7 +30,7 @@ from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel
 
 
-class GiLTPreTrainedModel(PreTrainedModel):
+class GiLTPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Base of the GiLT models."""
 
     config_class = GiLTConfig
@@ -128,7 +129,7 @@ class GiLTModel(GiLTPreTrainedModel):
                 with gaps for a backbone that knows distances only.
         """
         if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("pass either `input_ids` or `inputs_embeds`")
+            raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
         length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
         if graph is not None and word_ids is not None and word_ids.shape[1] != length:
             raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")
@@ -183,7 +184,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
     def __init__(self, config: GiLTConfig):
         super().__init__(config)
         self.model = GiLTModel(config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         self.scorer = DependencyScorer(config) if config.graph_layers else None
         embeddings = self.model.get_input_embeddings()
         name = next(name for name, module in self.model.named_modules() if module is embeddings)
@@ -213,7 +214,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         """
         source = name_or_model
         if not isinstance(source, PreTrainedModel):
-            source = AutoModelForCausalLM.from_pretrained(source)
+            source = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False)
         config = GiLTConfig(base_config=copy.deepcopy(source.config), graph_layers=graph_layers, **settings)
         model = cls(config).to(dtype=source.dtype, device=source.device)
         model.model.backbone.load_state_dict(source.base_model.state_dict())

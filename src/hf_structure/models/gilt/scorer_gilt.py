@@ -22,6 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
+from hf_structure.algorithms.lookup import Lookup
 from hf_structure.models.gilt.affine_gilt import all_rows, by_call, scaled, weight_and_bias, without_bias
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
@@ -82,6 +83,12 @@ class DependencyScorer(nn.Module):
         self.child_second = perceptron(self.hidden_size, self.size)
         self.parent_features = nn.Embedding(values, self.hidden_size)
         self.child_features = nn.Embedding(values, self.hidden_size)
+        self.count_self_pair, self.word_size = config.count_self_pair, config.hidden_size
+        self.position_maps = (
+            nn.ModuleList(nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
+            if config.scorer_position_maps
+            else None
+        )
         matrix = (self.size,) if config.scorer_diagonal else (self.size, self.size)
         self.arc_matrix = nn.Parameter(torch.empty(matrix))  # W_p
         self.count_matrix = nn.Parameter(torch.empty(matrix))  # W_s
@@ -113,17 +120,23 @@ class DependencyScorer(nn.Module):
 
     def terms(self, distances: int, device: torch.device) -> Terms:
         """The other terms, for so many distances from 0."""
-        encoded = sinusoids(torch.arange(distances, device=device), self.hidden_size)
         zeros = distances + self.num_values * torch.arange(self.num_features, device=device)
         roles = []
         for role, embedding in enumerate((self.parent_features, self.child_features)):
             features = all_rows(embedding, device)
             norm, linear, _, last = self._second(role)
-            table = as_term(self._second(role), torch.cat([encoded.to(features.dtype), features]))
+            encoded = self._encode(role, torch.arange(distances, device=device), features.dtype)
+            table = as_term(self._second(role), torch.cat([encoded, features]))
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
         return Terms(*roles, distances)
+
+    def _encode(self, role: int, distances: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """What distances `(number,)` add to first vectors, `(number, scorer_hidden_size)`."""
+        if self.position_maps is None:
+            return sinusoids(distances, self.hidden_size).to(dtype)
+        return self.position_maps[role](sinusoids(distances, self.word_size).to(dtype))
 
     @by_call
     def score(
@@ -194,12 +207,12 @@ class DependencyScorer(nn.Module):
         are_older = (is_parent, is_parent & (position > 0))
         pairs, pair = self._distinct(places, (newer.unsqueeze(1) - position).clamp(min=0), tape, terms, is_parent)
         new = self._newer(*new, terms)
-        arcs, sums = [], []
+        arcs, sums, lookup = [], [], Lookup(pair)
         for role, (query, constant) in enumerate(self._queries(*new, terms)):
-            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)[pair]  # (batch_size, n + 1, hidden)
-            scores = (hidden @ query.unsqueeze(-1)).squeeze(-1) + constant.unsqueeze(-1)
+            hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
+            scores = lookup.dots(query.to(hidden.dtype), hidden) + constant.unsqueeze(-1)
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
-            sums.append((are_older[role].to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1))
+            sums.append(lookup.weighted_sums(are_older[role].to(hidden.dtype), hidden))
         return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
 
     def _distinct(
@@ -296,8 +309,10 @@ class DependencyScorer(nn.Module):
             for role, (hidden, older) in enumerate(zip(sums, (number, number - 1), strict=True))
         )
         summary = new[0] * self._times(children, self.count_matrix) + parents * self._times(new[1], self.count_matrix)
-        candidates = (2 * number - 1).clamp(min=1)
-        logits = self.counts(summary / candidates.to(summary.dtype).sqrt()).float()
+        candidates = pairs = (2 * number - 1).clamp(min=1)
+        if self.count_self_pair:
+            summary, pairs = summary + new[0] * self._times(new[1], self.count_matrix), candidates + 1
+        logits = self.counts(summary / pairs.to(summary.dtype).sqrt()).float()
         return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
 
     def _times(self, vectors: torch.Tensor, matrix: torch.Tensor, transpose: bool = False) -> torch.Tensor:

@@ -4,6 +4,7 @@ without memory across sentences. It knows nothing of graphs.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.search_cache_gilt import SharedCache
 from hf_structure.modules.dropout import Dropout
 
 
@@ -58,6 +60,11 @@ def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.FloatTensor
     return torch.where(mask > torch.finfo(mask.dtype).min / 2, bias + mask.to(bias.dtype), lowest)
 
 
+def linear_of(cache: Cache | SharedCache | None) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:
+    """How linear layers are applied."""
+    return cache.linear if isinstance(cache, SharedCache) else nn.Module.__call__
+
+
 class RelativeAttention(nn.Module):
     """Attention by content and relative position: eq. 5 without graphs."""
 
@@ -83,27 +90,38 @@ class RelativeAttention(nn.Module):
     def forward(
         self,
         hidden_states: torch.Tensor,
-        attention_mask: torch.Tensor,
+        attention_mask: torch.Tensor | None,
         content_bias: torch.Tensor,
         position_bias: torch.Tensor,
-        past_key_values: Cache | None = None,
+        past_key_values: Cache | SharedCache | None = None,
         output_attentions: bool = False,
+        score_bias: Callable[[torch.Tensor], torch.Tensor] | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
             hidden_states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Token vectors.
-            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or heads, queries, keys)`): Added to scores.
+            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or heads, queries, keys)`): Added to scores;
+                not read with a shared cache.
             content_bias, position_bias (`torch.FloatTensor` of shape `(heads, 1, head_dim)`): u and v.
+            past_key_values (`Cache` or [`SharedCache`], *optional*):
+                Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
+            score_bias (`Callable`, *optional*): From the queries to what is added to scores after they are scaled.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
-        query, key, value = (self.heads(m(hidden_states)) for m in (self.query, self.key, self.value))
+        apply = linear_of(past_key_values)
+        query, key, value = (self.heads(apply(m, hidden_states)) for m in (self.query, self.key, self.value))
+        more = 0 if score_bias is None else score_bias(query)
+        if isinstance(past_key_values, SharedCache):
+            scores = self._newest_position_scores(query + position_bias, past_key_values) * self.scaling + more
+            mixed = past_key_values.attend(self.layer_idx, query + content_bias, key, value, scores, self.scaling)
+            return apply(self.output, mixed.transpose(1, 2).flatten(2)), None
         if past_key_values is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in past_key_values.update(key, value, self.layer_idx))
-        scores = self._position_scores(query + position_bias, key.shape[2]) * self.scaling
+        scores = self._position_scores(query + position_bias, key.shape[2]) * self.scaling + more
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
@@ -123,14 +141,24 @@ class RelativeAttention(nn.Module):
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """`(batch_size, heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj; of no meaning for tokens still to come."""
-        distances = torch.arange(keys - 1, -1, -1, device=query.device)
-        encoded = sinusoids(distances, self.config.hidden_size).to(query.dtype)
-        position_keys = self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim))
-        scores = torch.einsum("bhqd,khd->bhqk", query, position_keys)  # by distance, falling
+        scores = torch.einsum("bhqd,hkd->bhqk", query, self._position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
         batch, heads, queries, _ = scores.shape
         shifted = nn.functional.pad(scores, (1, 0)).view(batch, heads, keys + 1, queries)
         return shifted[:, :, 1:].reshape(batch, heads, queries, keys)
+
+    def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
+        """The same, `(rows, heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
+        if self.layer_idx not in cache.position_keys:
+            cache.position_keys[self.layer_idx] = self._position_keys(cache.tokens, query)
+        keys = cache.position_keys[self.layer_idx][:, -cache.places.shape[1] :]
+        return (query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)).transpose(0, 1).unsqueeze(2)
+
+    def _position_keys(self, count: int, like: torch.Tensor) -> torch.Tensor:
+        """`(heads, count, head_dim)`: W_k,r r of distances from `count - 1` to 0."""
+        distances = torch.arange(count - 1, -1, -1, device=like.device)
+        encoded = sinusoids(distances, self.config.hidden_size).to(like.dtype)
+        return self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)
 
 
 class TransformerXLLayer(GradientCheckpointingLayer):
@@ -146,10 +174,11 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, hidden_states: torch.Tensor, **kwargs) -> torch.Tensor:
+        apply = linear_of(kwargs.get("past_key_values"))
         attended, _ = self.attention(hidden_states, **kwargs)
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
-        inner = self.dropout(self.expand(hidden_states).relu())
-        return self.norm(hidden_states + self.dropout(self.contract(inner)))
+        inner = self.dropout(apply(self.expand, hidden_states).relu())
+        return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
 
 
 class TransformerXLModel(PreTrainedModel):
@@ -201,7 +230,7 @@ class TransformerXLModel(PreTrainedModel):
     def scale(self, embeddings: torch.FloatTensor) -> torch.FloatTensor:
         """What the first layer reads of the embeddings of tokens."""
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
-        return self.dropout(embeddings * math.sqrt(self.config.hidden_size))
+        return self.dropout(embeddings * (math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1))
 
     @capture_outputs
     def forward(

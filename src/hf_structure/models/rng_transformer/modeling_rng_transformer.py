@@ -28,6 +28,7 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_prob,
     tree_log_probs,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DependencyDecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -40,11 +41,12 @@ from hf_structure.modules.graph_transformer import (
     check_positions,
     take,
 )
+from hf_structure.modules.padding import all_words, check_one_input, words_first
 from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
-from hf_structure.modules.words import WordPlaces, average_pieces, place_words
+from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
 
-class RNGTransformerPreTrainedModel(PreTrainedModel):
+class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
 
     config_class = RNGTransformerConfig
@@ -78,6 +80,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
                     0 if number < config.num_plain_layers else config.num_relations,
                     config.attention_dropout,
                     config.scale_relations,
+                    value_offset=config.layout == "release",
                 ),
                 config.hidden_size,
                 config.intermediate_size,
@@ -118,10 +121,12 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
                 Vectors in place of `input_ids`.
 
         Raises:
-            ValueError: if a sequence is longer than the positions reach, or there is a graph but no graph input.
+            ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
+                is a graph but no graph input.
         """
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
+        check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is None:
             inputs_embeds = self.embeddings.word_embeddings(input_ids)
         hidden_states, mask = self.read(inputs_embeds, attention_mask)
@@ -134,7 +139,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         """What does not depend on the graph: vectors below the layers that read it, and the mask of attention."""
         check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
         if attention_mask is None:
-            attention_mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+            attention_mask = all_words(inputs_embeds)
         positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         hidden_states = self.embeddings(inputs_embeds, positions)
         mask = additive_mask(attention_mask, hidden_states)
@@ -234,27 +239,38 @@ class Sentences(NamedTuple):
     Attributes:
         hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Vectors.
         mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention.
-        places (`torch.LongTensor` of shape `(batch_size, n + 1)`): Positions of the root and the words, 0 for padding.
+        places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
+            Positions of the root and the words; that of the root for padding.
+        firsts (`torch.LongTensor` of shape `(batch_size, seq_len)`):
+            For a word's later pieces the position of the first, if that is their head, else -1.
         lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
     """
 
     hidden_states: torch.Tensor
     mask: torch.Tensor
     places: torch.LongTensor
+    firsts: torch.LongTensor
     lengths: torch.LongTensor
 
     def select(self, rows: torch.LongTensor) -> "Sentences":
         return Sentences(*(part[rows] for part in self))
 
-    def arcs(self, graph: Graph) -> Arcs:
-        """The graph as arcs between positions. An arc whose label is not known is left out."""
+    def arcs(self, graph: Graph, piece_relation: int | None = None) -> Arcs:
+        """
+        The graph as arcs between positions, with those of later pieces if these have a label. An arc whose label is
+        not known is left out.
+        """
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
         heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)
         # Padding would write to the position of the root, which has no head anyway: it is cut off again.
         places = torch.where(known, self.places[:, 1:], self.hidden_states.shape[1])
         nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
         labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]
-        return Arcs(nothing.scatter(1, places, heads)[:, :-1], labels)
+        heads = nothing.scatter(1, places, heads)[:, :-1]
+        if piece_relation is not None:
+            heads = torch.where(self.firsts < 0, heads, self.firsts)
+            labels = None if labels is None else labels.masked_fill(self.firsts >= 0, piece_relation)
+        return Arcs(heads, labels)
 
 
 class Round(NamedTuple):
@@ -289,7 +305,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
         self.rng_transformer = RNGTransformerModel(config)
-        self.special_embeddings = nn.Embedding(2, config.hidden_size)  # [CLS], which stands for the root, and [SEP]
+        # [CLS], which stands for the root, and [SEP]; in the layout of the release also the root.
+        self.special_embeddings = nn.Embedding(1 + config.num_starts, config.hidden_size)
         self.tag_embeddings = nn.Embedding(config.num_tags, config.hidden_size) if config.num_tags else None
         self.decoder = RNGTransformerDecoder(config)
         self.post_init()
@@ -330,7 +347,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
@@ -339,6 +356,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         heads: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> GraphParserOutput:
         """
@@ -346,7 +364,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         gradient.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of words or word pieces.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens, which the
@@ -365,6 +383,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 The relation labels to learn; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors of words or word pieces in place of `input_ids`.
 
         What is about words holds the words of each sentence first if there are `word_ids`, and else is padded as
         `input_ids`.
@@ -373,12 +393,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn.
 
         Raises:
-            ValueError: if hidden states or attentions are asked for, a sentence is too long, or the loss of whole
-                trees is wanted of words without a head.
+            ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, a sentence
+                is too long, or the loss of whole trees is wanted of words without a head.
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
-        sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids)
         initial_heads, initial_relations, heads, labels = map(
             words.words_first, (initial_heads, initial_relations, heads, labels)
         )
@@ -408,9 +430,10 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
+        inputs_embeds: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         tag_ids: torch.LongTensor | None = None,
         initial_heads: torch.LongTensor | None = None,
@@ -424,7 +447,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
 
         Args:
-            input_ids, attention_mask, word_ids, tag_ids, initial_heads, initial_relations:
+            input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, initial_heads, initial_relations:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
             decoder (`"tree"`, `"projective"` or `"argmax"`):
                 What every round predicts: the best tree with one root, the best such tree without crossing arcs, or
@@ -441,7 +464,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
         if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
-        sentences, words = self._read(input_ids, attention_mask, word_ids, tag_ids)
+        check_one_input(input_ids, inputs_embeds)
+        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids)
         graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
@@ -499,45 +524,53 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
 
     def _read(
         self,
-        input_ids: torch.LongTensor,
+        pieces: torch.Tensor,
         attention_mask: torch.Tensor | None,
         word_ids: torch.LongTensor | None,
         tag_ids: torch.LongTensor | None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
-        words = place_words(input_ids, attention_mask, word_ids)
+        if attention_mask is None:
+            attention_mask = all_words(pieces)
+        words = place_words(attention_mask, word_ids)
         tags = self._embed_tags(words.words_first(tag_ids))
         n = max(int(words.lengths.max()), 1)
-        numbers = torch.arange(1, n + 1, device=input_ids.device)
         if self.config.word_vectors == "mean":
-            vectors = average_pieces(
-                self.get_input_embeddings(), input_ids, words.word_ids, n, self.config.unk_token_id
-            )
-            lengths, places = words.lengths, numbers.expand(len(input_ids), n)
+            vectors = average_pieces(self.get_input_embeddings(), pieces, words.word_ids, n, self.config.unk_token_id)
+            word_numbers = torch.arange(n, device=pieces.device)
+            word_ids = word_numbers.expand(len(pieces), n).masked_fill(word_numbers >= words.lengths.unsqueeze(1), -1)
+            lengths, begins = words.lengths, word_ids >= 0
         else:
-            vectors, lengths, places = self._pieces(input_ids, attention_mask, words, n)
-        places = places.masked_fill(numbers > words.lengths.unsqueeze(1), 0)
-        if tags is not None:  # a word's tag belongs to its first piece
-            vectors = vectors.scatter_add(1, (places - 1).clamp(min=0).unsqueeze(2).expand_as(tags), tags)
+            vectors, lengths, word_ids, begins = self._pieces(pieces, attention_mask, words)
+        if tags is not None:  # a word's tag belongs to its first piece, in the layout of the release to all of them
+            tagged = begins if self.config.layout == "paper" else word_ids >= 0
+            vectors = vectors + take(tags, word_ids.clamp(min=0)).masked_fill(~tagged.unsqueeze(2), 0.0)
         sequence, mask = self._enclose(vectors, lengths)
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
-        places = nn.functional.pad(places, (1, 0))
-        return Sentences(hidden_states, mask, places, words.lengths), words
+        places = self._places(word_ids, begins, n)
+        firsts = places[:, 1:].gather(1, word_ids.clamp(min=0)).masked_fill(begins | (word_ids < 0), -1)
+        starts = self.config.num_starts
+        firsts = nn.functional.pad(firsts, (starts, hidden_states.shape[1] - starts - firsts.shape[1]), value=-1)
+        return Sentences(hidden_states, mask, places, firsts, words.lengths), words
+
+    def _places(self, word_ids: torch.LongTensor, begins: torch.BoolTensor, n: int) -> torch.LongTensor:
+        """`(B, n + 1)`: positions of the root and of each word's first piece, in the sequence with its symbols."""
+        starts = self.config.num_starts
+        positions = torch.arange(starts, starts + word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
+        places = positions.new_full((len(word_ids), n + 2), starts - 1)
+        return places.scatter(1, torch.where(begins, word_ids + 1, n + 1), positions)[:, :-1]
 
     def _pieces(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, words: WordPlaces, n: int
-    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor]:
-        """Vectors of the pieces, their number, and the position of each word's first one when [CLS] is before them."""
-        present = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
-        order = present.argsort(dim=1, descending=True, stable=True)
+        self, pieces: torch.Tensor, attention_mask: torch.Tensor, words: WordPlaces
+    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor, torch.BoolTensor]:
+        """Vectors of the pieces, their number, the word of each, and which of them begin a word."""
+        order = words_first(attention_mask)
         word_ids = words.word_ids.gather(1, order)
         begins = (word_ids >= 0) & (word_ids != nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1])
         if (begins.sum(1) != words.lengths).any():
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
-        positions = torch.arange(1, input_ids.shape[1] + 1, device=input_ids.device).expand_as(input_ids)
-        places = positions.new_zeros(len(input_ids), n + 1)
-        places = places.scatter(1, torch.where(begins, word_ids, n), positions)[:, :n]
-        return self.get_input_embeddings()(input_ids.gather(1, order)), present.sum(1), places
+        vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
+        return take(vectors, order), attention_mask.long().sum(1), word_ids, begins
 
     def _embed_tags(self, tag_ids: torch.LongTensor | None) -> torch.FloatTensor | None:
         if self.tag_embeddings is None or tag_ids is None:
@@ -547,17 +580,20 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def _enclose(
         self, vectors: torch.FloatTensor, lengths: torch.LongTensor
     ) -> tuple[torch.FloatTensor, torch.LongTensor]:
-        """[CLS] before the vectors and [SEP] after them, and the attention mask."""
-        cls, sep = self.special_embeddings.weight.to(vectors.dtype)
-        positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
-        vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]
-        vectors = torch.where((positions == 0).unsqueeze(1), cls, vectors)
-        ends = lengths.unsqueeze(1) + 1
+        """[CLS], and perhaps the root, before the vectors and [SEP] after them, and the attention mask."""
+        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device))
+        cls, sep, *root = special.to(vectors.dtype)
+        starts = self.config.num_starts
+        positions = torch.arange(int(lengths.max()) + starts + 1, device=vectors.device)
+        vectors = nn.functional.pad(vectors, (0, 0, starts, 1))[:, : len(positions)]
+        for position, vector in enumerate((cls, *root)):
+            vectors = torch.where((positions == position).unsqueeze(1), vector, vectors)
+        ends = lengths.unsqueeze(1) + starts
         return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
 
     def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.FloatTensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
-        arcs = None if graph is None else sentences.arcs(graph)
+        arcs = None if graph is None else sentences.arcs(graph, self.config.piece_relation)
         return self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs, sentences.places)
 
     @torch.no_grad()

@@ -37,6 +37,10 @@ class StructFormerConfig(StructureConfig):
             Dropout on attention weights.
         parser_dropout (`float`, defaults to 0.0):
             Dropout on the inputs of the parsing network's convolutions.
+        num_front_layers (`int`, defaults to 0):
+            How many of the layers, the first ones, come before the parsing network and have softmax attention. The
+            parsing network then reads their normalised output instead of the embeddings (Momen et al. 2023), and so do
+            the layers above, to which positions, if there are any, are added once more.
         attention (`"dependency"` or `"softmax"`, defaults to `"dependency"`):
             Dependency-constrained attention (section 4.3), or softmax attention without a parser.
         relations (`list[str]`, defaults to `["parent", "dependent"]`):
@@ -96,6 +100,7 @@ class StructFormerConfig(StructureConfig):
     hidden_dropout: float | int = 0.1
     attention_dropout: float | int = 0.0
     parser_dropout: float | int = 0.0
+    num_front_layers: int = 0
     attention: Literal["dependency", "softmax"] = "dependency"
     relations: list[str] | tuple[str, ...] = ("parent", "dependent")
     relation_activation: Literal["softmax", "sigmoid", "ones"] = "softmax"
@@ -130,6 +135,9 @@ class StructFormerConfig(StructureConfig):
             raise ValueError(
                 f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
             )
+        most = self.num_hidden_layers - 1 if self.attention == "dependency" else 0
+        if not 0 <= self.num_front_layers <= most:
+            raise ValueError(f"num_front_layers must be between 0 and {most}, not {self.num_front_layers}")
         if self.parser_kernel_size < 1 or self.parser_kernel_size % 2 == 0:
             raise ValueError(f"parser_kernel_size must be odd, not {self.parser_kernel_size}")
 

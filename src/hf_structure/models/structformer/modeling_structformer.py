@@ -27,6 +27,7 @@ from hf_structure.algorithms.distance import (
     parent_distribution,
 )
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     StructFormerMaskedLMOutput,
     StructFormerModelOutput,
@@ -35,7 +36,7 @@ from hf_structure.modeling_outputs import (
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
 from hf_structure.modules.positions import LearnedPositions
 
 # Attention scores to compute at once on a CPU: the C library takes matrices of more than 32 MiB from the system anew
@@ -78,7 +79,12 @@ class StructFormerParser(nn.Module):
         self.height_score = StructFormerScore(size, bias=True)
         self.log_scales = nn.Parameter(torch.empty(2))  # log of 1 / mu_1 and of 1 / mu_2
 
-    def forward(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.FloatTensor]:
+    def forward(self, embedded: torch.Tensor, lengths: torch.LongTensor) -> tuple[torch.FloatTensor, ...]:
+        """What [`score`] and [`distributions`] give for sentences whose padding is on the right."""
+        distances, heights = self.score(embedded, lengths)
+        return distances, heights, *self.distributions(distances, heights, lengths)
+
+    def parse(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.FloatTensor]:
         """
         Args:
             embedded (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word embeddings.
@@ -90,13 +96,13 @@ class StructFormerParser(nn.Module):
         """
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
-        distances, heights = self.score(embedded.gather(1, order.unsqueeze(2).expand_as(embedded)), lengths)
-        left, right, parents = self.distributions(distances, heights, lengths)
+        words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))
+        distances, heights, left, right, parents = self(words, lengths)
         place = torch.arange(heights.shape[1], device=heights.device)
         is_word = place < lengths.unsqueeze(1)
         distances = nn.functional.pad(distances, (0, 1)).masked_fill(place >= lengths.unsqueeze(1) - 1, torch.inf)
         heights = heights.masked_fill(~is_word, -torch.inf)
-        back = order.argsort(1)  # every word to its place again
+        back = places_among_words(attention_mask)  # every word to its place again
         return {
             "distances": distances.gather(1, back),
             "heights": heights.gather(1, back),
@@ -140,6 +146,11 @@ def without_diagonal(matrices: torch.Tensor) -> torch.Tensor:
     return matrices * ~torch.eye(matrices.shape[-1], dtype=torch.bool, device=matrices.device)
 
 
+def arc_probs(parents: torch.Tensor) -> torch.Tensor:
+    """`(B, L, L + 1)` from p_D with its diagonal `(B, L, L)`: the root's share in front."""
+    return torch.cat([parents.diagonal(dim1=1, dim2=2).unsqueeze(2), without_diagonal(parents)], dim=2)
+
+
 def relation_probs(parent_probs: torch.Tensor, relations: list[str]) -> torch.Tensor:
     """`(B, R, L, L)`: probability that word `j` is the parent of `i`, its dependent, or that both share a parent."""
     dependents = parent_probs.transpose(1, 2)
@@ -158,7 +169,7 @@ class StructFormerProjection(nn.Linear):
 class StructFormerAttention(nn.Module):
     """Dependency-constrained self-attention (section 4.3), or softmax attention where there are no relations."""
 
-    def __init__(self, config: StructFormerConfig):
+    def __init__(self, config: StructFormerConfig, constrained: bool):
         super().__init__()
         self.config = config
         self.num_heads = config.num_attention_heads
@@ -166,10 +177,9 @@ class StructFormerAttention(nn.Module):
         self.projection = StructFormerProjection(config.hidden_size, 3 * config.hidden_size)
         self.output = StructFormerProjection(config.hidden_size, config.hidden_size)
         self.dropout = Dropout(config.attention_dropout)
-        constrained, activation = config.attention == "dependency", config.relation_activation
         self.relation_scores = (
             nn.Parameter(torch.empty(self.num_heads, len(config.relations)))
-            if constrained and activation != "ones"
+            if constrained and config.relation_activation != "ones"
             else None
         )
         self.position_bias = (
@@ -179,11 +189,15 @@ class StructFormerAttention(nn.Module):
         )
 
     def forward(
-        self, hidden_states: torch.Tensor, words: torch.BoolTensor, relations: torch.Tensor | None
+        self,
+        hidden_states: torch.Tensor | None,
+        words: torch.BoolTensor | None = None,
+        relations: torch.Tensor | None = None,
     ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
         """
         Args:
-            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors.
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors. If None,
+                [`relation_weights`] are all that is wanted: hooks that bring parameters from elsewhere know of calls.
             words (`torch.BoolTensor` of shape `(batch_size, seq_len)`): False for padding.
             relations (`torch.FloatTensor` of shape `(batch_size, num_relations, seq_len, seq_len)`, *optional*):
                 Probability of every relation from the attending word to the attended one.
@@ -192,6 +206,8 @@ class StructFormerAttention(nn.Module):
             The update of the word vectors, and the attention weights `(batch_size, num_heads, seq_len, seq_len)`
             (None where softmax attention is computed without them, by sdpa).
         """
+        if hidden_states is None:
+            return self.relation_weights(), None
         batch, length, _ = hidden_states.shape
         projected = self.projection(hidden_states).view(batch, length, 3, self.num_heads, self.head_dim)
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
@@ -210,7 +226,7 @@ class StructFormerAttention(nn.Module):
 
     def _attend_by_relations(self, query, key, value, relations):
         scores = self._scores(query, key)
-        mixed = self.relation_weights().to(scores.dtype) @ relations.to(scores.dtype).flatten(2)  # eq. 15
+        mixed = self.relation_weights().to(scores) @ relations.to(scores.dtype).flatten(2)  # eq. 15
         weights = self.dropout(scores.sigmoid() * mixed.view_as(scores))  # eq. 16 and 17
         return weights @ value, weights
 
@@ -238,8 +254,7 @@ class StructFormerAttention(nn.Module):
     def relation_weights(self) -> torch.Tensor:
         """`(H, R)`: how much each head attends along each relation, eq. 13 and 14."""
         if self.relation_scores is None:
-            shape = self.num_heads, len(self.config.relations)
-            return self.projection.weight.new_ones(shape)
+            return torch.ones(self.num_heads, len(self.config.relations))
         softmax = self.config.relation_activation == "softmax"
         return self.relation_scores.softmax(-1) if softmax else self.relation_scores.sigmoid()
 
@@ -247,10 +262,10 @@ class StructFormerAttention(nn.Module):
 class StructFormerLayer(GradientCheckpointingLayer):
     """Pre-norm encoder layer."""
 
-    def __init__(self, config: StructFormerConfig):
+    def __init__(self, config: StructFormerConfig, constrained: bool):
         super().__init__()
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.attention = StructFormerAttention(config)
+        self.attention = StructFormerAttention(config, constrained)
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.up = nn.Linear(config.hidden_size, config.intermediate_size)
         self.down = nn.Linear(config.intermediate_size, config.hidden_size)
@@ -265,7 +280,7 @@ class StructFormerLayer(GradientCheckpointingLayer):
         return hidden_states + self.dropout(self.down(inner))
 
 
-class StructFormerPreTrainedModel(PreTrainedModel):
+class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all StructFormer models share."""
 
     config_class = StructFormerConfig
@@ -277,6 +292,10 @@ class StructFormerPreTrainedModel(PreTrainedModel):
         "attentions": OutputRecorder(StructFormerAttention, index=1),
     }
 
+    @classmethod
+    def _can_set_attn_implementation(cls) -> bool:
+        return True  # what the library finds in the source is another way of doing it
+
     @property
     def _supports_sdpa(self) -> bool:
         return self.config.attention == "softmax"  # sigmoid(q k) times a mask is no softmax
@@ -287,10 +306,15 @@ class StructFormerPreTrainedModel(PreTrainedModel):
         return ("dependency", "constituency") if self.config.attention == "dependency" else ()
 
     def relation_weights(self) -> torch.FloatTensor | None:
-        """`(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation."""
+        """
+        `(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation; without layers
+        that come before the parsing network.
+        """
         if self.config.attention == "softmax":
             return None
-        return torch.stack([layer.attention.relation_weights() for layer in self.base_model.layers])
+        layers = self.base_model.layers[self.config.num_front_layers :]
+        weights = [layer.attention(None)[0] for layer in layers]
+        return torch.stack([each.to(weights[0].device) for each in weights])
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -321,9 +345,10 @@ class StructFormerPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
+        inputs_embeds: torch.Tensor | None = None,
         word_ids: torch.LongTensor | None = None,
         decoder: str = "tree",
         k: int = 1,
@@ -333,9 +358,11 @@ class StructFormerPreTrainedModel(PreTrainedModel):
         Constituency and dependency structure of a batch of sentences. Only the parsing network runs.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
                 The output holds the words of each sentence first, also where the padding is on the left.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
+                words in place of `input_ids`.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): For a vocabulary of subwords:
                 the word, from 0, that each token is a piece of. The output is about words then, see [`join_pieces`].
             decoder (`"tree"`, `"projective"` or `"argmax"`): The tree of `config.tree_objective`, and the one without
@@ -345,26 +372,31 @@ class StructFormerPreTrainedModel(PreTrainedModel):
             marginals (`bool`): Whether to add the parent distribution p_D (eq. 12).
 
         Raises:
-            ValueError: if `decoder` or `k` is not one of these, or the model has no parser.
+            ValueError: if `decoder` or `k` is not one of these, the model has no parser, or there are not either ids
+                or vectors.
         """
         if not self.structures:
             raise ValueError('a model with attention="softmax" has no parser')
         check_decoder(decoder, 1)
         if k != 1:
             raise ValueError(f"k={k} is not possible: distances and heights define one tree")
+        check_one_input(input_ids, inputs_embeds)
         if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
+            attention_mask = all_words(input_ids if inputs_embeds is None else inputs_embeds)
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
         parser = self.base_model.parser
-        distances, heights = parser.score(self.get_input_embeddings()(input_ids.gather(1, order)), lengths)
-        *_, parents = parser.distributions(distances, heights, lengths)
+        if inputs_embeds is None:
+            words = self.get_input_embeddings()(input_ids.gather(1, order))
+        else:
+            words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))
+        states = self.base_model.below_parser(words, attention_mask.gather(1, order))
+        distances, heights, *_, parents = parser(states, lengths)
         if word_ids is not None:
             pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
             distances, heights, parents, lengths = join_pieces(*pieces)
         spans, heads = decode_trees(distances, heights, lengths)
-        roots = parents.diagonal(dim1=1, dim2=2).unsqueeze(2)
-        probs = torch.cat([roots, without_diagonal(parents)], dim=2)  # (B, L, L + 1)
+        probs = arc_probs(parents)
         if decoder == "argmax":
             heads = argmax_parents(parents, heights, lengths)
         elif self.config.tree_objective == "expected_heads":
@@ -433,7 +465,12 @@ class StructFormerModel(StructFormerPreTrainedModel):
             else None
         )
         self.parser = StructFormerParser(config) if config.attention == "dependency" else None
-        self.layers = nn.ModuleList(StructFormerLayer(config) for _ in range(config.num_hidden_layers))
+        front = config.num_front_layers
+        self.layers = nn.ModuleList(
+            StructFormerLayer(config, constrained=self.parser is not None and i >= front)
+            for i in range(config.num_hidden_layers)
+        )
+        self.front_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if front else None
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout)
         self.gradient_checkpointing = False
@@ -445,30 +482,52 @@ class StructFormerModel(StructFormerPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.embeddings = value
 
+    def below_parser(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
+        if self.front_norm is None:
+            return embedded
+        front = self.layers[: self.config.num_front_layers]
+        return self.front_norm(self._run(front, embedded, attention_mask, relations=None))
+
+    def _run(
+        self, layers: nn.ModuleList, states: torch.Tensor, attention_mask: torch.Tensor, relations: torch.Tensor | None
+    ) -> torch.FloatTensor:
+        if self.position_embeddings is not None:
+            states = states + self.position_embeddings(attention_mask)
+        states = self.dropout(states)
+        for layer in layers:
+            states = layer(states, attention_mask.bool(), relations)
+        return states
+
     @capture_outputs
     def forward(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs,
     ) -> StructFormerModelOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
+                words in place of `input_ids`.
 
         Raises:
-            ValueError: if a sentence is longer than learned positions reach.
+            ValueError: if there are not either ids or vectors, or a sentence is longer than learned positions reach.
         """
+        check_one_input(input_ids, inputs_embeds)
+        embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
-        embedded = self.embeddings(input_ids)
+            attention_mask = all_words(embedded)
+        states = self.below_parser(embedded, attention_mask)
         structure, relations = {}, None
         if self.parser is not None:
-            structure = self.parser(embedded, attention_mask)
+            structure = self.parser.parse(states, attention_mask)
             relations = relation_probs(structure["parent_probs"], self.config.relations)
-        if self.position_embeddings is not None:
-            embedded = embedded + self.position_embeddings(attention_mask)
-        hidden_states = self.dropout(embedded)
-        for layer in self.layers:
-            hidden_states = layer(hidden_states, attention_mask.bool(), relations)
+        layers = self.layers[self.config.num_front_layers :]
+        hidden_states = self._run(layers, states, attention_mask, relations)
         return StructFormerModelOutput(
             last_hidden_state=self.norm(hidden_states), relation_weights=self.relation_weights(), **structure
         )
@@ -495,22 +554,25 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> StructFormerMaskedLMOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids, some of them masked.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
                 What the sum of the losses is divided by; the number of masked words in this batch by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
+                words in place of `input_ids`.
         """
-        outputs = dict(self.structformer(input_ids, attention_mask=attention_mask, **kwargs))
+        outputs = dict(self.structformer(input_ids, attention_mask, inputs_embeds, **kwargs))
         hidden_states = self.dropout(outputs.pop("last_hidden_state"))
         loss, logits = None, None
         if labels is not None:

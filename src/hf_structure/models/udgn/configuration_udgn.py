@@ -62,6 +62,9 @@ class UDGNConfig(StructureConfig):
         tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
             What the best tree maximises: its probability, or the number of right heads to be expected of it, which is
             the sum of its arcs' marginals (minimum Bayes risk).
+        edge_floor (`float`, defaults to 0.0):
+            What the graph network adds to the probability of every edge, and of a word with itself; 1e-6 in the code
+            that the authors released.
         initializer_range (`float`, defaults to 0.1):
             Embeddings and position biases start uniform in `[-initializer_range, initializer_range]`.
         layer_norm_eps (`float`, defaults to 1e-5):
@@ -100,6 +103,7 @@ class UDGNConfig(StructureConfig):
     head_loss_weight: float | int = 0.0
     root_score: Literal["parser", "uniform", "dependents"] = "parser"
     tree_objective: Literal["probability", "expected_heads"] = "probability"
+    edge_floor: float | int = 0.0
     initializer_range: float = 0.1
     layer_norm_eps: float = 1e-5
     tie_word_embeddings: bool = True

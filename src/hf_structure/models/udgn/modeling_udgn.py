@@ -24,6 +24,7 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
+from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     DependencyDecoderOutput,
     DependencyMaskedLMOutput,
@@ -33,7 +34,7 @@ from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
 from hf_structure.modules.positions import LearnedPositions
 
 ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
@@ -51,35 +52,37 @@ class UDGNParser(nn.Module):
         self.lstm = BiLSTM(size, size, config.parser_num_layers, config.parser_dropout)
         self.arcs = nn.Linear(2 * size, 2 * size)
 
-    def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def forward(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            words (`torch.Tensor` of shape `(batch_size, seq_len)` or `(batch_size, seq_len, parser_hidden_size)`):
+                Word ids, or vectors in their place.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
 
         Returns:
             `torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`: head log-probabilities, as in
             [`DependencyModelOutput`].
         """
-        order = words_first(attention_mask)
-        log_probs = self.normalize(self.score(input_ids.gather(1, order), attention_mask.gather(1, order)))
-        back = order.argsort(1)  # every word to its place again, as a dependent and as a head
+        log_probs = self.normalize(self.score(words, attention_mask))
+        back = places_among_words(attention_mask)  # every word to its place again, as a dependent and as a head
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
         log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
         return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
 
-    def score(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def score(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
         """
-        Arc scores `(batch_size, seq_len, seq_len + 1)` of sentences whose padding is on the right; -inf for a word's
-        own column and for padding. A word's score for itself is that of the root.
+        Arc scores `(batch_size, seq_len, seq_len + 1)`, the words of each sentence first; -inf for a word's own column
+        and for padding. A word's score for itself is that of the root.
         """
-        words = attention_mask.bool()
-        embedded = self.dropout(self.embeddings(input_ids))  # (B, L, D)
-        states = self.lstm(embedded, words.sum(1))  # (B, L, 2D), eq. 1
+        order = words_first(attention_mask)
+        is_word = attention_mask.bool().gather(1, order)
+        vectors = self.embeddings(words) if words.dim() == 2 else words
+        embedded = self.dropout(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))  # (B, L, D)
+        states = self.lstm(embedded, is_word.sum(1))  # (B, L, 2D), eq. 1
         parent, child = self.arcs(self.dropout(states)).chunk(2, dim=-1)  # eq. 2 and 3
         scores = (child @ parent.transpose(1, 2)).float() / math.sqrt(child.shape[-1])  # (B, L, L), eq. 4
         scores = torch.cat([scores.diagonal(dim1=1, dim2=2).unsqueeze(-1), scores], dim=-1)
-        return scores.masked_fill(~arc_mask(words), -torch.inf)
+        return scores.masked_fill(~arc_mask(is_word), -torch.inf)
 
     def normalize(self, scores: torch.Tensor) -> torch.Tensor:
         """Head log-probabilities of arc scores, both `(B, L, L + 1)`."""
@@ -96,6 +99,14 @@ def arc_mask(words: torch.Tensor) -> torch.Tensor:
     root = words.unsqueeze(-1)
     different = ~torch.eye(words.shape[1], dtype=torch.bool, device=words.device)
     return torch.cat([root, root & words.unsqueeze(1) & different], dim=-1)
+
+
+def score_roots(log_probs: torch.Tensor, root_score: str) -> torch.Tensor:
+    """Arc scores from head log-probabilities, both `(B, L, L + 1)`: `"uniform"` or by how many `"dependents"`."""
+    root = torch.zeros_like(log_probs[..., 0])
+    if root_score == "dependents":
+        root = log_probs[..., 0] + log_probs[..., 1:].exp().sum(1)
+    return torch.cat([root.unsqueeze(-1), log_probs[..., 1:]], dim=-1)
 
 
 def dependency_mask(head_probs: torch.Tensor) -> torch.Tensor:
@@ -151,9 +162,9 @@ class UDGNGatedHeads(nn.Module):
     def _position_bias(self, length: int) -> torch.Tensor:
         """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
         position = torch.arange(length, device=self.position_bias.device)
-        is_right = position.unsqueeze(0) > position.unsqueeze(1)
+        distance = position.unsqueeze(0) - position.unsqueeze(1)
         left, right = self.position_bias.float().view(2, -1, 1, 1)
-        return torch.where(is_right, right, left)
+        return torch.where(distance > 0, right, left).masked_fill(distance == 0, 0.0)
 
 
 class UDGNLayer(GradientCheckpointingLayer):
@@ -168,7 +179,7 @@ class UDGNLayer(GradientCheckpointingLayer):
         return hidden_states + update
 
 
-class UDGNPreTrainedModel(PreTrainedModel):
+class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all UDGN models share."""
 
     config_class = UDGNConfig
@@ -205,9 +216,10 @@ class UDGNPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
+        parser_inputs_embeds: torch.Tensor | None = None,
         decoder: str = "tree",
         k: int = 1,
         marginals: bool = False,
@@ -216,9 +228,11 @@ class UDGNPreTrainedModel(PreTrainedModel):
         Dependency structure of a batch of sentences. Only the parser runs.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
                 The output holds the words of each sentence first, also where the padding is on the left.
+            parser_inputs_embeds (`torch.Tensor` of shape `(batch_size, seq_len, parser_hidden_size)`, *optional*):
+                Vectors that the parser reads in place of those of the `input_ids`.
             decoder (`"tree"`, `"projective"` or `"argmax"`): Best tree with one root, best tree without crossing arcs
                 (both by `config.tree_objective`), or each word's best head (the root excluded, as in the paper: there
                 is always a cycle).
@@ -226,21 +240,18 @@ class UDGNPreTrainedModel(PreTrainedModel):
             marginals (`bool`): Whether to add arc marginals over all single-root trees.
 
         Raises:
-            ValueError: if `decoder` is unknown or `k` does not fit it.
+            ValueError: if `decoder` is unknown or `k` does not fit it, or there are not either ids or vectors.
         """
         check_decoder(decoder, k)
+        check_one_input(input_ids, parser_inputs_embeds)
+        words = input_ids if parser_inputs_embeds is None else parser_inputs_embeds
         if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
-        order = words_first(attention_mask)
-        attention_mask = attention_mask.gather(1, order)
+            attention_mask = all_words(words)
         lengths = attention_mask.long().sum(1)
-        scores = self.base_model.parser.score(input_ids.gather(1, order), attention_mask)  # (B, L, L + 1)
+        scores = self.base_model.parser.score(words, attention_mask)  # (B, L, L + 1)
         log_probs = self.base_model.parser.normalize(scores)
         if self.config.root_score != "parser":
-            root = torch.zeros_like(log_probs[..., 0])
-            if self.config.root_score == "dependents":
-                root = log_probs[..., 0] + log_probs[..., 1:].exp().sum(1)
-            scores = torch.cat([root.unsqueeze(-1), log_probs[..., 1:]], dim=-1)
+            scores = score_roots(log_probs, self.config.root_score)
         output = DependencyDecoderOutput()
         expected_heads = self.config.tree_objective == "expected_heads" and decoder != "argmax"
         if marginals or expected_heads:
@@ -284,36 +295,48 @@ class UDGNModel(UDGNPreTrainedModel):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         heads: torch.LongTensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        parser_inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> DependencyModelOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
             heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Given heads (positions from 1, 0 is the root, negative for none), read when `config.use_given_heads`.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
+                words in place of `input_ids`, and with them
+            parser_inputs_embeds (`torch.Tensor` of shape `(batch_size, seq_len, parser_hidden_size)`, *optional*):
+                those of the parser, which has a table of its own.
 
         Raises:
-            ValueError: if `config.use_given_heads` and there are no `heads`, or if a sentence is longer than learned
-                positions reach.
+            ValueError: if `config.use_given_heads` and there are no `heads`, there are not either ids or vectors of
+                both kinds, or a sentence is longer than learned positions reach.
         """
+        check_one_input(input_ids, inputs_embeds)
+        if (inputs_embeds is None) != (parser_inputs_embeds is None):
+            raise ValueError("UDGN has two tables of words: inputs_embeds and parser_inputs_embeds are given together")
+        embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
-        head_log_probs = self.parser(input_ids, attention_mask)
+            attention_mask = all_words(embedded)
+        head_log_probs = self.parser(input_ids if inputs_embeds is None else parser_inputs_embeds, attention_mask)
         if self.config.use_given_heads:
             head_probs = self._given(heads, head_log_probs)
         else:
             head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
         mask = dependency_mask(head_probs.detach() if self.config.detach_parser else head_probs)
-        embedded = self.embeddings(input_ids)
         if self.position_embeddings is not None:
             embedded = embedded + self.position_embeddings(attention_mask)
         hidden_states = self.dropout(embedded)
+        edges = mask
+        if self.config.edge_floor:
+            edges = mask + self.config.edge_floor * attention_mask.unsqueeze(1).to(mask.dtype)
         for layer in self.layers:
-            hidden_states = layer(hidden_states, mask)
+            hidden_states = layer(hidden_states, edges)
         return DependencyModelOutput(
             last_hidden_state=self.norm(hidden_states), head_log_probs=head_log_probs, dependency_mask=mask
         )
@@ -347,16 +370,18 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         heads: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        parser_inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> DependencyMaskedLMOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word ids, some of them masked.
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
             heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Heads (positions from 1, 0 is the root, negative for none), for `config.use_given_heads` and the head
@@ -365,11 +390,12 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of masked words in this batch by default.
+            inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`].
 
         The loss is the sum of the masked words' cross-entropies plus `config.head_loss_weight` times the sum of the
         words' head cross-entropies, divided by the number of masked words (by that of words without `labels`).
         """
-        outputs = self.udgn(input_ids, attention_mask=attention_mask, heads=heads, **kwargs)
+        outputs = self.udgn(input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds, **kwargs)
         hidden_states = self.dropout(outputs.last_hidden_state)
         total, count, logits = None, None, None
         if labels is not None:

@@ -1,0 +1,58 @@
+"""
+Makes a folder of this library of a checkpoint that research left behind.
+
+    python examples/convert_checkpoint.py --checkpoint udgn.pt --dictionary ptb-dict.pkl --output runs/udgn
+    hf-structure parse --model runs/udgn
+
+Nothing in the checkpoint is run, also where it is a whole pickled model. Which kind it is (`--kind`) is guessed by the
+names of its parameters. What it does not tell, such as the number of heads of a Transformer, is given with
+`--config_overrides`, by the names of the configuration of this library. `--check FOLDER` imports the original code
+from a folder, which runs it, and compares prediction scores. More in docs/converting.md.
+"""
+
+import argparse
+import json
+import os
+
+from transformers.utils import logging
+
+from hf_structure.conversion.convert import KINDS, check, convert
+
+MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
+
+
+def run(args: argparse.Namespace) -> None:
+    if os.path.isdir(args.output) and os.listdir(args.output):
+        raise ValueError(f"{args.output} is not empty")
+    settings = json.loads(args.config_overrides)
+    model, tokenizer = convert(
+        args.checkpoint, kind=args.kind, dictionary=args.dictionary, tokenizer=args.tokenizer, settings=settings
+    )
+    if args.check:
+        module = args.check_module or MODULES.get(model.config.model_type, "models")
+        print(f"largest difference to the original: {check(model, args.checkpoint, args.check, module):.2g}")
+    model.save_pretrained(args.output)
+    tokenizer.save_pretrained(args.output)
+    print(f"{args.output}: {type(model).__name__}, {model.num_parameters():,} parameters, {len(tokenizer):,} tokens")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", required=True, help="file, or folder with config.json")
+    parser.add_argument("--kind", choices=KINDS, help="where it is from; default: guessed")
+    parser.add_argument("--dictionary", metavar="FILE", help="vocabulary that was saved in training")
+    parser.add_argument("--tokenizer", metavar="FOLDER", help="folder of a tokenizer; default: that of the checkpoint")
+    parser.add_argument("--config_overrides", default="{}", metavar="JSON", help="fields of the configuration")
+    parser.add_argument("--check", metavar="FOLDER", help="import the original code from here (it is run) and compare")
+    parser.add_argument("--check_module", metavar="NAME", help="module of the original code; default: as released")
+    parser.add_argument("--output", required=True, metavar="FOLDER", help="where model and tokenizer go")
+    args = parser.parse_args(arguments)
+    logging.disable_progress_bar()
+    try:
+        run(args)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

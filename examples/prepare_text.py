@@ -1,0 +1,169 @@
+"""
+Makes lines of words of raw text, a sentence a line, by the rules of this library.
+
+    python examples/prepare_text.py train-web.txt.xz train-fiction.txt.xz --output train.txt.xz --num_workers 4
+
+Files are text, compressed or not (.gz, .xz, .bz2), a sentence a line; with `--split_sentences` running text, which is
+split into sentences too. Blank lines part documents, and a first line of a document that begins with `# ` is left out.
+
+Where tables tell the source of each document, sources can be chosen by licence and name; `*` stands for anything:
+
+    python examples/prepare_text.py open_text/train-*.txt.xz --output train.txt.xz \\
+        --sources open_text/SOURCES.tsv --documents open_text/DOCUMENTS.tsv.xz --exclude 'public domain in the USA*'
+
+Beside the output, train.txt.xz, a file train.sources.json says what is in it: documents, sentences and words of each
+licence and source. The output is the same whatever the number of workers, and there whole or not at all.
+"""
+
+import argparse
+import json
+import os
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from hf_structure.data.documents import Catalogue, Choice, read_documents
+from hf_structure.data.files import compression_of, new_file, new_path, plain_path
+from hf_structure.data.text import split_sentences, tokenize_words
+
+BLOCK = 1 << 22  # characters that a worker is given
+
+
+class Document(NamedTuple):
+    """Lines, and where they are from: a source, or the file."""
+
+    source: str
+    lines: list[str]
+
+
+def chosen_documents(files: Sequence[str], catalogue: Catalogue | None, choice: Choice) -> Iterator[Document]:
+    """The documents of all files that are wanted. Raises `ValueError` if a file is not the one of the catalogue."""
+    if catalogue is None:
+        yield from (Document(file, lines) for file in files for lines in read_documents(file))
+        return
+    chosen = catalogue.chosen(choice)
+    for file in files:
+        for number, (source, lines) in enumerate(zip_longest(catalogue.sources_of(file), read_documents(file)), 1):
+            if source is None or lines is None:
+                raise ValueError(f"{file}: has not the documents of the table, from document {number} on")
+            if source in chosen:
+                yield Document(source, lines)
+
+
+def in_blocks(documents: Iterator[Document]) -> Iterator[list[Document]]:
+    block, size = [], 0
+    for document in documents:
+        block.append(document)
+        size += sum(map(len, document.lines))
+        if size >= BLOCK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def prepare_block(documents: list[Document], split: bool, suffix: str) -> tuple[bytes, Counter]:
+    """What is written of some documents, and the numbers of each source."""
+    lines, counts = [], Counter()
+    for source, text in documents:
+        sentences = list(filter(None, map(tokenize_words, split_sentences("\n".join(text)) if split else text)))
+        lines += [f"{' '.join(words)}\n" for words in sentences]
+        counts[source, "documents"] += 1
+        counts[source, "sentences"] += len(sentences)
+        counts[source, "words"] += sum(map(len, sentences))
+    content, compression = "".join(lines).encode(), compression_of(f"x{suffix}")
+    return content if compression is None else compression.compress(content), counts
+
+
+def in_workers(number: int, work, items: Iterator) -> Iterator:
+    """What `work` makes of each item, in their order; few items are read ahead."""
+    if number == 1:
+        yield from map(work, items)
+        return
+    with ProcessPoolExecutor(number) as pool:
+        waiting = deque()
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > 2 * number:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def summary(options: argparse.Namespace, catalogue: Catalogue | None, counts: Counter) -> dict:
+    """What the file beside the output says."""
+    units = ("documents", "sentences", "words")
+    sources, licences = [], {}
+    for name in sorted({source for source, _ in counts}):
+        numbers = {unit: counts[name, unit] for unit in units}
+        about = catalogue.sources[name] if catalogue else {"source": name}
+        sources.append({key: value for key, value in about.items() if key not in units} | numbers)
+        if catalogue:
+            total = licences.setdefault(about["licence"], dict.fromkeys(("sources", *units), 0))
+            for unit, value in {"sources": 1, **numbers}.items():
+                total[unit] += value
+    totals = {unit: sum(source[unit] for source in sources) for unit in units}
+    chosen = {name: value for name, value in vars(options).items() if name in Choice._fields and value}
+    return {"files": options.files, **chosen, **totals, "licences": licences, "sources": sources}
+
+
+def prepare(options: argparse.Namespace) -> None:
+    if options.num_workers < 1:
+        raise ValueError(f"--num_workers must be at least 1, not {options.num_workers}")
+    if bool(options.sources_file) != bool(options.documents_file):
+        raise ValueError("--sources and --documents are given together, or neither")
+    choice = Choice(options.licences, options.sources, options.excluded)
+    if any(choice) and not options.sources_file:
+        raise ValueError("a choice of licences or sources needs --sources and --documents")
+    catalogue = Catalogue(options.sources_file, options.documents_file) if options.sources_file else None
+    blocks = in_blocks(chosen_documents(options.files, catalogue, choice))
+    work = partial(prepare_block, split=options.split_sentences, suffix=Path(options.output).suffix)
+    counts = Counter()
+    with new_path(options.output, options.overwrite) as path, open(path, "wb") as output:
+        with tqdm(unit=" words", unit_scale=True) as bar:
+            for content, found in in_workers(options.num_workers, work, blocks):
+                output.write(content)
+                counts.update(found)
+                bar.update(sum(number for (_, unit), number in found.items() if unit == "words"))
+        report = summary(options, catalogue, counts)
+        if not report["words"]:
+            raise ValueError(f"{', '.join(options.files)}: no words")
+        with new_file(plain_path(options.output).with_suffix(".sources.json"), overwrite=True) as file:
+            json.dump(report, file, indent=1)
+    print(f"{options.output}: {report['documents']:,} documents, {report['sentences']:,} sentences, ", end="")
+    print(f"{report['words']:,} words")
+    for licence, numbers in report["licences"].items():
+        print(f"  {numbers['words']:,} words of {numbers['sources']} sources: {licence}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="raw text, compressed or not")
+    parser.add_argument("--output", required=True, metavar="FILE", help="the text file to write, such as x.txt.xz")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    parser.add_argument("--split_sentences", action="store_true", help="split the text into sentences, too")
+    parser.add_argument("--num_workers", type=int, default=os.cpu_count(), help="processes; default: one a core")
+    table = partial(parser.add_argument, metavar="FILE")
+    table("--sources", dest="sources_file", help="table of sources: source, licence, ...")
+    table("--documents", dest="documents_file", help="table of documents: split, kind, number, source")
+    patterns = partial(parser.add_argument, nargs="+", default=[], metavar="PATTERN")
+    patterns("--license", dest="licences", help="take only sources with one of these licences")
+    patterns("--source", dest="sources", help="take only these sources")
+    patterns("--exclude", dest="excluded", help="leave out these licences or sources")
+    options = parser.parse_args(arguments)
+    try:
+        prepare(options)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

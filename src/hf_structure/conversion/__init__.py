@@ -1,0 +1,1 @@
+"""From checkpoints that research left behind to folders of this library."""

@@ -1,0 +1,107 @@
+"""Any checkpoint of a kind that is known, converted, checked and saved."""
+
+import importlib
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.conversion.checkpoint import Checkpoint, read_checkpoint
+from hf_structure.conversion.entries import Source
+from hf_structure.conversion.g2g_transformer import G2GT
+from hf_structure.conversion.gilt import GILT
+from hf_structure.conversion.rng_transformer import RNGT
+from hf_structure.conversion.structformer import STRUCTFORMER
+from hf_structure.conversion.udgn import UDGN
+from hf_structure.conversion.vocabularies import Vocabulary
+
+KINDS: dict[str, Source] = {"udgn": UDGN, "structformer": STRUCTFORMER, "g2gt": G2GT, "rngt": RNGT, "gilt": GILT}
+LENGTHS = (1, 2, 7, 20)  # of the sentences that are compared
+TOLERANCE = 1e-3
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
+
+
+def guess_kind(checkpoint: Checkpoint) -> str:
+    """What kind of checkpoint it is, by a name that only this kind has. Raises `ValueError` if it is none."""
+    for kind, source in KINDS.items():
+        if any(name.endswith(source.signatures) for name in checkpoint.weights):
+            return kind
+    some = ", ".join(sorted(checkpoint.weights)[:3])
+    raise ValueError(f"the parameters ({some}, ...) are those of no kind that is known: {', '.join(KINDS)}")
+
+
+def convert(
+    path: str | Path,
+    *,
+    kind: str | None = None,
+    dictionary: str | Path | None = None,
+    tokenizer: str | Path | None = None,
+    settings: dict[str, Any] | None = None,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    The model of this library that a checkpoint is, and its tokenizer. Nothing in the checkpoint is run.
+
+    Args:
+        path (`str` or `Path`): File, or folder with `config.json`, of the checkpoint.
+        kind (`str`, *optional*): Where it is from; guessed by default.
+        dictionary (`str` or `Path`, *optional*): The vocabulary that was saved in training.
+        tokenizer (`str` or `Path`, *optional*):
+            Folder of a tokenizer; that of the checkpoint, if there is one in it, by default.
+        settings (`dict`, *optional*): Fields of the configuration that the checkpoint does not tell.
+
+    Raises:
+        ValueError: a checkpoint that cannot be read or is of no kind that is known; parameters that are missing, have
+            no place or the wrong shape; no vocabulary, or one of another size.
+    """
+    checkpoint = read_checkpoint(path)
+    if tokenizer is None and any((Path(path) / name).is_file() for name in TOKENIZER_FILES):
+        tokenizer = path
+    source = KINDS[guess_kind(checkpoint) if kind is None else kind]
+    config_class = source.model.config_class
+    unknown = sorted((settings or {}).keys() - {field.name for field in fields(config_class)})
+    if unknown:
+        raise ValueError(f"a {config_class.__name__} has no {', '.join(unknown)}")
+    try:
+        return source.convert(checkpoint, settings or {}, Vocabulary(dictionary, tokenizer))
+    except StrictDataclassError as error:  # of a configuration; its first line says nothing
+        raise ValueError(" ".join(str(error).split())) from error
+
+
+def check(model: PreTrainedModel, path: str | Path, code: str | Path, module: str) -> float:
+    """
+    The largest difference between the prediction scores of a converted model and of the original one, on random
+    sentences. It runs the original code: only by the user's word.
+
+    Args:
+        model (`PreTrainedModel`): The converted model.
+        path (`str` or `Path`): The checkpoint.
+        code (`str` or `Path`): Folder that the original code is imported from.
+        module (`str`): Name of the module in it.
+
+    Raises:
+        ValueError: if the code cannot be imported, or gives other scores.
+    """
+    original = next((source.original for source in KINDS.values() if source.model is type(model)), None)
+    if original is None:
+        raise ValueError(f"a {model.config.model_type} model cannot be checked: its original code needs old libraries")
+    sys.path.insert(0, str(code))
+    try:
+        reference = original(importlib.import_module(module), read_checkpoint(path), model.config)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"the module {module} in {code} is not the original code: {error}") from error
+    finally:
+        sys.path.remove(str(code))
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(3, model.config.vocab_size, (1, length), generator=generator) for length in LENGTHS]
+    with torch.no_grad():
+        largest = max(float((reference(ids) - model(ids).logits).abs().max()) for ids in sentences)
+    if not largest <= TOLERANCE:
+        raise ValueError(f"the converted model gives other scores than the original: they differ by {largest:.2g}")
+    return largest
+
+
+__all__ = ["KINDS", "check", "convert", "guess_kind"]

@@ -1,0 +1,105 @@
+"""From weights by their old names to a model: tables of names, and functions where names are not all that differs."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel
+
+from hf_structure.conversion.checkpoint import Checkpoint
+
+AT_ONCE = 12  # names in a message
+
+
+class Entry(NamedTuple):
+    """
+    Where a parameter comes from.
+
+    Attributes:
+        target (`str`): Its name in this library.
+        sources (`tuple[str, ...]`): Names of the old parameters.
+        make (`Callable`): What makes the parameter of them.
+    """
+
+    target: str
+    sources: tuple[str, ...]
+    make: Callable[..., torch.Tensor] = lambda tensor: tensor
+
+
+class Source(NamedTuple):
+    """
+    A kind of checkpoint.
+
+    Attributes:
+        signatures (`tuple[str, ...]`): How names of parameters end that only this kind has.
+        model (`type[PreTrainedModel]`): What it is here.
+        convert (`Callable`): Makes model and tokenizer of a checkpoint, settings and a vocabulary.
+        original (`Callable`, *optional*):
+            Makes of the module of the original code, a checkpoint and the new configuration a function from the ids of
+            one sentence to prediction scores.
+    """
+
+    signatures: tuple[str, ...]
+    model: type[PreTrainedModel]
+    convert: Callable
+    original: Callable | None = None
+
+
+def renamed(pairs: Mapping[str, str], parts: Iterable[str] = ("weight", "bias"), **numbers: int) -> Iterator[Entry]:
+    """Entries of modules that only have other names; `{i}` in both names is filled in with `i=...`."""
+    for source, target in pairs.items():
+        for part in parts:
+            yield Entry(f"{target}.{part}".format(**numbers), (f"{source}.{part}".format(**numbers),))
+
+
+def stacked(*tensors: torch.Tensor) -> torch.Tensor:
+    """One projection of several, or its bias."""
+    return torch.cat(tensors)
+
+
+@torch.no_grad()
+def fill(
+    model: PreTrainedModel,
+    entries: Iterable[Entry],
+    checkpoint: Checkpoint,
+    unused: Callable[[str], bool] = lambda name: False,
+) -> PreTrainedModel:
+    """
+    Gives a model its weights, all of them.
+
+    Args:
+        model (`PreTrainedModel`): The model.
+        entries (`Iterable[Entry]`): Where each of its parameters comes from, but for those that are tied to others.
+        checkpoint ([`Checkpoint`]): The old weights.
+        unused (`Callable[[str], bool]`): Which old names stand for what has no effect, or is known otherwise.
+
+    Raises:
+        ValueError: names the parameters that the checkpoint lacks, those that have no place, or a wrong shape.
+    """
+    entries = list(entries)
+    needed = {source for entry in entries for source in entry.sources}
+    missing = sorted(needed - checkpoint.weights.keys())
+    unexpected = sorted(name for name in checkpoint.weights.keys() - needed if not unused(name))
+    problems = {"missing": missing, "unexpected": unexpected}
+    messages = [f"{kind} parameters: {_some(names)}" for kind, names in problems.items() if names]
+    if messages:
+        raise ValueError(f"this is no checkpoint of the kind that it was taken for; {'; '.join(messages)}")
+    own = model.state_dict()
+    for target, sources, make in entries:
+        value = make(*(checkpoint.weights[source].float() for source in sources))
+        if value.shape != own[target].shape:
+            raise ValueError(
+                f"{', '.join(sources)} makes {target} of shape {tuple(value.shape)}, but {tuple(own[target].shape)} "
+                "is needed"
+            )
+        own[target].copy_(value)
+    model.tie_weights()
+    return model.eval()
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - AT_ONCE} more" if len(names) > AT_ONCE else ""
+    return ", ".join(names[:AT_ONCE]) + more
+
+
+__all__ = ["Entry", "Source", "fill", "renamed", "stacked"]

@@ -1,0 +1,201 @@
+"""
+Pickles read without running anything that they name.
+
+A pickle is a program: it names functions and calls them. Here it may name the few that tensors and ordered
+dictionaries are put together by; every other class or function becomes a [`StandIn`], which keeps what it is given and
+does nothing. So a pickled model can be read without the code that it was made by, and a hostile one is inert.
+"""
+
+import io
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+DTYPES = {
+    "BFloat16Storage": torch.bfloat16,
+    "BoolStorage": torch.bool,
+    "ByteStorage": torch.uint8,
+    "CharStorage": torch.int8,
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "IntStorage": torch.int32,
+    "LongStorage": torch.int64,
+    "ShortStorage": torch.int16,
+}
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # how files of torch before 1.6 begin
+ADVICE = (
+    "Where the original code can be imported, save its weights by themselves:\n"
+    "    model = torch.load(FILE, map_location='cpu', weights_only=False)  # runs code: only if you trust the file\n"
+    "    model = model[0] if isinstance(model, list) else model\n"
+    "    torch.save(model.state_dict(), 'weights.pt')"
+)
+
+
+class StandIn:
+    """What stands for an object of a class that is not known, or for what a function would have returned: inert."""
+
+    def __new__(cls, *args, **kwargs):
+        instance = super().__new__(cls)
+        instance.__dict__["items"] = []  # of a list or dictionary of a class of its own
+        return instance
+
+    def __init__(self, *args, **kwargs):
+        self.__dict__["arguments"] = args
+
+    def __setstate__(self, state: Any) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                self.__dict__.update({key: value for key, value in part.items() if isinstance(key, str)})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.__dict__["items"].append((key, value))
+
+    def append(self, value: Any) -> None:
+        self.__dict__["items"].append(value)
+
+    def extend(self, values: Any) -> None:
+        self.__dict__["items"].extend(values)
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What a pickled object of an unknown class had as attributes."""
+    return {} if not isinstance(value, StandIn) else dict(vars(value))
+
+
+class _Storage:
+    """Numbers of tensors, known by now or, in files of old, later."""
+
+    def __init__(self, dtype: torch.dtype, numbers: torch.Tensor):
+        self.dtype, self.numbers = dtype, numbers
+
+
+def _tensor(storage: _Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *others) -> torch.Tensor:
+    if not isinstance(storage, _Storage):
+        raise pickle.UnpicklingError("a tensor without its numbers")
+    return storage.numbers.as_strided(size, stride, offset)
+
+
+def _same(value: Any, *others) -> Any:
+    return value
+
+
+def _reconstruct(kind: Any, *others) -> Any:
+    """How the oldest pickles make objects."""
+    return kind() if isinstance(kind, type) and issubclass(kind, StandIn) else StandIn()
+
+
+ALLOWED: dict[tuple[str, str], Callable] = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): dict,
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
+    ("__builtin__", "set"): set,
+    ("copyreg", "_reconstructor"): _reconstruct,
+    ("copy_reg", "_reconstructor"): _reconstruct,
+    ("torch", "Size"): tuple,
+    ("torch._utils", "_rebuild_parameter"): _same,
+    ("torch._utils", "_rebuild_tensor"): _tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, storages: Callable[[str, torch.dtype, int], _Storage] | None = None):
+        super().__init__(file)
+        self.storages = storages
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in DTYPES and module in ("torch", "torch.cuda"):
+            return DTYPES[name]
+        allowed = ALLOWED.get((module, name))
+        if allowed is None:
+            return type(name, (StandIn,), {"__module__": module})
+        return lambda *args: allowed(*args)  # a new function: what a pickle does to it, it does to no other
+
+    def persistent_load(self, pid: Any) -> Any:
+        if pid[0] == "module":  # files of old: a class, with its source
+            return pid[1]
+        if pid[0] != "storage" or self.storages is None or not isinstance(pid[1], torch.dtype):
+            raise pickle.UnpicklingError(f"numbers of an unknown kind, {pid[:2]!r}")
+        return self.storages(str(pid[2]), pid[1], int(pid[4]))
+
+
+def read_pickle(path: str | Path) -> Any:
+    """
+    What is in a file of `torch.save` or `pickle.dump`. Nothing that the file names is run.
+
+    Args:
+        path (`str` or `Path`): The file.
+
+    Returns:
+        Tensors, numbers, strings and containers of them; a [`StandIn`] for everything else.
+
+    Raises:
+        ValueError: a file that is none of these, with what may be done about it.
+    """
+    try:
+        with open(path, "rb") as file:
+            if zipfile.is_zipfile(file):
+                return _read_archive(file)
+            file.seek(0)
+            return _read_stream(file)
+    except OSError:
+        raise
+    except Exception as error:  # damaged pickles raise almost anything
+        raise ValueError(f"cannot read {path} ({type(error).__name__}: {error}). {ADVICE}") from error
+
+
+def _read_archive(file: BinaryIO) -> Any:
+    with zipfile.ZipFile(file) as archive:
+        (pickled,) = [name for name in archive.namelist() if name.count("/") <= 1 and name.endswith("data.pkl")]
+        folder = pickled.removesuffix("data.pkl")
+        if f"{folder}constants.pkl" in archive.namelist():
+            raise ValueError("a TorchScript program, which is run to be read")
+        known: dict[str, _Storage] = {}
+
+        def storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
+            if key not in known:
+                known[key] = _Storage(dtype, _numbers(archive.read(f"{folder}data/{key}"), dtype))
+            return known[key]
+
+        return _Unpickler(io.BytesIO(archive.read(pickled)), storage).load()
+
+
+def _read_stream(file: BinaryIO) -> Any:
+    """A plain pickle, or what torch wrote before 1.6: five pickles and then the numbers."""
+    first = _Unpickler(file, _no_storage).load()
+    if first != LEGACY_MAGIC:
+        return first
+    for _ in ("version of the format", "of the machine"):
+        _Unpickler(file, _no_storage).load()
+    known: dict[str, _Storage] = {}
+
+    def storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
+        return known.setdefault(key, _Storage(dtype, torch.zeros(count, dtype=dtype)))
+
+    result = _Unpickler(file, storage).load()
+    for key in _Unpickler(file, storage).load():
+        numbers = known[str(key)].numbers
+        (count,) = struct.unpack("<q", file.read(8))
+        if count != len(numbers):
+            raise ValueError(f"{count} numbers where there should be {len(numbers)}")
+        numbers.copy_(_numbers(file.read(count * numbers.element_size()), numbers.dtype))
+    return result
+
+
+def _no_storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
+    raise pickle.UnpicklingError("a tensor in a file without numbers")
+
+
+def _numbers(data: bytes, dtype: torch.dtype) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)
+
+
+__all__ = ["ADVICE", "StandIn", "attributes", "read_pickle"]

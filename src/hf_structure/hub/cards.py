@@ -1,0 +1,184 @@
+"""Model cards, made of what a folder tells of its model."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from safetensors import safe_open
+
+from hf_structure.hub.families import Family, Kind, family_of, kind_of
+
+MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
+FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
+RESULTS = "all_results.json"  # of transformers' `Trainer`
+SHARES = ("accuracy", "arc", "count", "f1", "las", "uas", "uf1", "uuas")  # first words of metrics between 0 and 1
+SHORT = {"f1": "F1", "las": "LAS", "uas": "UAS", "uf1": "unlabelled F1", "uuas": "UUAS"}
+NO_SCORES = ("runtime", "per_second", "epoch", "total_flos", "samples", "train_loss")
+
+
+@dataclass
+class CardFacts:
+    """What a card says that neither the configuration nor the weights of a model tell."""
+
+    license: str | None = None
+    language: str | None = None
+    base_model: str | None = None
+    datasets: list[str] = field(default_factory=list)  # on the Hub
+    files: dict[str, list[str]] = field(default_factory=dict)  # of "train", "eval" and "test"
+    settings: dict[str, str] = field(default_factory=dict)  # of training
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "CardFacts":
+        """What training has noted beside a model, if anything."""
+        file = folder / FACTS
+        return cls(**json.loads(file.read_text("utf-8"))) if file.is_file() else cls()
+
+    def save(self, folder: Path) -> None:
+        (folder / FACTS).write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> ModelCard:
+    """
+    The card of the model in a folder.
+
+    Args:
+        folder (`str` or `Path`): The model, and what its training left beside it.
+        name (`str`): What it will be loaded by: a name on the Hub, or a folder.
+        facts ([`CardFacts`], *optional*): By default those that training has noted.
+    """
+    folder = Path(folder)
+    facts = facts or CardFacts.of_folder(folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    family, kind = family_of(config), kind_of(config)
+    results = read_results(folder, kind, facts)
+    parts = [
+        f"---\n{_metadata(config, name, facts, results).to_yaml()}\n---\n{MARK}",
+        f"# {Path(name).name}",
+        *_introduction(family, config, facts),
+        _facts_table(folder, config, facts),
+        f"## Use\n\n```\npip install {_requirement(config)}\n```\n\n```python\n{_sample(config, kind, name)}\n```",
+        _training(facts),
+        _results(results, kind, name),
+        f"## Cite\n\n{family.cite}" if family else "",
+    ]
+    return ModelCard("\n\n".join(part for part in parts if part) + "\n")
+
+
+def read_card(folder: str | Path) -> ModelCard | None:
+    """The card in a folder, if there is one."""
+    file = Path(folder) / "README.md"
+    return ModelCard(file.read_text("utf-8"), ignore_metadata_errors=True) if file.is_file() else None
+
+
+def is_handwritten(card: ModelCard) -> bool:
+    """Whether somebody wrote a card, or changed it, so that it must stay."""
+    return MARK not in card.content
+
+
+def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]:
+    """The results of evaluation that training has noted beside a model."""
+    file = folder / RESULTS
+    scores = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    results = []
+    for key, value in scores.items():
+        part, _, metric = key.partition("_")
+        if part in ("eval", "test") and not any(word in key for word in NO_SCORES) and math.isfinite(value):
+            data = ", ".join(facts.files.get(part, [])) or part
+            split = {"eval": "validation", "test": "test"}[part]
+            names = {"dataset_type": data, "dataset_name": data, "dataset_split": split}
+            words = metric.split("_")
+            value = round(100 * value, 2) if words[0] in SHARES else round(value, 4)
+            task, title = kind.pipeline_tag or "other", " ".join(SHORT.get(word, word) for word in words)
+            results.append(EvalResult(task, metric_type=metric, metric_name=title, metric_value=value, **names))
+    return results
+
+
+def _metadata(config: dict, name: str, facts: CardFacts, results: list[EvalResult]) -> ModelCardData:
+    family = family_of(config)
+    tags = ["hf_structure", config.get("model_type", ""), *(family.tags if family else ())]
+    return ModelCardData(
+        language=facts.language,
+        license=facts.license,
+        base_model=facts.base_model,
+        datasets=facts.datasets or None,
+        library_name="transformers" if _is_self_contained(config) else "hf_structure",
+        pipeline_tag=kind_of(config).pipeline_tag,
+        tags=[tag for tag in tags if tag],
+        model_name=Path(name).name,
+        eval_results=results or None,
+    )
+
+
+def _is_self_contained(config: dict) -> bool:
+    """Whether transformers alone can load the model: a family of its own, or code beside the weights."""
+    return "auto_map" in config or family_of(config) is None
+
+
+def _requirement(config: dict) -> str:
+    return "torch transformers" if _is_self_contained(config) else "hf_structure"
+
+
+def _sample(config: dict, kind: Kind, name: str) -> str:
+    tasks = list(config.get("custom_pipelines") or {})
+    if "auto_map" not in config:
+        return kind.sample.format(name=name)
+    trusted = f'"{tasks[0] if tasks else kind.pipeline_tag}", model="{name}", trust_remote_code=True'
+    text = "The cat <mask> ." if not tasks and kind.pipeline_tag == "fill-mask" else "The cat slept."
+    return f'from transformers import pipeline\n\nprint(pipeline({trusted})("{text}"))'
+
+
+def _introduction(family: Family | None, config: dict, facts: CardFacts) -> list[str]:
+    origin = f"It was trained further from {facts.base_model}." if facts.base_model else ""
+    if family is None:
+        return [f"A model of the family `{config.get('model_type')}`. {origin}".strip()]
+    return [f"{family.title}. {origin}".strip(), f"**For**: {family.uses}. **Not for**: {family.limits}."]
+
+
+def _facts_table(folder: Path, config: dict, facts: CardFacts) -> str:
+    number = count_parameters(folder)
+    shape = [config.get(key) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size")]
+    rows = {
+        "parameters": f"{number:,}" if number else None,
+        "shape": "{} layers of {} heads, width {}".format(*shape) if None not in shape else None,
+        "vocabulary": f"{config['vocab_size']:,} tokens" if "vocab_size" in config else None,
+        "base model": facts.base_model,
+        "licence": facts.license,
+    }
+    return _table(["", ""], [[key, value] for key, value in rows.items() if value])
+
+
+def count_parameters(folder: Path) -> int:
+    """Numbers in the weights of a folder."""
+    total = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="numpy") as weights:
+            total += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+    return total
+
+
+def _training(facts: CardFacts) -> str:
+    data = ", ".join([*facts.datasets, *facts.files.get("train", [])])
+    rows = [[name.replace("_", " "), str(value)] for name, value in facts.settings.items()]
+    parts = [f"Trained on {data}." if data else "", _table(["setting", "value"], rows) if rows else ""]
+    return "\n\n".join(["## Training", *filter(None, parts)]) if any(parts) else ""
+
+
+def _results(results: list[EvalResult], kind: Kind, name: str) -> str:
+    rows = [[str(r.metric_name), r.dataset_name, f"{r.metric_value:g}"] for r in results]
+    parts = [
+        _table(["metric", "data", "value"], rows) + "\n\nAccuracy, attachment scores and F1 are in percent."
+        if rows
+        else ""
+    ]
+    if kind.evaluation:
+        parts.append(f"It is evaluated by\n\n```bash\n{kind.evaluation.format(name=name)}\n```")
+    return "\n\n".join(["## Results", *filter(None, parts)]) if any(parts) else ""
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))
+
+
+__all__ = ["FACTS", "MARK", "RESULTS", "CardFacts", "is_handwritten", "make_card", "read_card"]

@@ -1,0 +1,242 @@
+"""Models to the Hub: files of a folder, with a card."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
+from huggingface_hub.errors import (
+    HFValidationError,
+    HTTPError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from hf_structure.hub.cards import FACTS, RESULTS, CardFacts, is_handwritten, make_card, read_card
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".py", ".md")
+PUSHING = ("commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags")
+PUSHING += ("tokenizer", "license", "language")
+WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
+NAMES = ("LICENSE", "NOTICE")  # what such files begin with
+BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # what says more of a model that is saved
+NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
+
+
+class UnknownLicenseError(ValueError):
+    """The licence of a model has to be named."""
+
+
+@dataclass
+class Publication:
+    """What goes to a repository: files by their names, and the card."""
+
+    repo_id: str
+    files: dict[str, Path]
+    card: str
+
+    def __str__(self) -> str:
+        sizes = {name: file.stat().st_size for name, file in self.files.items()}
+        sizes["README.md"] = len(self.card.encode())
+        lines = [f"{size:>13,}  {name}" for name, size in sorted(sizes.items())]
+        return "\n".join([f"{self.repo_id}:", *lines, f"{sum(sizes.values()):>13,}  in all", "", self.card])
+
+
+def prepare(
+    folder: str | Path,
+    repo_id: str,
+    license: str | None = None,
+    language: str | None = None,
+    tags: list[str] | None = None,
+) -> Publication:
+    """
+    What would go to a repository.
+
+    Args:
+        folder (`str` or `Path`): A model that is saved, and its tokenizer.
+        repo_id (`str`): Name of the repository, `"org/name"`.
+        license (`str`, *optional*):
+            Its licence, as the Hub names it: `"apache-2.0"`. Needed if the folder does not tell.
+        language (`str`, *optional*): Language of its text, such as `"en"`.
+        tags (`list[str]`, *optional*): More tags for its card.
+
+    Raises:
+        ValueError: no model in the folder, weights that are no safetensors.
+        UnknownLicenseError: neither the folder nor `license` tells it. It is a `ValueError`.
+    """
+    folder = Path(folder)
+    files = {file.name: file for file in sorted(folder.glob("*")) if _is_of_the_model(file)}
+    if "config.json" not in files:
+        raise ValueError(f"{folder} holds no model: there is no config.json in it")
+    if not any(name.endswith(".safetensors") for name in files):
+        raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
+    card = _card(folder, repo_id, license, language)
+    if tags:
+        card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *tags]))
+    return Publication(repo_id, files, str(card))
+
+
+def publish(
+    publication: Publication,
+    private: bool | None = None,
+    revision: str | None = None,
+    message: str = "Upload model",
+    description: str | None = None,
+    token: str | bool | None = None,
+    create_pr: bool = False,
+) -> str:
+    """
+    Puts a model on the Hub, in one commit.
+
+    Args:
+        publication ([`Publication`]): What [`prepare`] gives.
+        private (`bool`, *optional*): Whether a new repository is private; by default as its owner has set.
+        revision (`str`, *optional*): Branch, made if need be; by default `"main"`.
+        message, description (`str`): Message of the commit, its first line and the rest.
+        token (`str` or `bool`, *optional*): By default the one of this machine (`hf auth login`, HF_TOKEN).
+        create_pr (`bool`): Whether to propose the commit as a pull request.
+
+    Returns:
+        `str`: address of the commit.
+
+    Raises:
+        ValueError: the Hub does not take it.
+    """
+    api = HfApi(token=token)
+    with _readable(publication.repo_id):
+        name = api.create_repo(publication.repo_id, private=private, exist_ok=True).repo_id
+        if revision and not create_pr:
+            api.create_branch(name, branch=revision, exist_ok=True)
+        changes = _changes(api, publication, name, revision)
+        commit = api.create_commit(
+            name,
+            changes,
+            commit_message=message,
+            commit_description=description,
+            revision=revision,
+            create_pr=create_pr,
+        )
+    return commit.pr_url or commit.commit_url
+
+
+def _changes(
+    api: HfApi, publication: Publication, name: str, revision: str | None
+) -> list[CommitOperationAdd | CommitOperationDelete]:
+    """
+    The files of a publication, and weights that are there under other names and would be loaded instead. A card that
+    was made does not replace one that somebody wrote.
+    """
+    changes = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
+    there = published_card(api, name, revision)
+    if there is None or not is_handwritten(there) or is_handwritten(ModelCard(publication.card)):
+        changes.append(CommitOperationAdd("README.md", publication.card.encode()))
+    others = set(api.list_repo_files(name, revision=revision)) - set(publication.files)
+    stale = sorted(file for file in others if any(fnmatch(file, pattern) for pattern in WEIGHTS))
+    return [*changes, *(CommitOperationDelete(file) for file in stale)]
+
+
+def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelCard | None:
+    """The card of a repository, if there are both."""
+    try:
+        file = api.hf_hub_download(name, "README.md", revision=revision)
+    except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError):
+        return None
+    return ModelCard(Path(file).read_text("utf-8"), ignore_metadata_errors=True)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Makes a `ValueError` of one line of whatever the Hub refuses."""
+    try:
+        yield
+    except (HTTPError, OSError, HFValidationError) as error:
+        raise ValueError(f"cannot publish {name}: {str(error).strip().splitlines()[0]}") from error
+
+
+class PublishingMixin:
+    """Models whose `push_to_hub` gives them a card that says what they are."""
+
+    def save_pretrained(self, save_directory, *args, push_to_hub: bool = False, repo_id: str | None = None, **options):
+        """As in transformers; with `push_to_hub`, `options` may be those of [`push_to_hub`], too."""
+        pushing = {name: options.pop(name) for name in PUSHING if name in options}
+        super().save_pretrained(save_directory, *args, **options)
+        if push_to_hub and options.get("is_main_process", True):
+            self.push_to_hub(repo_id or Path(save_directory).name, **pushing)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        commit_message: str | None = None,
+        commit_description: str | None = None,
+        private: bool | None = None,
+        token: str | bool | None = None,
+        revision: str | None = None,
+        create_pr: bool = False,
+        tokenizer: "PreTrainedTokenizerBase | None" = None,
+        license: str | None = None,
+        language: str | None = None,
+        tags: list[str] | None = None,
+        **save_options,
+    ) -> str:
+        """
+        Puts the model on the Hub, with a card. A card that somebody wrote there stays as it is.
+
+        Args:
+            repo_id (`str`): Name of the repository, `"org/name"`.
+            commit_message, commit_description, private, token, revision, create_pr, tags: As in transformers.
+            tokenizer (`PreTrainedTokenizerBase`, *optional*): Put beside the model in the same commit.
+            license (`str`, *optional*):
+                Its licence, as the Hub names it: `"apache-2.0"`. Needed for a new card.
+            language (`str`, *optional*): Language of its text, such as `"en"`.
+            save_options: Those of `save_pretrained`, such as `max_shard_size`.
+
+        Raises:
+            UnknownLicenseError: for a new card, `license` is needed.
+            ValueError: the Hub does not take the model.
+        """
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder, **save_options)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(folder)
+            with _readable(repo_id):
+                api = HfApi(token=token)
+                repo_id = repo_id if "/" in repo_id else f"{api.whoami()['name']}/{repo_id}"
+                if card := published_card(api, repo_id, revision):
+                    card.save(Path(folder) / "README.md")
+            publication = prepare(folder, repo_id, license, language, tags)
+            message = commit_message or "Upload model"
+            return publish(publication, private, revision, message, commit_description, token, create_pr)
+
+
+def _is_of_the_model(file: Path) -> bool:
+    if file.name in NOT_OF_THE_MODEL or file.name.endswith("_results.json") or file.is_dir():
+        return False
+    return file.suffix in SUFFIXES or file.name.startswith(NAMES)
+
+
+def _card(folder: Path, repo_id: str, license: str | None, language: str | None) -> ModelCard:
+    """The card that somebody wrote, with what is given added to its metadata, or a new one."""
+    card, facts = read_card(folder), CardFacts.of_folder(folder)
+    before = card.data if card else facts
+    license, language = license or before.license or facts.license, language or before.language or facts.language
+    if not license:
+        raise UnknownLicenseError(
+            "the licence of this model is not known: name it (--license, or license=), such as apache-2.0, mit or "
+            "cc-by-sa-4.0"
+        )
+    if card is None or not is_handwritten(card):
+        return make_card(folder, repo_id, replace(facts, license=license, language=language))
+    card.data.license, card.data.language = license, language
+    return card
+
+
+__all__ = ["Publication", "PublishingMixin", "UnknownLicenseError", "prepare", "publish", "published_card"]

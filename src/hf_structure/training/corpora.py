@@ -1,0 +1,195 @@
+"""Text of any size for training: read, encoded and kept in files that are memory-mapped, once for all runs."""
+
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import datasets
+import pyarrow.compute
+from datasets import Dataset, Features, List, Value
+from datasets.exceptions import DatasetGenerationError
+from datasets.fingerprint import Hasher
+from datasets.packaged_modules.generator.generator import Generator
+from transformers import PreTrainedTokenizerBase, TrainingArguments
+
+from hf_structure.data.corpus import column_numbers, drop_punctuation, guess_format
+from hf_structure.data.rows import Row, Rows, open_dataset
+from hf_structure.data.text import split_sentences, tokenize_words
+from hf_structure.training.scripts import DataArguments, file_states, source_states
+from hf_structure.version import __version__
+
+logger = logging.getLogger(__name__)
+
+Encode = Callable[[list[dict]], list[dict]]  # from sentences to what models read of them
+
+STRINGS, NUMBERS, NUMBER = List(Value("string")), List(Value("int32")), Value("int32")
+PAIRS = List(List(Value("int32")))
+_ROWS = 1000  # sentences in memory
+
+
+@dataclass(frozen=True)
+class Reading:
+    """
+    How text is read.
+
+    Args:
+        read (`Callable`): Gives the sentences of a file. It is known by its name: a `partial` of a function of a
+            module, not one that is defined in another.
+        features (`dict`): Columns of the sentences, `words` among them, with their types.
+        split (`Callable`): Splits a sentence of a data set into words.
+        drop_by (`str`, *optional*): How punctuation is recognised that is dropped from data sets, see `keep_mask`.
+    """
+
+    read: Callable[[str], Iterator[dict]]
+    features: dict
+    split: Callable[[str], list[str]] = tokenize_words
+    drop_by: str | None = None
+
+    def row(self, row: Row) -> list[dict]:
+        """The sentences of a row of a data set: running text, or the words of one sentence."""
+        value = row() or []
+        found = [value] if isinstance(value, list) else map(self.split, split_sentences(value))
+        sentences = [dict.fromkeys(self.features) | {"words": words} for words in found]
+        if self.drop_by is not None:
+            sentences = [drop_punctuation(sentence, self.drop_by) for sentence in sentences]
+        return [sentence for sentence in sentences if sentence["words"]]
+
+    def rows(self, rows: Rows) -> Iterator[dict]:
+        for row in rows:
+            yield from self.row(row)
+
+
+class Corpora:
+    """
+    Prepares text in two steps, sentences and what a model reads of them. Both are Arrow files in the cache of
+    `datasets`, under names that tell the files, with their sizes and times of change, the options and the tokenizer.
+    The memory needed does not grow with the text. With several processes the main one prepares first.
+
+    Args:
+        data_args ([`~hf_structure.training.scripts.DataArguments`]): Number of workers, and whether to prepare anew.
+        training_args (`TrainingArguments`): Which of the processes this is.
+    """
+
+    def __init__(self, data_args: DataArguments, training_args: TrainingArguments):
+        self.num_workers = data_args.preprocessing_num_workers or 1
+        self.overwrite = data_args.overwrite_cache and training_args.local_process_index == 0
+        self.main_process_first = partial(training_args.main_process_first, desc="preparing the text")
+        if not training_args.should_log:
+            datasets.disable_progress_bars()
+
+    def read(self, files: Sequence[str], reading: Reading) -> Dataset:
+        """
+        The sentences of files; as many are read at a time as there are workers.
+
+        Raises:
+            OSError: a file does not exist or cannot be opened.
+            ValueError: what `reading.read` raises, or there are no sentences.
+        """
+        for file in files:
+            guess_format(file)  # raises what it raises before anything is read
+        return self._read(", ".join(files), file_states(*files), reading.read, reading.features)
+
+    def read_rows(self, name: str, options: dict, reading: Reading) -> Dataset:
+        """The same of a data set, of which `options` are those of [`~hf_structure.data.rows.open_dataset`]."""
+        state = [name, *source_states(open_dataset(name, **options).files)]
+        return self._read(name, [state], partial(_read_rows, options=options, reading=reading), reading.features)
+
+    def _read(self, name: str, states: list[list], read: Callable[[str], Iterator[dict]], features: dict) -> Dataset:
+        arguments = {"states": states, "read": read, "columns": tuple(features), "version": __version__}
+        builder = Generator(features=Features(features), generator=_rows, gen_kwargs=arguments)
+        mode = "force_redownload" if self.overwrite else None
+        with self.main_process_first():
+            try:
+                builder.download_and_prepare(download_mode=mode, num_proc=min(self.num_workers, len(states)))
+            except DatasetGenerationError as error:
+                if isinstance(error.__cause__, ValueError | OSError):
+                    raise error.__cause__ from None
+                deque(_rows(**arguments), maxlen=0)  # raises what a worker has met, of which `datasets` tells nothing
+                raise
+        if not builder.info.splits["train"].num_examples:
+            raise ValueError(f"{name}: no sentences")
+        dataset = builder.as_dataset("train")
+        logger.info("%s: %d sentences", name, len(dataset))
+        return dataset
+
+    def encode(
+        self, sentences: Dataset, encode: Encode, tokenizer: PreTrainedTokenizerBase, features: dict
+    ) -> Dataset:
+        """
+        What a model reads of sentences, in their order.
+
+        Args:
+            sentences (`Dataset`): The sentences.
+            encode (`Callable`): From sentences to rows of the columns. It is known by its name, a `partial` by its
+                arguments too, which are such as `Hasher` of `datasets` tells apart.
+            tokenizer (`PreTrainedTokenizerBase`): Its argument of that name.
+            features (`dict`): The columns, with their types.
+        """
+        workers = min(self.num_workers, len(sentences) // _ROWS)
+        key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
+        with self.main_process_first():
+            return sentences.map(
+                _encode_rows,
+                batched=True,
+                fn_kwargs={"encode": partial(encode, tokenizer=tokenizer), "columns": tuple(features)},
+                batch_size=_ROWS,
+                features=Features(features),
+                remove_columns=sentences.column_names,
+                num_proc=workers if workers > 1 else None,
+                load_from_cache_file=not self.overwrite,
+                new_fingerprint=Hasher.hash(key),
+                desc="encoding",
+            )
+
+
+def _rows(states: list[list], read: Callable[[str], Iterator[dict]], columns: tuple, version: str) -> Iterator[dict]:
+    for name, *_ in states:
+        for sentence in read(name):
+            yield {column: sentence[column] for column in columns}
+
+
+def _read_rows(name: str, options: dict, reading: Reading) -> Iterator[dict]:
+    return reading.rows(open_dataset(name, **options))
+
+
+def _encode_rows(batch: dict[str, list], encode: Encode, columns: tuple) -> dict[str, list]:
+    rows = encode([dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)])
+    return {column: [row.get(column) for row in rows] for column in columns}
+
+
+def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Tells a tokenizer from others by what is saved of it."""
+    digest = hashlib.sha256()
+    with TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        for file in sorted(Path(folder).iterdir()):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def words_of(sentences: Dataset) -> Iterator[list[str]]:
+    """The words of one sentence after the other."""
+    for batch in sentences.select_columns("words").iter(_ROWS):
+        yield from batch["words"]
+
+
+def is_annotated(sentences: Dataset, column: str) -> bool:
+    """Whether every sentence has a value in this column."""
+    tables = sentences.select_columns(column).with_format("arrow").iter(_ROWS)
+    return not any(table[column].null_count for table in tables)
+
+
+def without_long(sentences: Dataset, max_length: int) -> Dataset:
+    """Training sentences of not too many words. Raises `ValueError` if there are none."""
+    kept = (column_numbers(sentences, "words", pyarrow.compute.list_value_length) <= max_length).nonzero()[0]
+    if len(kept) == len(sentences):
+        return sentences
+    logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), max_length)
+    if not len(kept):
+        raise ValueError(f"no training sentence has at most {max_length} words (--max_length)")
+    return sentences.select(kept)

@@ -1,0 +1,217 @@
+"""Text that is trained on while it is read, from files or from the Hub: nothing of it is kept."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from datasets import Dataset
+from torch.utils.data import IterableDataset, get_worker_info
+from transformers import TrainingArguments
+
+from hf_structure.data.batching import shuffled_batches
+from hf_structure.data.rows import Rows, open_dataset
+from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
+from hf_structure.training.scripts import DataArguments, RunArguments
+
+Record = Callable[[], Iterable[dict]]  # makes the sentences of what is read as one: a sentence, or a row of text
+_TIMES = 20  # that a run without epochs is evaluated and saved
+
+
+@dataclass
+class TextArguments(DataArguments):
+    """What a language model is trained on: files, or a data set of text."""
+
+    _argument_group_name: ClassVar[str] = "data"
+
+    dataset_name: str | None = field(
+        default=None,
+        metadata={"help": "Training text instead of --train_file: a data set of the Hub, or a folder of its files."},
+    )
+    dataset_config_name: str | None = field(default=None, metadata={"help": "Its configuration, if it has several."})
+    dataset_split: str = field(default="train", metadata={"help": "Its split."})
+    text_column_name: str = field(
+        default="text", metadata={"help": "Its column: running text, or lists of words, one sentence each."}
+    )
+    streaming: bool = field(
+        default=False,
+        metadata={"help": "Train on the text while it is read, without preparing it; needs --max_steps."},
+    )
+    buffer_size: int = field(
+        default=50_000, metadata={"help": "With --streaming, sentences in memory that are shuffled and sorted."}
+    )
+    vocabulary_file: list[str] | None = field(
+        default=None, metadata={"help": "Text that a new vocabulary is made of, if not of the training text."}
+    )
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.train_file or self.dataset_name)
+
+    @property
+    def dataset_options(self) -> dict:
+        """Those of [`~hf_structure.data.rows.open_dataset`]."""
+        return {"column": self.text_column_name, "config_name": self.dataset_config_name, "split": self.dataset_split}
+
+
+def check_streaming(data_args: TextArguments, training_args: RunArguments, has_tokenizer: bool) -> None:
+    """
+    Raises `ValueError` for options that do not go together. A stream has no epochs: what was to be done after each is
+    done twenty times in all.
+    """
+    if data_args.train_file and data_args.dataset_name:
+        raise ValueError("give either --train_file or --dataset_name")
+    if not data_args.streaming:
+        return
+    if not data_args.trains:
+        raise ValueError("--streaming is for training: give --train_file or --dataset_name")
+    if training_args.max_steps <= 0:
+        raise ValueError("--streaming needs --max_steps: a stream does not tell how long it is")
+    if not has_tokenizer and not data_args.vocabulary_file:
+        raise ValueError(
+            "--streaming needs a vocabulary before the text is read: give --vocabulary_file, --tokenizer_name or "
+            "--model_name_or_path"
+        )
+    if data_args.buffer_size < 1:
+        raise ValueError(f"--buffer_size must be at least 1, not {data_args.buffer_size}")
+    steps = max(training_args.max_steps // _TIMES, 1)
+    for name in ("eval", "save", "logging"):
+        if getattr(training_args, f"{name}_strategy") == "epoch":
+            kind = type(getattr(training_args, f"{name}_strategy"))
+            setattr(training_args, f"{name}_strategy", kind("steps"))
+            setattr(training_args, f"{name}_steps", steps)
+
+
+class TextStream(IterableDataset):
+    """
+    Batches of a token budget, for ever: the text is read again when it ends. So many sentences are taken together,
+    and cut into batches of similar lengths in a random order; where they begin changes with each pass.
+
+    Every process, and every worker of its data loader, has its share of the text. What comes is a function of `seed`
+    and of the numbers of processes and workers.
+
+    Args:
+        records (`Callable[[int, int], Iterable[Record]]`): Begins to read a share of the text, of a number of them.
+        encode (`Callable[[list[dict]], list[dict]]`): From sentences to what `collate` reads, with its `length`.
+        collate (`Callable`): Makes batches; is told the number of the pass where it has a `set_epoch`.
+        max_tokens (`int`): Budget of a batch, padding counted.
+        max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
+        buffer_size (`int`): How many sentences are taken together.
+        seed (`int`): Seed of all shuffling.
+        num_replicas, rank (`int`): Number of processes and the number of this one.
+    """
+
+    def __init__(
+        self,
+        records: Callable[[int, int], Iterable[Record]],
+        encode: Encode,
+        collate: Callable[[list[dict]], dict],
+        *,
+        max_tokens: int,
+        max_words: int | None = None,
+        max_length: int | None = None,
+        buffer_size: int = 50_000,
+        seed: int = 0,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ):
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens must be positive, not {max_tokens}")
+        self.records, self.encode, self.collate = records, encode, collate
+        self.max_tokens, self.max_words, self.max_length = max_tokens, max_words, max_length
+        self.buffer_size, self.seed = buffer_size, seed
+        self.num_replicas, self.rank = num_replicas, rank
+
+    def __iter__(self) -> Iterator[dict]:
+        worker = get_worker_info()
+        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        share, shares = self.rank * workers + number, self.num_replicas * workers
+        for epoch in itertools.count():
+            batches = self._pass(share, shares, np.random.default_rng((self.seed, share, epoch)))
+            first = next(batches, None)
+            if first is None:
+                raise ValueError(f"no sentence of at most {self.max_words} words for process {share + 1} of {shares}")
+            for examples in itertools.chain([first], batches):
+                if hasattr(self.collate, "set_epoch"):
+                    self.collate.set_epoch(epoch)
+                yield self.collate(examples)
+
+    def _pass(self, share: int, shares: int, rng: np.random.Generator) -> Iterator[list[dict]]:
+        """The batches of one share of the text."""
+        examples, size = self._examples(share, shares), int(rng.integers(1, self.buffer_size, endpoint=True))
+        while buffer := list(itertools.islice(examples, size)):
+            for batch in shuffled_batches([example["length"] for example in buffer], self.max_tokens, rng):
+                yield [buffer[index] for index in batch]
+            size = self.buffer_size
+
+    def _examples(self, share: int, shares: int) -> Iterator[dict]:
+        for record in self.records(share, shares):
+            sentences = [each for each in record() if self.max_words is None or len(each["words"]) <= self.max_words]
+            for example in self.encode(sentences):
+                if self.max_length is None or example["length"] <= self.max_length:
+                    yield example
+
+
+def read_training_text(corpora: Corpora, args: TextArguments, reading: Reading) -> Dataset | None:
+    """The training text, without long sentences; None if there is none, or if it is streamed."""
+    if not args.trains or args.streaming:
+        return None
+    if args.dataset_name:
+        sentences = corpora.read_rows(args.dataset_name, args.dataset_options, reading)
+    else:
+        sentences = corpora.read(args.train_file, reading)
+    return without_long(sentences, args.max_length)
+
+
+def stream_training_text(
+    args: TextArguments,
+    training_args: TrainingArguments,
+    reading: Reading,
+    encode: Encode,
+    collate: Callable[[list[dict]], dict],
+    longest: int | None = None,
+) -> TextStream:
+    """
+    The training text as batches for one of the processes.
+
+    Args:
+        args, training_args: The options.
+        reading ([`Reading`]): How the text is read.
+        encode, collate: As for [`TextStream`].
+        longest (`int`, *optional*): How many tokens the model can read.
+    """
+    if args.dataset_name:
+        records = partial(row_records, open_dataset(args.dataset_name, **args.dataset_options), reading)
+    else:
+        records = partial(file_records, args.train_file, reading)
+    return TextStream(
+        records,
+        encode,
+        collate,
+        max_tokens=args.max_tokens,
+        max_words=args.max_length,
+        max_length=longest,
+        buffer_size=args.buffer_size,
+        seed=training_args.seed if training_args.data_seed is None else training_args.data_seed,
+        num_replicas=training_args.world_size,
+        rank=training_args.process_index,
+    )
+
+
+def file_records(files: Sequence[str], reading: Reading, share: int, shares: int) -> Iterator[Record]:
+    """Every so-many-th sentence of files."""
+    sentences = (sentence for file in files for sentence in reading.read(file))
+    for sentence in itertools.islice(sentences, share, None, shares):
+        yield partial(_alone, {column: sentence[column] for column in reading.features})
+
+
+def _alone(sentence: dict) -> list[dict]:
+    return [sentence]
+
+
+def row_records(rows: Rows, reading: Reading, share: int, shares: int) -> Iterator[Record]:
+    """A part of the rows of a data set."""
+    for row in rows.part(share, shares):
+        yield partial(reading.row, row)

@@ -1,0 +1,43 @@
+import warnings
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from hf_structure.algorithms import lookup
+from hf_structure.algorithms.lookup import Lookup
+
+
+@pytest.fixture(params=[torch.float32, torch.float64, torch.bfloat16])
+def table(request) -> torch.Tensor:
+    return torch.randn(9, 6).to(request.param)
+
+
+@pytest.mark.parametrize("index", [[[3, 1, 1, 0], [8, 8, 8, 8]], [[5], [2]]], ids=["any-order", "one-each"])
+def test_products_with_rows_that_are_looked_up(table, index):
+    index = torch.tensor(index)
+    vectors, weights = torch.randn(2, 6).to(table.dtype), torch.rand(index.shape).to(table.dtype)
+    tolerance = {"atol": 0.1, "rtol": 0.1} if table.dtype == torch.bfloat16 else {}
+    expected = torch.stack(
+        [table[rows].double() @ vector.double() for rows, vector in zip(index, vectors, strict=True)]
+    )
+    assert_close(Lookup(index).dots(vectors, table), expected.to(table.dtype), **tolerance)
+    expected = torch.stack(
+        [weight.double() @ table[rows].double() for rows, weight in zip(index, weights, strict=True)]
+    )
+    assert_close(Lookup(index).weighted_sums(weights, table), expected.to(table.dtype), **tolerance)
+
+
+def test_gradients():
+    table, vectors = (torch.randn(4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    index = torch.tensor([[0, 1], [1, 1], [3, 0], [2, 2]])
+    torch.autograd.gradcheck(Lookup(index).dots, (vectors, table))
+    torch.autograd.gradcheck(Lookup(index).weighted_sums, (vectors[:, :2], table))
+    assert Lookup(index).dots(vectors.float(), table.float()).requires_grad
+
+
+def test_nobody_is_told_how_it_is_done():
+    lookup._say_once_that_it_is_beta.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Lookup(torch.tensor([[0, 2]])).dots(torch.ones(1, 2), torch.ones(3, 2))

@@ -1,0 +1,30 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hf_structure.modules.padding import places_among_words, words_first
+
+masks = st.integers(1, 9).flatmap(
+    lambda n: st.lists(st.lists(st.integers(0, 1), min_size=n, max_size=n), min_size=1, max_size=4)
+)
+
+
+@given(masks)
+def test_words_come_first_and_nothing_else_changes_places(rows):
+    mask = torch.tensor(rows)
+    order = words_first(mask)
+    assert torch.equal(order, mask.argsort(dim=1, descending=True, stable=True))
+    assert torch.equal(places_among_words(mask), order.argsort(1))
+    assert torch.equal(words_first(mask.bool()), order)
+
+
+def test_no_sort_stands_in_the_way_of_an_export():
+    class Order(torch.nn.Module):
+        def forward(self, mask):
+            return words_first(mask), places_among_words(mask)
+
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    exported = torch.export.export(Order(), (torch.ones(2, 3).long(),), dynamic_shapes=({0: batch, 1: length},))
+    assert not [node for node in exported.graph.nodes if "sort" in str(node.target)]
+    mask = torch.tensor([[0, 1, 0, 1, 1]])
+    torch.testing.assert_close(exported.module()(mask), (words_first(mask), places_among_words(mask)))
