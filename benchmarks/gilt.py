@@ -39,7 +39,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms.graph import TapeFeatures, expand_tapes, prefix_tapes
-from hf_structure.data.graphs import GraphCollator, add_tapes
+from hf_structure.data.graph_batches import GraphCollator, add_tapes
 from hf_structure.models.gilt.infusion_gilt import (
     GraphKeys,
     GraphLookup,

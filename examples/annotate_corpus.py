@@ -38,7 +38,6 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-import transformers
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
@@ -50,8 +49,8 @@ from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file
 from hf_structure.data.rows import open_dataset
 from hf_structure.data.sentences import LongSentenceError, SentenceError
-from hf_structure.pipelines.encoding import MAX_WORDS
-from hf_structure.pipelines.parsing import PUNCTUATION, load_parser, parse
+from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION
+from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.structures.parse import Parse
 from hf_structure.training.scripts import check_same_run, model_states, run, source_states
 
@@ -267,7 +266,6 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
 
 def main() -> None:
     options = parse_arguments()
-    transformers.utils.logging.disable_progress_bar()  # of loading: parsing has its own
     state = PartialState(cpu=options.device == "cpu" or not torch.cuda.is_available(), timeout=PATIENCE)
     check(options)
     corpus, folder = open_corpus(options), BlockFolder(options.output)

@@ -28,14 +28,14 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-import transformers
 from tqdm import tqdm
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_masking, add_model, add_scoring, positive
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import numbered_lines
-from hf_structure.pipelines.scoring import DEFAULT_MODEL, choose_beam, load_language_model
+from hf_structure.pipelines.options import DEFAULT_SCORER
+from hf_structure.pipelines.scoring import choose_beam, load_language_model
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import (
     check_same_run,
@@ -61,7 +61,7 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add_model(parser, DEFAULT_MODEL)
+    add_model(parser, DEFAULT_SCORER)
     parser.add_argument(
         "--data", default="nyu-mll/blimp", metavar="PATH", help="folder or data set; default: %(default)s"
     )
@@ -211,7 +211,6 @@ def to_markdown(summary: dict[str, dict]) -> str:
 
 def main() -> None:
     options = parse_arguments()
-    transformers.utils.logging.disable_progress_bar()  # of loading
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
     folder = Path(options.output_dir)

@@ -45,7 +45,8 @@ import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.corpus import column_numbers, load_sentences
-from hf_structure.data.graphs import ANNOTATIONS, add_tapes, load_graphs
+from hf_structure.data.graph_batches import add_tapes
+from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_weights, longest_input, read_config, read_tokenizer
 from hf_structure.tokenization import encode_subwords, train_subword_tokenizer

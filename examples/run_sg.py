@@ -30,7 +30,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import transformers
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
@@ -52,7 +51,8 @@ from hf_structure.metrics.syntax_suites import (
     suite_score,
 )
 from hf_structure.pipelines.loading import load_model
-from hf_structure.pipelines.scoring import DEFAULT_MODEL, choose_beam
+from hf_structure.pipelines.options import DEFAULT_SCORER
+from hf_structure.pipelines.scoring import choose_beam
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import check_same_run, file_states, model_states, run, write_json, write_text
 
@@ -66,7 +66,7 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add_model(parser, DEFAULT_MODEL)
+    add_model(parser, DEFAULT_SCORER)
     parser.add_argument("--suites", nargs="+", required=True, metavar="PATH", help="JSON files, or folders of them")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="leave out all suites but these")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results go")
@@ -166,7 +166,6 @@ def to_markdown(summary: dict[str, dict], results: dict[str, list[dict]]) -> str
 
 def main() -> None:
     options = parse_arguments()
-    transformers.utils.logging.disable_progress_bar()  # of loading
     found = find_suites(options.suites, options.only)
     kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": options.trust_remote_code}
     model, tokenizer = load_model(options.model, None, options.device, *kind, **trust)

@@ -11,8 +11,10 @@ PACKAGE = "hf_structure"
 # The rooms of the package, and the other rooms that each may import. `models` are split into families.
 ALLOWED = {
     "__init__": {"*"},
+    "__main__": {"cli"},
     "algorithms": set(),
     "auto": {"models"},
+    "auto_configurations": {"models"},
     "checkpoints": set(),
     "cli": {"*"},
     "conversion": {"algorithms", "models", "modules", "tokenization"},
@@ -20,7 +22,8 @@ ALLOWED = {
     "deployment": {"models", "modules"},
     "exporting": {"hub", "pipelines", "version"},
     "hub": set(),
-    "integrations": {"hub", "pipelines", "tokenization"},
+    "import_hooks": set(),
+    "integrations": {"data", "hub", "pipelines", "structures", "tokenization"},
     "metrics": {"algorithms"},
     "modeling_outputs": set(),
     "models": {"algorithms", "hub", "modeling_outputs", "modules"},

@@ -1,29 +1,28 @@
-"""Auto classes for tasks that transformers has none for, and registration of the families."""
+"""
+Auto classes for tasks that transformers has none for, and registration of the families with all Auto classes, which
+`import hf_structure` has done when Auto classes are imported.
+"""
 
 from collections import OrderedDict
+from importlib import import_module
+from typing import Any
 
-from transformers import (
-    AutoConfig,
+from transformers import PreTrainedConfig
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, AutoConfig
+from transformers.models.auto.modeling_auto import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
 )
-from transformers.dynamic_module_utils import get_class_from_dynamic_module
-from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing, G2GTransformerModel
-from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
-from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing, RNGTransformerModel
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
-from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM, StructFormerModel
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
-from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel
 
 
 class _AutoParser(_BaseAutoModelClass):
@@ -63,32 +62,56 @@ class AutoModelForConstituencyParsing(_AutoParser):
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 
-def register() -> None:
-    """Makes the Auto classes know the families; importing `hf_structure` does it."""
-    AutoConfig.register(UDGNConfig.model_type, UDGNConfig, exist_ok=True)
-    AutoModel.register(UDGNConfig, UDGNModel, exist_ok=True)
-    AutoModelForMaskedLM.register(UDGNConfig, UDGNForMaskedLM, exist_ok=True)
-    AutoModelForDependencyParsing.register(UDGNConfig, UDGNForMaskedLM, exist_ok=True)
+class LateModel:
+    """
+    Stands for a model class until something is asked of it, and then answers as the class does.
 
-    AutoConfig.register(StructFormerConfig.model_type, StructFormerConfig, exist_ok=True)
-    AutoModel.register(StructFormerConfig, StructFormerModel, exist_ok=True)
-    AutoModelForMaskedLM.register(StructFormerConfig, StructFormerForMaskedLM, exist_ok=True)
-    AutoModelForDependencyParsing.register(StructFormerConfig, StructFormerForMaskedLM, exist_ok=True)
-    AutoModelForConstituencyParsing.register(StructFormerConfig, StructFormerForMaskedLM, exist_ok=True)
+    Args:
+        config_class (`type[PreTrainedConfig]`): Its configuration; the model is defined beside it.
+        module (`str`): Name of the module there.
+        name (`str`): Name of the class.
+    """
 
-    AutoConfig.register(G2GTransformerConfig.model_type, G2GTransformerConfig, exist_ok=True)
-    AutoModel.register(G2GTransformerConfig, G2GTransformerModel, exist_ok=True)
-    AutoModelForDependencyParsing.register(G2GTransformerConfig, G2GTransformerForParsing, exist_ok=True)
+    def __init__(self, config_class: type[PreTrainedConfig], module: str, name: str):
+        self.config_class, self._name = config_class, name
+        self._module = f"{config_class.__module__.rpartition('.')[0]}.{module}"
 
-    AutoConfig.register(RNGTransformerConfig.model_type, RNGTransformerConfig, exist_ok=True)
-    AutoModel.register(RNGTransformerConfig, RNGTransformerModel, exist_ok=True)
-    AutoModelForDependencyParsing.register(RNGTransformerConfig, RNGTransformerForParsing, exist_ok=True)
-
-    AutoConfig.register(GiLTConfig.model_type, GiLTConfig, exist_ok=True)
-    AutoModel.register(GiLTConfig, GiLTModel, exist_ok=True)
-    AutoModelForCausalLM.register(GiLTConfig, GiLTForCausalLM, exist_ok=True)
-    AutoModelForDependencyParsing.register(GiLTConfig, GiLTForCausalLM, exist_ok=True)
-    AutoModelForSequenceClassification.register(GiLTConfig, GiLTForSequenceClassification, exist_ok=True)
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_name", "_module", "__setstate__"):  # not there yet when a copy is made
+            raise AttributeError(name)
+        return getattr(getattr(import_module(self._module), self._name), name)
 
 
-__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "register"]
+_MODELS = {
+    UDGNConfig: {
+        "modeling_udgn.UDGNModel": [AutoModel],
+        "modeling_udgn.UDGNForMaskedLM": [AutoModelForMaskedLM, AutoModelForDependencyParsing],
+    },
+    StructFormerConfig: {
+        "modeling_structformer.StructFormerModel": [AutoModel],
+        "modeling_structformer.StructFormerForMaskedLM": [
+            AutoModelForMaskedLM,
+            AutoModelForDependencyParsing,
+            AutoModelForConstituencyParsing,
+        ],
+    },
+    G2GTransformerConfig: {
+        "modeling_g2g_transformer.G2GTransformerModel": [AutoModel],
+        "modeling_g2g_transformer.G2GTransformerForParsing": [AutoModelForDependencyParsing],
+    },
+    RNGTransformerConfig: {
+        "modeling_rng_transformer.RNGTransformerModel": [AutoModel],
+        "modeling_rng_transformer.RNGTransformerForParsing": [AutoModelForDependencyParsing],
+    },
+    GiLTConfig: {
+        "modeling_gilt.GiLTModel": [AutoModel],
+        "modeling_gilt.GiLTForCausalLM": [AutoModelForCausalLM, AutoModelForDependencyParsing],
+        "classification_gilt.GiLTForSequenceClassification": [AutoModelForSequenceClassification],
+    },
+}
+for config_class, models in _MODELS.items():
+    for place, auto_classes in models.items():
+        for auto_class in auto_classes:
+            auto_class.register(config_class, LateModel(config_class, *place.split(".")), exist_ok=True)
+
+__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing"]

@@ -32,6 +32,7 @@ from hf_structure.metrics.error_analysis import error_analysis
 from hf_structure.version import __version__
 
 TEXT = 'She can\'t sleep.\n\nThe cat chased the "old" dog!\n'
+SENTENCES = [line for line in TEXT.split("\n") if line]
 WORDS = [["She", "ca", "n't", "sleep", "."], ["The", "cat", "chased", "the", '"', "old", '"', "dog", "!"]]
 GOLD = """\
 # sent_id = 1
@@ -121,7 +122,7 @@ def words_of(output: str) -> list[list[str]]:
 
 
 def test_text(run, folder):
-    expected = [parsed.to_dict() for parsed in parse(WORDS, folder)]
+    expected = [parsed.to_dict() for parsed in parse(SENTENCES, folder)]
     assert [
         json.loads(line) for line in run("parse", "--model", folder, "--format", "json", "notes.txt").splitlines()
     ] == expected
@@ -165,20 +166,20 @@ def test_no_sentence(run, folder, stdin):
 def test_compressed_files(run, folder, here):
     (here / "notes.txt.xz").write_bytes(lzma.compress(TEXT.encode()))
     run("parse", "--model", folder, "--format", "conllu", "notes.txt.xz", "--output", "silver.conllu.gz")
-    assert gzip.decompress((here / "silver.conllu.gz").read_bytes()).startswith(b"# text = She ca n't")
+    assert gzip.decompress((here / "silver.conllu.gz").read_bytes()).startswith(b"# sent_id = 1\n# text = She can't")
     assert words_of(run("parse", "--model", folder, "--format", "json", "silver.conllu.gz")) == WORDS
     assert "100.0" in run("evaluate", "silver.conllu.gz", "silver.conllu.gz")
 
 
 def test_text_format(run, folder):
-    trees = parse(WORDS, folder)
+    trees = parse(SENTENCES, folder)
     expected = "".join(f"{' '.join(tree.words)}\n{tree}\n\n" for tree in trees)
     assert run("parse", "--model", folder, "notes.txt") == expected
     assert "╰" in expected
 
 
 def test_svg_and_tikz_formats(run, folder):
-    trees = parse(WORDS, folder)
+    trees = parse(SENTENCES, folder)
     assert run("parse", "--model", folder, "--format", "svg", "notes.txt") == "".join(f"{t.to_svg()}\n" for t in trees)
     tikz = run("parse", "--model", folder, "--format", "tikz", "notes.txt")
     assert tikz == "".join(f"{t.to_tikz()}\n" for t in trees)
@@ -188,8 +189,9 @@ def test_conllu_format_from_text(run, folder):
     output = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
     sentences = list(read_conllu(output.splitlines(keepends=True)))
     assert [sentence.forms for sentence in sentences] == WORDS
-    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(WORDS, folder)]
-    assert sentences[0].metadata["text"] == "She ca n't sleep ."
+    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(SENTENCES, folder)]
+    assert sentences[0].metadata == {**sentences[0].metadata, "sent_id": "1", "text": "She can't sleep."}
+    assert [word.form for word in sentences[0].words if "SpaceAfter=No" in word.misc] == ["ca", "sleep"]
 
 
 def test_conllu_keeps_everything_but_the_tree(run, folder):
@@ -218,7 +220,7 @@ def test_dropped_punctuation(run, folder):
 
 def test_k_best_and_marginals(run, folder):
     output = run("parse", "--model", folder, "--format", "json", "-k", "4", "--marginals", "notes.txt")
-    expected = parse(WORDS, folder, k=4, marginals=True)
+    expected = parse(SENTENCES, folder, k=4, marginals=True)
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
@@ -232,7 +234,10 @@ def test_labels_fill_deprel(run, g2g_transformer):
     gold = [line.split("\t") for line in GOLD.splitlines()]
     assert [[*row[:6], *row[8:]] for row in lines] == [[*row[:6], *row[8:]] for row in gold]
     from_text = run("parse", "--model", g2g_transformer, "--format", "conllu", "notes.txt")
-    assert from_text == "".join(t.to_conllu({"text": " ".join(t.words)}) for t in parse(WORDS, g2g_transformer))
+    assert from_text == "".join(
+        parsed.to_conllu({"sent_id": str(number)})
+        for number, parsed in enumerate(parse(SENTENCES, g2g_transformer), start=1)
+    )
     assert "LabelProb=" in from_text
     dropped = run("parse", "--model", g2g_transformer, "--format", "conllu", "--punctuation", "drop", "gold.conllu")
     labels = [label for sentence in read_conllu(dropped.splitlines(keepends=True)) for label in sentence.deprels]
@@ -241,7 +246,7 @@ def test_labels_fill_deprel(run, g2g_transformer):
 
 def test_beam_size(run, fail, folder, g2g_transformer):
     options = ("parse", "--format", "json", "--beam_size", "4", "notes.txt", "--model")
-    expected = parse(WORDS, g2g_transformer, beam_size=4)
+    expected = parse(SENTENCES, g2g_transformer, beam_size=4)
     assert [json.loads(line) for line in run(*options, g2g_transformer).splitlines()] == [
         parsed.to_dict() for parsed in expected
     ]
@@ -255,7 +260,7 @@ def test_beam_size(run, fail, folder, g2g_transformer):
 def test_decoder_device_and_dtype(run, folder, decoder):
     options = ["--decoder", decoder, "--device", "cpu", "--dtype", "bfloat16"]
     output = run("parse", "--model", folder, "--format", "json", *options, "notes.txt")
-    expected = parse(WORDS, folder, decoder=decoder, dtype="bfloat16")
+    expected = parse(SENTENCES, folder, decoder=decoder, dtype="bfloat16")
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
@@ -292,12 +297,12 @@ def test_batch_size(run, folder):
 # parse: constituents
 
 FORMATS = {
-    "brackets": lambda parsed: f"{parsed.to_brackets()}\n",
-    "conllu": lambda parsed: parsed.to_conllu({"text": " ".join(parsed.words)}),
-    "json": lambda parsed: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
-    "svg": lambda parsed: f"{parsed.to_svg()}\n",
-    "text": lambda parsed: f"{' '.join(parsed.words)}\n{parsed}\n\n",
-    "tikz": lambda parsed: f"{parsed.to_tikz()}\n",
+    "brackets": lambda parsed, number: f"{parsed.to_brackets()}\n",
+    "conllu": lambda parsed, number: parsed.to_conllu({"sent_id": str(number)}),
+    "json": lambda parsed, number: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
+    "svg": lambda parsed, number: f"{parsed.to_svg()}\n",
+    "text": lambda parsed, number: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "tikz": lambda parsed, number: f"{parsed.to_tikz()}\n",
 }
 NEEDED = {"brackets": "constituency", "conllu": "dependency"}
 HELD = {"brackets": "constituency trees", "conllu": "dependency trees and dependency graphs"}
@@ -314,8 +319,10 @@ def test_structure_in_every_format(run, fail, structformer, structure, format):
         assert not Path("out").exists()
         return
     run(*arguments)
-    expected = parse(WORDS, structformer, structure=structure or NEEDED.get(format))
-    assert Path("out").read_text(encoding="utf-8") == "".join(map(FORMATS[format], expected))
+    expected = parse(SENTENCES, structformer, structure=structure or NEEDED.get(format))
+    assert Path("out").read_text(encoding="utf-8") == "".join(
+        FORMATS[format](parsed, number) for number, parsed in enumerate(expected, start=1)
+    )
 
 
 @pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
@@ -406,13 +413,12 @@ def test_subwords_for_a_model_of_words(fail, folder, subword_structformer, tmp_p
     ("arguments", "message"),
     [
         (["missing.txt"], "missing.txt: No such file or directory"),
-        (["notes.txt", "missing.txt"], "missing.txt: No such file or directory"),
         (["."], ". is a folder, not a file"),
         (["--model", "nonsense"], "no model 'nonsense'"),
         (["--model", "."], "there is no config.json in it"),
         (["--device", "nonsense"], "device 'nonsense'"),
-        (["--marginals"], "-k and --marginals need --format json"),
-        (["-k", "2", "--format", "conllu"], "-k and --marginals need --format json"),
+        (["--marginals"], "--marginals need --format json"),
+        (["-k", "2", "--format", "conllu"], "-k needs --format html, json, svg, text, tikz: conllu holds one"),
         (["-k", "2", "--format", "json", "--decoder", "argmax"], "-k needs --decoder tree"),
         (["--output", "nowhere/out.txt"], "nowhere/out.txt: No such file or directory"),
         (["--output", "."], ".: Is a directory"),
@@ -426,6 +432,78 @@ def test_wrong_arguments(fail, folder, arguments, message):
     assert message in line
     assert output == ""
     assert Path("notes.txt").read_text(encoding="utf-8") == TEXT
+
+
+def test_what_is_wrong_with_a_file_is_said_after_the_trees_of_the_others(run, fail, folder, capsys):
+    expected = run("parse", "--model", folder, "notes.txt")
+    line, output = fail("parse", "--model", folder, "missing.txt", "notes.txt")
+    assert line == "hf-structure: missing.txt: No such file or directory"
+    assert output == expected
+    Path("bad.conllu").write_text("1\tthe\n\n")
+    with pytest.raises(SystemExit, match=r"missing\.txt: No such"):
+        run("parse", "--model", folder, "bad.conllu", "notes.txt", "missing.txt")
+    output, complaints = capsys.readouterr()
+    assert output == expected
+    assert complaints == "hf-structure: bad.conllu:1: 2 tab-separated columns instead of 10\n"
+
+
+def test_sentences_of_a_line(run, folder):
+    options = ("parse", "--model", folder, "--format", "json")
+    text = "The cat sleeps. Dr. No barks! Dogs\nsleep."
+    split = [json.loads(line) for line in run(*options, stdin=text).splitlines()]
+    assert [(parsed["text"], len(parsed["words"])) for parsed in split] == [
+        ("The cat sleeps.", 4),
+        ("Dr. No barks!", 4),
+        ("Dogs", 1),
+        ("sleep.", 2),
+    ]
+    assert [len(words) for words in words_of(run(*options, "--sentences", "line", stdin=text))] == [9, 2]
+    assert words_of(run(*options, "--input_format", "words", stdin="A b. C d.")) == [["A", "b.", "C", "d."]]
+
+
+def test_k_best_in_every_format_that_holds_them(run, folder):
+    arguments = ("parse", "--model", folder, "-k", "3", "--input_format", "words")
+    (best,) = parse([["the", "old", "cat"]], folder, k=3)
+    assert len(best.alternatives) == 3
+    assert run(*arguments, stdin="the old cat") == f"the old cat\n{best}\n\n"
+    pictures = run(*arguments, "--format", "svg", stdin="the old cat")
+    assert pictures == "".join(f"{each.to_svg()}\n" for each in (best, *best.alternatives[1:]))
+    page = run(*arguments, "--format", "html", stdin="the old cat")
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.count("<svg") == 3
+
+
+def test_both_spellings_of_options(run, folder):
+    expected = run("parse", "--model", folder, "--format", "json", "--batch_size", "2", "notes.txt")
+    assert run("parse", "--model", folder, "--format", "json", "--batch-size=2", "notes.txt") == expected
+
+
+def test_usage_of_the_command_that_is_misused(capsys):
+    with pytest.raises(SystemExit):
+        main(["parse", "--nonsense"])
+    complaints = capsys.readouterr().err
+    assert complaints.startswith("usage: hf-structure parse ")
+    assert complaints.endswith("unrecognized arguments: --nonsense\n")
+
+
+def test_a_word_before_a_file_is_replaced(folder, here, capsys):
+    for _ in range(2):
+        assert capsys.readouterr().err == ""
+        main(["parse", "--model", str(folder), "notes.txt", "--output", "out.txt"])
+    assert capsys.readouterr().err == "hf-structure: out.txt is there already and will be replaced\n"
+
+
+def test_lines_of_a_pipe_come_out_one_by_one(folder):
+    command = [sys.executable, "-m", "hf_structure", "parse", "--model", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for words in (b"the cat\n", b"the old dog\n"):
+            process.stdin.write(words)
+            process.stdin.flush()
+            assert process.stdout.readline() == words  # hangs if it waits for the end of the input
+            while process.stdout.readline() != b"\n":
+                pass
+        process.stdin.close()
+        assert process.wait() == 0
 
 
 def test_binary_input(fail, folder):
@@ -927,7 +1005,7 @@ def test_render_standard_input(run, trees):
 
 def test_render_what_parse_wrote(run, structformer):
     run("parse", "--model", structformer, "--format", "brackets", "notes.txt", "--output", "notes.mrg")
-    expected = parse(WORDS, structformer, structure="constituency")
+    expected = parse(SENTENCES, structformer, structure="constituency")
     output = run("render", "notes.mrg", "--format", "text")
     assert output == "".join(f"{' '.join(parsed.words)}\n{parsed}\n\n" for parsed in expected)
 

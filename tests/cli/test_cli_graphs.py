@@ -84,18 +84,19 @@ def command(graph_parser):
 # parse
 
 FORMATS = {
-    "conllu": lambda parsed: parsed.to_conllu({"text": " ".join(parsed.words)}),
-    "json": lambda parsed: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
-    "svg": lambda parsed: f"{parsed.to_svg()}\n",
-    "text": lambda parsed: f"{' '.join(parsed.words)}\n{parsed}\n\n",
-    "tikz": lambda parsed: f"{parsed.to_tikz()}\n",
+    "conllu": lambda parsed, number: parsed.to_conllu({"sent_id": str(number)}),
+    "json": lambda parsed, number: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
+    "svg": lambda parsed, number: f"{parsed.to_svg()}\n",
+    "text": lambda parsed, number: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "tikz": lambda parsed, number: f"{parsed.to_tikz()}\n",
 }
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_formats(run, command, graph_parser, format):
-    parses = parse(WORDS, graph_parser, beam_size=1)
-    expected = "".join(map(FORMATS[format], parses))
+    parses = parse([line for line in TEXT.split("\n") if line], graph_parser, beam_size=1)
+    assert [list(parsed.words) for parsed in parses] == WORDS
+    expected = "".join(FORMATS[format](parsed, number) for number, parsed in enumerate(parses, start=1))
     assert run(*command, format, "notes.txt") == expected
     arguments = [part for part in command if part not in ("--structure", "graph")]
     assert run(*arguments, format, stdin=TEXT) == expected  # it is all that the model gives
@@ -314,10 +315,10 @@ def test_tapes(run, graph_parser):
     first, second = pictures("tapes.png", "tapes-2.png")
     assert first[1] < second[1]  # a longer sentence
     written = Path("tapes.png").read_bytes()
-    run("render", "--kind", "tapes", "gold.conllu", "--output", "tapes.png")
-    enhanced = Path("tapes.png").read_bytes()
-    run("render", "--kind", "tapes", "gold.conllu", "--annotation", "basic", "--output", "tapes.png")
-    assert len({written, enhanced, Path("tapes.png").read_bytes()}) == 3
+    run("render", "--kind", "tapes", "gold.conllu", "--output", "enhanced.png")
+    enhanced = Path("enhanced.png").read_bytes()
+    run("render", "--kind", "tapes", "gold.conllu", "--annotation", "basic", "--output", "basic.png")
+    assert len({written, enhanced, Path("basic.png").read_bytes()}) == 3
     run("render", "--kind", "tapes", "notes.txt", "--limit", "1", "--model", graph_parser, "--output", "model.png")
     pictures("model.png")
     assert not Path("model-2.png").exists()

@@ -5,14 +5,12 @@ import torch
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.data.conllu import ConlluError, read_conllu
+from hf_structure.data.graph_batches import GraphCollator, add_tapes, pad_graphs
 from hf_structure.data.graphs import (
-    GraphCollator,
-    add_tapes,
     average_dependencies,
     basic_graph,
     enhanced_graph,
     load_graphs,
-    pad_graphs,
     read_graphs,
     to_graph_dataset,
 )

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from hf_structure.data.files import DataError
-from hf_structure.data.graphs import GraphCollator, add_tapes
+from hf_structure.data.graph_batches import GraphCollator, add_tapes
 from hf_structure.data.tasks import TASKS, TaskCollator, read_table, task_examples
 from hf_structure.data.text import tokenize_words
 

@@ -234,7 +234,9 @@ def test_form_of_the_output_is_that_of_the_input(any_folder):
     assert_close(list(lazy), listed)
     words = [["the", "cat", "slept", "."], ("a", "dog")]
     for same in (words, iter([words[0], texts[1]])):
-        assert_close(list(parse(same, any_folder)), listed)
+        parses = list(parse(same, any_folder))
+        assert [parsed.words for parsed in parses] == [parsed.words for parsed in listed]
+        assert_close(*([parsed.dependency.to_dict() for parsed in each] for each in (parses, listed)))
     assert parse([], any_folder) == list(parse(iter([]), any_folder)) == []
 
 

@@ -236,7 +236,7 @@ def test_parse_of_a_graph():
     assert parse.to_tikz() == GRAPH.to_tikz()
     assert parse.to_svg(tags="DNVAP") == GRAPH.to_svg(tags="DNVAP") != parse.to_svg()
     assert parse._repr_html_() == GRAPH._repr_html_()
-    assert str(parse) == str(GRAPH)
+    assert str(parse) == f"1. probability 0.105\n{GRAPH}\n\n2.\n{UNLABELLED}"
     assert Parse.from_dict(json.loads(json.dumps(parse.to_dict()))) == parse
     assert hash(parse) == hash(pickle.loads(pickle.dumps(parse)))
     for method in (parse.to_brackets, parse.to_displacy):

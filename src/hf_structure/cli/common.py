@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from hf_structure.cli.arriving import standard_input
 from hf_structure.data.brackets import BracketTree, read_brackets
 from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
@@ -18,9 +19,7 @@ from hf_structure.data.files import open_input, open_output, path_beside, plain_
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub.locating import short_names
-from hf_structure.pipelines.loading import DTYPES
-from hf_structure.pipelines.masked_scoring import MASKINGS
-from hf_structure.pipelines.parsing import DEFAULT_MODEL
+from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +58,7 @@ def positives(text: str) -> list[int]:
     return [positive(number) for number in text.split(",")]
 
 
-def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL) -> None:
+def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) -> None:
     """The options that choose a model and where it computes."""
     parser.add_argument(
         "--model",
@@ -165,7 +164,7 @@ def text_item(line: str, form: str, place: str) -> Item:
 
 def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
     """The file to read; for `-`, standard input."""
-    return nullcontext(sys.stdin.buffer) if name == "-" else open_input(name)
+    return nullcontext(standard_input()) if name == "-" else open_input(name)
 
 
 def guess_input(name: str, file: IO[bytes]) -> str:
@@ -207,7 +206,16 @@ def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
     The file to write, compressed if its suffix says so, or standard output. It is there when it is whole; what an
     error leaves is `path.partial`.
     """
-    return nullcontext(sys.stdout) if path is None else open_output(path, keep=True)
+    if path is None:
+        return nullcontext(sys.stdout)
+    warn_of_replacing(path)
+    return open_output(path, keep=True)
+
+
+def warn_of_replacing(path: str | os.PathLike) -> None:
+    """Says so before a file is overwritten."""
+    if Path(path).is_file():
+        print(f"hf-structure: {os.fspath(path)} is there already and will be replaced", file=sys.stderr)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
@@ -217,6 +225,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
     Raises:
         OSError: it cannot be written; the error names `path`.
     """
+    warn_of_replacing(path)
     try:
         with path_beside(path) as partial:
             figure.savefig(partial, format=path.suffix[1:].lower())

@@ -2,7 +2,6 @@
 
 import argparse
 
-from hf_structure.exporting.folder import export
 from hf_structure.hub.locating import short_names
 
 
@@ -22,4 +21,6 @@ def run_export(options: argparse.Namespace) -> None:
     Writes a folder with a model, its tokenizer and their code, which transformers loads on its own with
     trust_remote_code=True: models, generation, and pipelines that parse.
     """
+    from hf_structure.exporting.folder import export  # not before: it takes seconds
+
     export(options.model, options.output, force=options.force)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils.logging import disable_progress_bar
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items, save_figure
-from hf_structure.data.graphs import pad_graphs, read_graphs
+from hf_structure.data.graph_batches import pad_graphs
+from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import graph_attention
 from hf_structure.pipelines.encoding import Sentence
@@ -38,7 +38,6 @@ def render_figures(options: argparse.Namespace) -> None:
         raise ValueError(f"--kind {options.kind} takes no --limit")
     files = named_systems(options.files).values() if options.kind == "circuits" else options.files
     check_files(files, options.output)
-    disable_progress_bar()  # that of loading
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
         save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
@@ -64,14 +63,16 @@ def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:
 
 def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
     model, tokenizer = _load(options)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop", marginals=True):
+    for parsed in parse(
+        _sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop", marginals=True
+    ):
         words = (parsed.dependency or parsed.graph).words
         yield plot_parents(words, [row[1:] for row in parsed.marginals])
 
 
 def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
     model, tokenizer = _load(options)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, punctuation="drop"):
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop"):
         if parsed.distances is None:
             raise ValueError(f"{type(model).__name__} has no syntactic distances")
         yield parsed.distances.plot()
@@ -96,7 +97,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
     if options.annotation is not None:
         raise ValueError(f"--annotation is that of graphs in a file, but {name} is read as text")
     model, tokenizer = _load(options)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, structure="graph"):
+    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", structure="graph"):
         yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
 
 

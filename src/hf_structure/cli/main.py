@@ -1,8 +1,10 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command line of `hf-structure`, and how it ends."""
 
 import argparse
 import errno
 import os
+import re
 import sys
 import warnings
 
@@ -43,7 +45,15 @@ examples:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command; every warning is a line on standard error, and an expected error is one with exit status 1."""
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:  # set by the completion of a shell
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    given = sys.argv[1:] if arguments is None else arguments
+    options, unknown = parser.parse_known_args(list(map(_underscored, given)))
+    if unknown:
+        options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
     try:
         with warnings.catch_warnings():
@@ -60,6 +70,12 @@ def main(arguments: list[str] | None = None) -> None:
             error.filename = "<stdout>"
         message = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
         sys.exit(f"hf-structure: {message}")
+
+
+def _underscored(argument: str) -> str:
+    """`--beam-size` -> `--beam_size`: both are right."""
+    option = re.fullmatch(r"--(no[-_](?=.))?([^=]+)(=.*)?", argument, re.DOTALL)
+    return f"--{'no-' if option[1] else ''}{option[2].replace('-', '_')}{option[3] or ''}" if option else argument
 
 
 def _output_fails() -> bool:
@@ -90,4 +106,6 @@ def build_parser() -> argparse.ArgumentParser:
     parts = (add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render)
     for add in (*parts, add_export, add_publish):
         add(commands)
+    for command in commands.choices.values():
+        command.set_defaults(command=command)
     return parser

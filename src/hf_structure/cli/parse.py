@@ -3,12 +3,13 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import tee
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
 
-from transformers.utils.logging import disable_progress_bar
-
+from hf_structure.cli.arriving import chunks, is_live
 from hf_structure.cli.common import (
     Item,
     add_dtype,
@@ -23,9 +24,12 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.encoding import MAX_WORDS
-from hf_structure.pipelines.parsing import NAMES, PUNCTUATION, STRUCTURES, parse
+from hf_structure.data.text import split_sentences, tokenize_words
+from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, SENTENCES, STRUCTURES
+from hf_structure.structures.dependency_graph import DependencyGraph
+from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
+from hf_structure.visualization.html import render_html
 
 Source = ConlluSentence | SdpSentence | None  # what the sentence was read from, if that has other columns
 
@@ -42,11 +46,19 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
     )
-    parser.add_argument("--format", choices=sorted(WRITERS), default="text", help="form of the output; default: text")
+    parser.add_argument(
+        "--format", choices=sorted([*WRITERS, "html"]), default="text", help="form of the output; default: text"
+    )
     parser.add_argument(
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_input_format(parser)
+    parser.add_argument(
+        "--sentences",
+        choices=SENTENCES,
+        default="split",
+        help="of raw text: rules for English find the sentences of a line (split, default), or it is one (line)",
+    )
     parser.add_argument(
         "--decoder",
         choices=["tree", "projective", "argmax"],
@@ -58,7 +70,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         type=positive,
         default=1,
         metavar="N",
-        help="with --format json: the N best trees or graphs of each sentence",
+        help="the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets",
     )
     parser.add_argument(
         "--beam_size", type=positive, metavar="N", help="trees or graphs followed by a model that works step by step"
@@ -92,52 +104,105 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
 
 
 def run_parse(options: argparse.Namespace) -> None:
-    """Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs."""
+    """
+    Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs. What is wrong with a file is
+    said when those of all others are written.
+    """
     _check_parse(options)
-    disable_progress_bar()  # that of loading
-    if "-" in options.files and sys.stdin.isatty():
-        print("hf-structure: one sentence a line, end with Ctrl-D", file=sys.stderr)
-    items, trees, sources = tee(read_items(options.files, options.input_format), 3)
-    parses = parse(
-        (item.sentence for item in items),
-        model=options.model,
-        initial=map(_initial_tree, trees) if options.refine else None,
-        structure=options.structure or DEFAULTS.get(options.format),
-        decoder=options.decoder,
-        k=options.k,
-        beam_size=options.beam_size,
-        rounds=options.rounds,
-        marginals=options.marginals,
-        punctuation=options.punctuation,
-        batch_size=options.batch_size,
-        max_words=options.max_words,
-        skip_long=options.skip_long,
-        device=options.device,
-        dtype=options.dtype,
-        trust_remote_code=options.trust_remote_code,
-        progress=options.output is not None and sys.stderr.isatty(),
+    from hf_structure.pipelines.parsing import load_parser, parse
+
+    model, tokenizer = load_parser(
+        options.model, None, options.device, options.dtype, trust_remote_code=options.trust_remote_code
     )
-    write = WRITERS[options.format]
-    skipped = []
+    parse_chunk = partial(parse, model=model, tokenizer=tokenizer, sentences="line", **_settings(options))
+    parse_chunk([])  # raises errors of options before a file is opened
+    if "-" in options.files and sys.stdin.isatty():
+        print("hf-structure: one sentence a line or several, end with Ctrl-D", file=sys.stderr)
+    failures: list[BadInputError] = []
     with output_file(options.output) as file:
-        file.write(HEADERS.get(options.format, ""))
-        for number, (parsed, item) in enumerate(_with_sources(parses, sources), start=1):
-            if parsed is None:
-                skipped.append(item.place)
-                continue
-            file.write(write(parsed, item.source, number))
-            file.flush()
-    if skipped:
-        message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
-        print(f"hf-structure: {message}", file=sys.stderr)
+        skipped = _write(_parse_files(options, parse_chunk, failures), options.format, file)
+        if skipped:
+            message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
+            print(f"hf-structure: {message}", file=sys.stderr)
+        for failure in failures[:-1]:
+            print(f"hf-structure: {failure}", file=sys.stderr)
+        if failures:
+            raise failures[-1]
 
 
-def _with_sources(parses: Iterator[Parse | None], sources: Iterator[Item]) -> Iterator[tuple[Parse | None, Item]]:
-    """Each with what it was read from. Raises `ValueError` with the place of a sentence that cannot be parsed."""
+class BadInputError(ValueError):
+    """What is wrong with a file that is read."""
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Of the command line, what [`~hf_structure.parse`] calls the same."""
+    names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words", "skip_long")
+    settings = {name: getattr(options, name) for name in names}
+    return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
+
+
+def _parse_files(
+    options: argparse.Namespace, parse_chunk: Callable[..., Iterator[Parse | None]], failures: list[BadInputError]
+) -> Iterator[tuple[Parse | None, Item]]:
+    """The parses of all files and what they are of; what is wrong with a file ends it and goes to `failures`."""
+    from tqdm import tqdm
+
+    from hf_structure.pipelines.parsing import WINDOW
+
+    size = options.batch_size
+    with tqdm(unit=" sentences", disable=options.output is None or not sys.stderr.isatty()) as bar:
+        for name in options.files:
+            items = _sentences(name, options)
+            try:
+                for chunk in chunks(items, size, size * WINDOW, name == "-" and is_live()):
+                    for pair in _parse_chunk(chunk, parse_chunk, options.refine):
+                        bar.update()
+                        yield pair
+            except BadInputError as failure:
+                failures.append(failure)
+
+
+def _sentences(name: str, options: argparse.Namespace) -> Iterator[Item]:
+    """The sentences of a file. Raises `BadInputError`."""
     try:
-        yield from zip(parses, sources, strict=False)  # reading a source first would block a pipe
+        for item in read_items([name], options.input_format):
+            if item.text is None or options.sentences == "line":
+                yield item
+            else:
+                for text in split_sentences(item.text):
+                    yield replace(item, text=text, words=tokenize_words(text))
+    except OSError as error:
+        raise BadInputError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
+
+
+def _parse_chunk(
+    items: Sequence[Item], parse_chunk: Callable[..., Iterator[Parse | None]], refine: bool
+) -> Iterator[tuple[Parse | None, Item]]:
+    """Each with what it was read from. Raises `BadInputError` with the place of a sentence that cannot be parsed."""
+    initial = list(map(_initial_tree, items)) if refine else None
+    try:
+        yield from zip(parse_chunk((item.sentence for item in items), initial=initial), items, strict=True)
     except SentenceError as error:
-        raise ValueError(f"{next(sources).place}: {error.reason}") from error
+        raise BadInputError(f"{items[error.number - 1].place}: {error.reason}") from error
+
+
+def _write(pairs: Iterator[tuple[Parse | None, Item]], format: str, file: IO[str]) -> list[str]:
+    """Writes parses as they come; the places of those that are left out."""
+    if format == "html":
+        parses = [parsed for parsed, _ in pairs if parsed is not None]
+        file.write(render_html(parses))
+        return []
+    file.write(HEADERS.get(format, ""))
+    skipped = []
+    for number, (parsed, item) in enumerate(pairs, start=1):
+        if parsed is None:
+            skipped.append(item.place)
+            continue
+        file.write(WRITERS[format](parsed, item.source, number))
+        file.flush()
+    return skipped
 
 
 def _initial_tree(item: Item) -> ConlluSentence:
@@ -148,8 +213,10 @@ def _initial_tree(item: Item) -> ConlluSentence:
 
 def _check_parse(options: argparse.Namespace) -> None:
     """What can be known to be wrong before a model is loaded and a file is overwritten."""
-    if options.format != "json" and (options.k > 1 or options.marginals):
-        raise ValueError("-k and --marginals need --format json: no other format can hold them")
+    if options.format not in SEVERAL and options.k > 1:
+        raise ValueError(f"-k needs --format {', '.join(SEVERAL)}: {options.format} holds one tree or graph")
+    if options.format != "json" and options.marginals:
+        raise ValueError("--marginals need --format json: no other format can hold them")
     if options.k > 1 and options.decoder != "tree":
         raise ValueError("-k needs --decoder tree")
     held = HELD.get(options.format)
@@ -158,12 +225,14 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.get, held))} only")
     if options.marginals and options.structure == "constituency":
         raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
-    check_files(options.files, options.output)
+    there = [name for name in options.files if name == "-" or Path(name).exists()]
+    check_files(there or options.files, options.output)
 
 
-def _write_conllu(parsed: Parse, source: Source, number: int = 1) -> str:
+def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> str:
     if not isinstance(source, ConlluSentence):
-        names = {"sent_id": source.id} if source else {}
+        name = source.id if source else number
+        names = {} if name is None else {"sent_id": str(name)}
         return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
     source = _without_probabilities(source)
     if parsed.graph is not None:
@@ -190,6 +259,12 @@ def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
     return parsed.to_sdp(source.metadata.get("sent_id", str(number)), lemmas, tags)
 
 
+def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
+    """The parse, with both trees, and the second best tree or graph and all that follow."""
+    return [parsed, *parsed.alternatives[1:]]
+
+
+SEVERAL = ("html", "json", "svg", "text", "tikz")  # formats of the k best
 NOTES = ("HeadProb=", "LabelProb=")  # of `DependencyTree.to_conllu`, in MISC
 HELD = {"brackets": ("constituency",), "conllu": ("dependency", "graph"), "sdp": ("graph",)}  # structures of formats
 DEFAULTS = {"brackets": "constituency", "sdp": "graph"}
@@ -200,6 +275,6 @@ WRITERS: dict[str, Callable[..., str]] = {
     "json": lambda parsed, *_: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
     "sdp": _write_sdp,
     "text": lambda parsed, *_: f"{' '.join(parsed.words)}\n{parsed}\n\n",
-    "svg": lambda parsed, *_: parsed.to_svg() + "\n",
-    "tikz": lambda parsed, *_: parsed.to_tikz() + "\n",
+    "svg": lambda parsed, *_: "".join(each.to_svg() + "\n" for each in _best(parsed)),
+    "tikz": lambda parsed, *_: "".join(each.to_tikz() + "\n" for each in _best(parsed)),
 }

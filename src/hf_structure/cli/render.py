@@ -15,7 +15,6 @@ from hf_structure.cli.common import (
     output_file,
     positive,
 )
-from hf_structure.cli.figures import FIGURES, render_figures
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
@@ -25,6 +24,7 @@ from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
 from hf_structure.visualization.html import WIDTH, render_html
 
+FIGURES = ("distances", "parents", "relations", "attention", "tapes", "circuits")
 KINDS = ("trees", "graph", *FIGURES)
 WRITERS: dict[str, Callable[[Parse, argparse.Namespace], str]] = {
     "svg": lambda parsed, options: parsed.to_svg(width=options.width),
@@ -85,6 +85,8 @@ def run_render(options: argparse.Namespace) -> None:
         raise ValueError("a FILE is needed, except for --kind relations")
     _check_options(options)
     if options.kind in FIGURES:
+        from hf_structure.cli.figures import render_figures
+
         render_figures(options)
         return
     check_files(options.files, options.output)

@@ -4,8 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-
-from transformers.utils.logging import disable_progress_bar
+from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import (
     Item,
@@ -20,17 +19,12 @@ from hf_structure.cli.common import (
     read_items,
 )
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.scoring import (
-    DEFAULT_MODEL,
-    SentenceScore,
-    choose_beam,
-    corpus_scores,
-    count_falls,
-    load_language_model,
-    score,
-)
+from hf_structure.pipelines.options import DEFAULT_SCORER
 
-Scorer = Callable[[int | None], list[SentenceScore]]
+if TYPE_CHECKING:
+    from hf_structure.pipelines.scoring import SentenceScore
+
+Scorer = Callable[[int | None], list["SentenceScore"]]
 
 
 def add_score(commands: argparse._SubParsersAction) -> None:
@@ -40,7 +34,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U or brackets; default: stdin"
     )
-    add_model(parser, DEFAULT_MODEL)
+    add_model(parser, DEFAULT_SCORER)
     add_input_format(parser)
     add_scoring(parser)
     add_masking(parser)
@@ -71,12 +65,13 @@ def run_score(options: argparse.Namespace) -> None:
     tokens. Logarithms are natural ones: everything is in nats.
     """
     _check_score(options)
-    disable_progress_bar()  # that of loading
+    from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
+
     items = list(read_items(options.files, options.input_format, skip_empty=False))
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
 
-    def scorer(beam_size: int | None) -> list[SentenceScore]:
+    def scorer(beam_size: int | None) -> list["SentenceScore"]:
         try:
             return score(
                 [item.words if item.text is None else item.text for item in items],
@@ -112,7 +107,7 @@ def _check_score(options: argparse.Namespace) -> None:
     check_files(options.files, options.output)
 
 
-def _lines(scores: Sequence[SentenceScore], items: Sequence[Item], options: argparse.Namespace) -> Iterator[str]:
+def _lines(scores: Sequence["SentenceScore"], items: Sequence[Item], options: argparse.Namespace) -> Iterator[str]:
     if options.format == "json":
         yield from (json.dumps(scored.to_dict(), ensure_ascii=False) + "\n" for scored in scores)
     elif options.words:
@@ -129,6 +124,8 @@ def _lines(scores: Sequence[SentenceScore], items: Sequence[Item], options: argp
 
 def _print_summary(scorer: Scorer, beam_sizes: Sequence[int | None], as_json: bool) -> None:
     """One line for each size of the beam; `falls`: sentences that the size before gives a higher probability."""
+    from hf_structure.pipelines.scoring import corpus_scores, count_falls
+
     rows, before = [], None
     for beam_size in beam_sizes:
         scores = scorer(beam_size)

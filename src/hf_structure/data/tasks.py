@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.files import DataError, plain_path
-from hf_structure.data.graphs import GraphCollator
+from hf_structure.data.graph_batches import GraphCollator
 from hf_structure.data.json_text import parse_json
 from hf_structure.data.text import numbered_lines
 

@@ -198,15 +198,19 @@ def split_sentences(text: str) -> list[str]:
     Args:
         text (`str`): Running text; single line breaks in it are white space like any other.
     """
-    sentences = []
-    for paragraph in _PARAGRAPH.split(text):
-        chunks, start = list(re.finditer(r"\S+", paragraph)), 0
-        for chunk, following in pairwise(chunks):
-            if _BEGIN.match(following[0]) and _may_end(chunk[0]):
-                sentences.append(paragraph[start : chunk.end()])
-                start = following.start()
-        sentences.append(paragraph[start:])
-    return [sentence.strip() for sentence in sentences if sentence.strip()]
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each sentence that [`split_sentences`] finds."""
+    chunks = list(re.finditer(r"\S+", text))
+    starts, ends = [chunk.start() for chunk in chunks[:1]], []
+    for chunk, following in pairwise(chunks):
+        space = text[chunk.end() : following.start()]
+        if _PARAGRAPH.search(space) or (_BEGIN.match(following[0]) and _may_end(chunk[0])):
+            ends.append(chunk.end())
+            starts.append(following.start())
+    return list(zip(starts, [*ends, *(chunk.end() for chunk in chunks[-1:])], strict=True))
 
 
 def _may_end(chunk: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.data.graphs import pad_graphs
+from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.pipelines.encoding import Sentence
 from hf_structure.pipelines.loading import WordTokenizer
 from hf_structure.pipelines.parsing import choose_structures, load_parser, parse
@@ -46,7 +46,7 @@ def graph_attention(
     for name, value, number in (("layer", layer, layers), ("head", head, heads)):
         if not 1 <= value <= number:
             raise ValueError(f"there is no {name} {value}: the model has {number}")
-    options = {"structure": "graph", "beam_size": beam_size, "word_tokenizer": word_tokenizer}
+    options = {"sentences": "line", "structure": "graph", "beam_size": beam_size, "word_tokenizer": word_tokenizer}
     graph = parse([sentence], model, tokenizer=tokenizer, **options)[0].graph
     encoded = encode_subwords(graph.words, tokenizer)
     ids, words = (torch.tensor([encoded[name]], device=model.device) for name in ("input_ids", "word_ids"))

@@ -10,13 +10,14 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sentences import LongSentenceError, SentenceError, as_python, check_characters, read_batch
+from hf_structure.data.text import find_words
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
 from hf_structure.pipelines.graphs import gives_graphs
 from hf_structure.pipelines.loading import longest_input
+from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
 
-MAX_WORDS = 1000
-
+_GIVEN = ("words", "text", "start", "tags", "initial")
 Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
 
 
@@ -102,9 +103,10 @@ def encode_sentence(
     label_ids: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """
-    Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those. For a
-    model that reads tags (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree
-    `initial_heads` and `initial_relations` (by the numbers in `label_ids`), of the words that it sees.
+    Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those; of
+    raw text also the `source`: `text`, `word_spans` and `start`, as a `Parse` has them. For a model that reads tags
+    (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree `initial_heads` and
+    `initial_relations` (by the numbers in `label_ids`), of the words that it sees.
 
     `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
     sentence itself.
@@ -120,7 +122,7 @@ def encode_sentence(
     keep = _seen_mask(words, tokenizer, punctuation)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
     _check_positions(len(seen), "words", model_words)
-    encoded = {"words": words, "keep": keep, **encode_words(seen, tokenizer)}
+    encoded = {"words": words, "keep": keep, "source": _source(given, words), **encode_words(seen, tokenizer)}
     _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
     if tag_ids is not None:
         encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
@@ -133,7 +135,7 @@ def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
         return conllu_sentence(sentence)
     sentence = as_python(sentence)
     if isinstance(sentence, Mapping):
-        given = {name: as_python(sentence[name]) for name in ("words", "text", "tags", "initial") if name in sentence}
+        given = {name: as_python(sentence[name]) for name in _GIVEN if name in sentence}
     else:
         given = {"text" if isinstance(sentence, str) else "words": sentence}
     words, text = given.get("words"), given.get("text")
@@ -159,6 +161,13 @@ def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str
     return words
 
 
+def _source(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """What a parse keeps of raw text."""
+    if given.get("words") is not None:
+        return {}
+    return {"text": given["text"], "word_spans": find_words(given["text"], words), "start": given.get("start", 0)}
+
+
 def _seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str) -> list[bool]:
     """Which words the model sees: all, if there is nothing but punctuation."""
     keep = [True] * len(words)
@@ -175,7 +184,6 @@ def _check_positions(number: int, kind: str, longest: int | None) -> None:
 
 
 __all__ = [
-    "MAX_WORDS",
     "Sentence",
     "encode_all",
     "encode_sentence",

@@ -66,8 +66,10 @@ def decode_graphs(
     return decoded
 
 
-def assemble_graphs(words: Sequence[str], decoded: Mapping[str, torch.Tensor], row: int) -> Parse:
-    """Parse of the sentence of these words in one row of what [`decode_graphs`] gave (tensors on the CPU)."""
+def assemble_graphs(
+    words: Sequence[str], decoded: Mapping[str, torch.Tensor], row: int, source: Mapping[str, Any]
+) -> Parse:
+    """Parse of the sentence of these words, in one row of what [`decode_graphs`] gave (tensors on the CPU)."""
     size, graphs = len(words) + 1, []
     arc_probs = decoded["arc_probs"][row] if "arc_probs" in decoded else None
     for graph, log_prob in zip(decoded["graphs"][row], decoded["log_probs"][row].tolist(), strict=True):
@@ -79,7 +81,7 @@ def assemble_graphs(words: Sequence[str], decoded: Mapping[str, torch.Tensor], r
     parts: dict[str, Any] = {"alternatives": graphs if decoded["graphs"].shape[1] > 1 else ()}
     if "marginals" in decoded:
         parts["marginals"] = decoded["marginals"][row, : size - 1, :size]
-    return Parse(words, graph=graphs[0], **parts)
+    return Parse(words, graph=graphs[0], **parts, **source)
 
 
 __all__ = ["assemble_graphs", "decode_graphs", "gives_graphs"]

@@ -9,11 +9,12 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.hub.locating import resolve_model
+from hf_structure.pipelines.options import DTYPES
 
-DTYPES = ("float32", "bfloat16", "float16", "float64")
 WordTokenizer = str | Callable[[str], list[str]]
 
 
@@ -115,7 +116,7 @@ def load_weights(
     Raises:
         ValueError: if the folder holds no such model.
     """
-    with _readable(f"{folder} holds no {purpose}"):
+    with _readable(f"{folder} holds no {purpose}"), _quiet():
         model, loaded = auto_class.from_pretrained(
             folder,
             output_loading_info=True,
@@ -174,6 +175,20 @@ def _load(
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars and reports of transformers: loading is short, and what is wrong is an error here."""
+    verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
 def _readable(message: str) -> Iterator[None]:
     """
     Makes a `ValueError` of one line of whatever goes wrong in loading: what libraries make of damaged files has no
@@ -211,7 +226,6 @@ def _first_line(error: Exception) -> str:
 
 
 __all__ = [
-    "DTYPES",
     "WordTokenizer",
     "choose_word_tokenizer",
     "load_model",

@@ -20,8 +20,6 @@ from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.text import find_words
 from hf_structure.tokenization import encode_words, is_word_level, pieces_of_words
 
-MASKINGS = ("within_word", "original")
-
 
 def encode_masked(
     sentence: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, split: Callable[[str], list[str]]
@@ -144,4 +142,4 @@ def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_i
     return ids
 
 
-__all__ = ["MASKINGS", "encode_masked", "pseudo_log_probs", "special_ends"]
+__all__ = ["encode_masked", "pseudo_log_probs", "special_ends"]

@@ -1,5 +1,5 @@
 """
-From sentences to parses: `parse(...)`, and the same as a transformers pipeline.
+From sentences to parses: `parse(...)`.
 
 A model trained without punctuation does not see any here: punctuation marks are recognised by their characters, taken
 out, and put back into the tree by a rule that keeps a projective tree projective
@@ -7,14 +7,14 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 """
 
 import functools
-import types
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm.auto import tqdm
-from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
@@ -22,7 +22,6 @@ from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
 from hf_structure.pipelines.encoding import (
-    MAX_WORDS,
     Sentence,
     encode_all,
     encode_sentence,
@@ -33,24 +32,24 @@ from hf_structure.pipelines.encoding import (
 )
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model
+from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
+from hf_structure.pipelines.splitting import check_splitting, regroup, split_texts, warn_of_several
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
 from hf_structure.tokenization import is_word_level
 
-DEFAULT_MODEL = "udgn-en"
-PUNCTUATION = ("attach", "drop", "parse")
 RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
-STRUCTURES = ("dependency", "constituency", "both", "graph")
-NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 
 def parse(
-    sentences: Sentence | Iterable[Sentence],
-    model: str | Path | PreTrainedModel = DEFAULT_MODEL,
+    inputs: Sentence | Iterable[Sentence],
+    model: str | Path | PreTrainedModel = DEFAULT_PARSER,
     *,
+    sentences: str | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     tags: Sequence[str] | Iterable[Sequence[str] | None] | None = None,
     initial: Tree | Iterable[Tree | None] | None = None,
@@ -70,18 +69,22 @@ def parse(
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: bool = False,
-) -> Parse | list[Parse | None] | Iterator[Parse | None] | None:
+) -> Parse | Parses | Iterator[Parse | Parses | None] | None:
     """
     Parses sentences.
 
     Args:
-        sentences (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
+        inputs (`str`, `list[str]`, `list[list[str]]`, an array, series or column of either, or an iterator):
             Raw sentences, which `word_tokenizer` splits into words, or sentences as lists of words, which come back
             as they are. Also what [`~hf_structure.data.conllu.read_conllu`] and
             [`~hf_structure.data.corpus.load_sentences`] give, and other dictionaries: `words` (or `text`), and
             optionally `tags` (which a model that reads none ignores) and `initial`. Nothing else of them is read.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
+        sentences (`"line"` or `"split"`, *optional*):
+            Whether a string is one sentence, or running text that is split into sentences by the rules of
+            [`~hf_structure.data.text.split_sentences`]. By default it is one sentence, and there is a warning where
+            the rules find several.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         tags (`list[list[str]]` or an iterator of lists, *optional*):
@@ -133,22 +136,26 @@ def parse(
             Whether to show a progress bar.
 
     Returns:
-        `Parse` for a string, `list[Parse]` for what has a length, else an iterator of `Parse`; in the order given.
+        `Parse` for a string, [`~hf_structure.structures.Parses`], a list of them, for what has a length, else an
+            iterator of `Parse`; in the order given. With `sentences="split"` there is a list of the sentences'
+            parses, which may be empty, in the place of each `Parse`.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
-            this tokenizer, these tags or initial trees.
+            this tokenizer, these tags or initial trees; tags or initial trees for text that is to be split.
         SentenceError: a sentence that is empty or too long, or has another number of tags or heads. The message gives
             the number of the sentence; from an iterator, those before it come out first. It is a `ValueError`.
 
     Warns:
-        UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees.
+        UserWarning: a model that reads tags is given a sentence without any that it knows; likewise labels of trees. A
+            string holds several sentences, and `sentences` does not say what to do.
     """
-    _check_punctuation(punctuation)
+    check_punctuation(punctuation)
+    is_split = check_splitting(sentences, tags, initial)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
-    _check_input(model, tokenizer)
+    check_input(model, tokenizer)
     check_given(model, tags, initial)
     structures = choose_structures(model, structure)
     search = search_options(model, beam_size, rounds)
@@ -171,17 +178,22 @@ def parse(
         marginals=marginals,
         **search,
     )
-    batch = read_sentences(sentences)
+    batch = read_sentences(inputs)
     is_one = is_one_sentence(batch)
     if is_one:
         batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
-    total = len(batch) if isinstance(batch, Sized) else None
+    is_list = isinstance(batch, Sized)
+    total = len(batch) if is_list and not is_split else None
+    counts = deque()
+    batch = split_texts(batch, counts) if is_split else batch if sentences else warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
     parses = _parse_windows(items, decode, batch_size, bar)
+    if is_split:
+        parses = map(Parses, regroup(parses, counts))
     if is_one:
         return next(parses)
-    return list(parses) if isinstance(batch, Sized) else parses
+    return Parses(parses) if is_list else parses
 
 
 def _as_column(value: Any) -> list | None:
@@ -220,7 +232,7 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
     return options
 
 
-def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
     if not gives_graphs(model) and not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
@@ -230,7 +242,7 @@ def _check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
 
 
-def _check_punctuation(punctuation: str) -> None:
+def check_punctuation(punctuation: str) -> None:
     if punctuation not in PUNCTUATION:
         raise ValueError(f"punctuation must be one of {', '.join(PUNCTUATION)}, not {punctuation!r}")
 
@@ -272,7 +284,7 @@ def assemble_parse(
         ValueError: if there are marginals, but no dependencies are asked for.
     """
     if "graph" in structures:
-        return assemble_graphs(_seen(encoded), decoded, row)
+        return assemble_graphs(_seen(encoded), decoded, row, _seen_source(encoded))
     if "marginals" in decoded and "dependency" not in structures:
         raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
     parts = {"distances": _distances(encoded, decoded, row)} if "distances" in decoded else {}
@@ -286,12 +298,21 @@ def assemble_parse(
             length = sum(encoded["keep"])
             marginals = decoded["marginals"][row, :length, : length + 1].double()
             parts["marginals"] = _marginals(marginals, encoded, trees[0], punctuation)
-    return Parse(encoded["words"], **parts)
+    return Parse(encoded["words"], **parts, **encoded["source"])
 
 
 def _seen(encoded: Mapping[str, Any]) -> list[str]:
     """The words that the model sees."""
     return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
+
+
+def _seen_source(encoded: Mapping[str, Any]) -> dict[str, Any]:
+    """The source of the words that the model sees."""
+    spans = encoded["source"].get("word_spans")
+    if spans is None:
+        return encoded["source"]
+    kept = [span for span, is_seen in zip(spans, encoded["keep"], strict=True) if is_seen]
+    return {**encoded["source"], "word_spans": kept}
 
 
 def _distances(encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], row: int) -> SyntacticDistances:
@@ -420,96 +441,4 @@ def _windows(items: Iterator, size: int) -> Iterator[list]:
     yield window
 
 
-class ParsingPipeline(Pipeline):
-    """
-    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out. A sentence is a string, a list of
-    words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`, each as for [`parse`].
-    """
-
-    structure: str  # what is given if the call does not say otherwise
-
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
-
-    def __init__(self, *args, structure: str | None = None, **kwargs):
-        super().__init__(*args, structure=structure or self.structure, **kwargs)
-        _check_input(self.model, self.tokenizer)
-
-    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
-        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
-        if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
-            inputs = read_sentences(inputs)
-            if not is_one_sentence(inputs):
-                inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
-        return [] if inputs == [] else super().__call__(inputs, *args, **options)
-
-    def _sanitize_parameters(
-        self,
-        structure=None,
-        decoder=None,
-        k=None,
-        beam_size=None,
-        rounds=None,
-        marginals=None,
-        punctuation=None,
-        word_tokenizer=None,
-        max_words=None,
-    ):
-        def given(**options):
-            return {name: value for name, value in options.items() if value is not None}
-
-        if punctuation is not None:
-            _check_punctuation(punctuation)
-        structures = structure and choose_structures(self.model, structure)  # else those of the constructor
-        if word_tokenizer is not None:
-            word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
-        return (
-            given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
-            given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
-            given(structures=structures, punctuation=punctuation),
-        )
-
-    def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
-        options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
-        return {"encoded": encode_sentence(inputs, self.tokenizer, **options)}
-
-    def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
-        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
-        batch = encoded if isinstance(encoded, list) else [encoded]
-        return {"encoded": encoded, **decode_batch(batch, self.model, self.tokenizer, **options)}
-
-    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
-        encoded = model_outputs.pop("encoded")
-        return assemble_parse(encoded, model_outputs, 0, label_names=self.model.config.id2label, **options).to_dict()
-
-
-class DependencyParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
-    """
-
-    structure = "dependency"
-
-
-class ConstituencyParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in
-    [`DependencyParsingPipeline`].
-    """
-
-    structure = "constituency"
-
-
-class GraphParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]: `k`,
-    `beam_size`, `marginals`, `word_tokenizer`, `max_words`.
-    """
-
-    structure = "graph"
-
-
-__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline", "parse"]
+__all__ = ["parse"]

@@ -34,10 +34,10 @@ from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input, read_config
-from hf_structure.pipelines.masked_scoring import MASKINGS, encode_masked, pseudo_log_probs
+from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_probs
+from hf_structure.pipelines.options import DEFAULT_SCORER, MASKINGS
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
-DEFAULT_MODEL = "gilt-en"
 DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
 BEAM_TOKENS = 2**14  # of a batch at most, by default
@@ -100,7 +100,7 @@ class SentenceScore:
 
 def score(
     sentences: Sentence | Iterable[Sentence],
-    model: str | Path | PreTrainedModel = DEFAULT_MODEL,
+    model: str | Path | PreTrainedModel = DEFAULT_SCORER,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     beam_size: int | None = None,

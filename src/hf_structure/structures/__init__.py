@@ -11,5 +11,16 @@ from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
+from hf_structure.structures.words import Word
 
-__all__ = ["ConstituencyTree", "DependencyGraph", "DependencyTree", "GraphAttention", "Parse", "SyntacticDistances"]
+__all__ = [
+    "ConstituencyTree",
+    "DependencyGraph",
+    "DependencyTree",
+    "GraphAttention",
+    "Parse",
+    "Parses",
+    "SyntacticDistances",
+    "Word",
+]

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
+NO_SPACE = "SpaceAfter=No"  # CoNLL-U, in MISC
+_SHOWN = 4  # words of a sentence in its short form
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
 
 
@@ -19,10 +21,21 @@ class Value:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _as_lists(value) for name, value in values.items()}
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
     @classmethod
     def from_dict(cls: type[V], values: Mapping[str, Any]) -> V:
         """Makes the value from what `to_dict` gave."""
         return cls(**values)
+
+
+def short_repr(value: Any, kinds: Iterable[str] = ()) -> str:
+    """`<Parse of 5 words: The old man walked ... (dependency)>`: what it is, and how it begins."""
+    number, words = len(value.words), " ".join(value.words[:_SHOWN])
+    more = " ..." if number > _SHOWN else ""
+    kinds = f" ({', '.join(kinds)})" if kinds else ""
+    return f"<{type(value).__name__} of {number} word{'s' * (number != 1)}: {words}{more}{kinds}>"
 
 
 def freeze(value: Any, *names: str) -> None:

@@ -1,5 +1,6 @@
 """Constituency trees."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 from hf_structure.algorithms.trees import span_children, span_order
 from hf_structure.data.brackets import BracketTree, escape_word, read_brackets
 from hf_structure.structures.common import Value, check_length, freeze
+from hf_structure.structures.saving import save_structures
 from hf_structure.visualization.constituency import constituency_svg, constituency_text
 from hf_structure.visualization.html import picture
 from hf_structure.visualization.latex import document, latex
@@ -21,7 +23,7 @@ _EDGES = r"edge from parent path={(\tikzparentnode.%s) -- ([yshift=-0.4em]\tikzp
 UNLABELLED = "X"  # what brackets, which cannot do without, write for a label or tag that is not known
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConstituencyTree(Value):
     """
     The constituents of a sentence. A constituent may have any number of children, and one alone (a unary chain).
@@ -136,7 +138,7 @@ class ConstituencyTree(Value):
         try:
             from nltk import Tree
         except ImportError as error:
-            raise ImportError("to_nltk needs nltk: pip install 'hf_structure[nltk]'") from error
+            raise ImportError("to_nltk needs nltk: pip install nltk") from error
         levels: list[list[Tree]] = [[]]
         for node, opens in self._brackets(UNLABELLED).walk():
             if node.word is not None:
@@ -166,6 +168,10 @@ class ConstituencyTree(Value):
         begin = rf"\begin{{tikzpicture}}[{distances}, {_EDGES % ('south' if self.labels else 'north')}]"
         drawn = "\n".join([begin, " ".join(parts), r"\end{tikzpicture}", ""])
         return document(drawn) if standalone else drawn
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the tree to a file: `.svg`, `.png` (needs resvg-py), `.html` or `.tex` by its suffix."""
+        save_structures([self], path)
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """

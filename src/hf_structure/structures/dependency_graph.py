@@ -1,12 +1,14 @@
 """Dependency graphs."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hf_structure.algorithms.trees import check_arcs, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sdp import SdpSentence
 from hf_structure.structures.common import (
+    NO_SPACE,
     Value,
     check_length,
     check_log_probability,
@@ -14,6 +16,8 @@ from hf_structure.structures.common import (
     conllu_comments,
     freeze,
 )
+from hf_structure.structures.saving import save_structures
+from hf_structure.structures.words import Word
 from hf_structure.visualization.arcs import graph_arcs
 from hf_structure.visualization.dependency import graph_svg, graph_text
 from hf_structure.visualization.html import picture
@@ -22,7 +26,7 @@ from hf_structure.visualization.latex import arcs_tikz, document
 UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not known; no graph format can do without
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DependencyGraph(Value):
     """
     Arcs between a sentence's words. A word may have any number of heads, or none, and there may be cycles.
@@ -97,7 +101,7 @@ class DependencyGraph(Value):
         """The dependents of a word, numbered from 1, or of the root, 0, in order."""
         return tuple(dependent for head, dependent in self.arcs if head == word)
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
+    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
         """
         The graph as one CoNLL-U sentence, with the empty line that ends it; an empty string for one without words.
 
@@ -107,6 +111,7 @@ class DependencyGraph(Value):
 
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
+            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
 
         Raises:
             ValueError: a word, label or comment that no CoNLL-U line can hold (empty word, tab, line break, `|`).
@@ -119,7 +124,7 @@ class DependencyGraph(Value):
             labels = {word: label for (_, word), label in zip(self.arcs, self.labels or (), strict=False)}
             heads = [head for (head,) in self._heads()]
             sentence = sentence.with_heads(heads, [labels.get(word) or "_" for word in range(1, len(heads) + 1)])
-        return str(sentence.with_column("deps", self.deps()).with_column("misc", self._misc()))
+        return str(sentence.with_column("deps", self.deps()).with_column("misc", self._misc(spaces)))
 
     def deps(self) -> list[str]:
         """Column DEPS of CoNLL-U. Raises `ValueError` for a label that it cannot hold."""
@@ -162,6 +167,10 @@ class DependencyGraph(Value):
         drawn = arcs_tikz(self.words, graph_arcs(self.words, self.arcs, self.labels, self.probabilities))
         return document(drawn) if standalone else drawn
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the graph to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu` by its suffix."""
+        save_structures([self], path)
+
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
         The graph as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
@@ -175,6 +184,21 @@ class DependencyGraph(Value):
     def __str__(self) -> str:
         return graph_text(self.words, self.arcs, self.labels, self.probabilities)
 
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __bool__(self) -> bool:
+        return True  # a graph without words is one, too
+
+    def __iter__(self) -> Iterator[Word]:
+        """The words; `head`, `relation` and `probability` are those of words with exactly one head."""
+        arcs = [[] for _ in self.words]
+        unknown = (None,) * len(self.arcs)
+        for (head, word), *known in zip(self.arcs, self.labels or unknown, self.probabilities or unknown, strict=True):
+            arcs[word - 1].append((head, *known))
+        for number, (form, its_arcs) in enumerate(zip(self.words, arcs, strict=True), start=1):
+            yield Word(number, form, *(its_arcs[0] if len(its_arcs) == 1 else ()))
+
     def _heads(self) -> list[list[int]]:
         """The heads of each word."""
         heads = [[] for _ in self.words]
@@ -182,13 +206,18 @@ class DependencyGraph(Value):
             heads[word - 1].append(head)
         return heads
 
-    def _misc(self) -> list[str]:
-        """The probabilities of each word's arcs, as CoNLL-U's last column."""
+    def _misc(self, spaces: Sequence[bool] | None) -> list[str]:
+        """The probabilities of each word's arcs and the space after it, as CoNLL-U's last column."""
         notes = [[] for _ in self.words]
         for (head, word), value in zip(self.arcs, self.probabilities or (), strict=False):
             if value is not None:
                 notes[word - 1].append(f"{head}:{value:.4g}")
-        return [f"ArcProb={','.join(each)}" if each else "_" for each in notes]
+        columns = [f"ArcProb={','.join(each)}" if each else "" for each in notes]
+        if spaces is not None:
+            check_length(self.words, "spaces", spaces)
+            pairs = zip(columns, spaces, strict=True)
+            columns = ["|".join(filter(None, (column, "" if space else NO_SPACE))) for column, space in pairs]
+        return [column or "_" for column in columns]
 
     def _named_labels(self, forbidden: str) -> list[str]:
         """A label for each arc, without these characters."""

@@ -1,13 +1,15 @@
 """Dependency trees."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_structure.algorithms.trees import check_heads, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
+    NO_SPACE,
     Value,
     check_length,
     check_log_probability,
@@ -15,14 +17,21 @@ from hf_structure.structures.common import (
     conllu_comments,
     freeze,
 )
+from hf_structure.structures.conversion import dependency_to_nltk, dependency_to_spacy
+from hf_structure.structures.saving import save_structures
+from hf_structure.structures.words import TreeOfWords, Word
 from hf_structure.visualization.arcs import tree_arcs
 from hf_structure.visualization.dependency import dependency_svg, dependency_text
 from hf_structure.visualization.html import picture
 from hf_structure.visualization.latex import arcs_tikz, document
 
+if TYPE_CHECKING:
+    import nltk
+    import spacy
 
-@dataclass(frozen=True)
-class DependencyTree(Value):
+
+@dataclass(frozen=True, repr=False)
+class DependencyTree(Value, TreeOfWords):
     """
     The heads of a sentence's words.
 
@@ -82,7 +91,7 @@ class DependencyTree(Value):
         labels = self.labels or (None,) * len(self.heads)
         return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
+    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
         """
         The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
 
@@ -91,6 +100,7 @@ class DependencyTree(Value):
 
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
+            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
 
         Raises:
             ValueError: a word or comment that no CoNLL-U line can hold (empty word, tab, line break).
@@ -98,17 +108,20 @@ class DependencyTree(Value):
         if not self.words:
             return ""
         comments = conllu_comments(metadata, self.log_probability)
-        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, comments=comments, misc=self._misc())
-        return sentence.to_string()
+        columns = {"comments": comments, "misc": self._misc(spaces)}
+        return ConlluSentence.from_words(self.words, self.heads, self.labels, **columns).to_string()
 
-    def _misc(self) -> list[str]:
-        """What is known of each word's probabilities, as CoNLL-U's last column."""
+    def _misc(self, spaces: Sequence[bool] | None) -> list[str]:
+        """What is known of each word's probabilities and of the space after it, as CoNLL-U's last column."""
         named = (("HeadProb", self.probabilities), ("LabelProb", self.label_probabilities))
         notes = [
             [None if value is None else f"{name}={value:.4g}" for value in values]
             for name, values in named
             if values is not None
         ]
+        if spaces is not None:
+            check_length(self.words, "spaces", spaces)
+            notes.append([None if space else NO_SPACE for space in spaces])
         return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 
     def to_tikz(self, standalone: bool = False) -> str:
@@ -119,6 +132,30 @@ class DependencyTree(Value):
         arcs = tree_arcs(self.words, self.heads, self.labels, self.probabilities)
         drawn = arcs_tikz(self.words, arcs)
         return document(drawn) if standalone else drawn
+
+    def to_nltk(self) -> "nltk.parse.DependencyGraph":
+        """The tree for nltk. Raises `ImportError` without it."""
+        return dependency_to_nltk(self.words, self.heads, self.labels)
+
+    def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "spacy.Vocab | None" = None) -> "spacy.tokens.Doc":
+        """
+        The tree as a spaCy document of one sentence, with heads and relations (`ROOT` for the root word).
+
+        Args:
+            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; by default it does.
+            vocab (`spacy.Vocab`, *optional*): That of a pipeline, if the document is to go through it.
+
+        Raises:
+            ImportError: spaCy is not installed.
+            ValueError: the heads are no tree (see `is_tree`).
+        """
+        if not self.is_tree:
+            raise ValueError("to_spacy needs a tree: these heads have cycles or several roots")
+        return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the tree to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu` by its suffix."""
+        save_structures([self], path)
 
     def to_displacy(self) -> dict[str, Any]:
         """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""
@@ -140,6 +177,11 @@ class DependencyTree(Value):
         takes several rows.
         """
         return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags, width)
+
+    def _words(self) -> list[Word]:
+        unknown = (None,) * len(self.words)
+        columns = (self.words, self.heads, self.labels or unknown, self.probabilities or unknown)
+        return [Word(*row) for row in zip(count(1), *columns, strict=False)]
 
     def _repr_html_(self) -> str:
         return picture(self)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SyntacticDistances(Value):
     """
     What StructFormer finds out about a sentence: trees follow from these numbers, and say less.

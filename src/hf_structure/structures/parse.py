@@ -1,24 +1,35 @@
 """Parses: all structures of one sentence."""
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hf_structure.structures.common import freeze
+from hf_structure.structures.common import check_length, freeze, short_repr
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
-from hf_structure.visualization.html import picture
+from hf_structure.structures.saving import save_structures
+from hf_structure.structures.words import TreeOfWords, Word
+from hf_structure.visualization.html import picture, rank_title
 from hf_structure.visualization.latex import document
 from hf_structure.visualization.parse import parse_svg
 
+if TYPE_CHECKING:
+    import nltk
+    import spacy
 
-@dataclass(frozen=True)
-class Parse:
+
+@dataclass(frozen=True, repr=False)
+class Parse(TreeOfWords):
     """
     All that was found out about one sentence. A structure that the model does not give is None.
+
+    It has a length and gives its words one by one, each with its head, relation and probability; `root`, `children`,
+    `subtree` and `path` are those of the dependency tree. Parses are equal if their words and structures are, wherever
+    the words come from.
 
     Args:
         words (`Sequence[str]`):
@@ -37,10 +48,16 @@ class Parse:
             of `dependency` or `graph`. Kept as nested tuples; `numpy.array(parse.marginals)` makes an array of them.
         distances (`SyntacticDistances`, *optional*):
             Of the words that the model saw, which may be fewer than these.
+        text (`str`, *optional*):
+            The sentence as it was written, if it came as text.
+        word_spans (`Sequence[tuple[int, int]]`, *optional*):
+            Start and end of each word in `text`; None where the words are no parts of it.
+        start (`int`):
+            Where `text` begins in a longer text that was split into sentences.
 
     Raises:
         ValueError: marginals of another shape, more words in a structure than in `words`, trees over different words,
-            a graph beside a tree.
+            a graph beside a tree, not as many spans as words.
     """
 
     words: tuple[str, ...]
@@ -50,9 +67,15 @@ class Parse:
     alternatives: tuple[DependencyTree, ...] | tuple[DependencyGraph, ...] = ()
     marginals: tuple[tuple[float, ...], ...] | None = None
     distances: SyntacticDistances | None = None
+    text: str | None = field(default=None, compare=False)
+    word_spans: tuple[tuple[int, int], ...] | None = field(default=None, compare=False)
+    start: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, "words", "alternatives")
+        if self.word_spans is not None:
+            object.__setattr__(self, "word_spans", tuple(map(tuple, self.word_spans)))
+            check_length(self.words, "word_spans", self.word_spans)
         for name in _PARTS:
             part = getattr(self, name)
             if part is not None and len(part.words) > len(self.words):
@@ -78,6 +101,9 @@ class Parse:
             "alternatives": [structure.to_dict() for structure in self.alternatives],
             "marginals": self.marginals and [list(row) for row in self.marginals],
             "distances": self.distances and self.distances.to_dict(),
+            "text": self.text,
+            "word_spans": self.word_spans and [list(span) for span in self.word_spans],
+            "start": self.start,
         }
 
     @classmethod
@@ -92,8 +118,36 @@ class Parse:
         return cls(**values)
 
     def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
-        """The dependency tree or graph as `DependencyTree.to_conllu` or `DependencyGraph.to_conllu` writes it."""
-        return (self.graph or self._dependency()).to_conllu(metadata)
+        """
+        The dependency tree or graph as `DependencyTree.to_conllu` or `DependencyGraph.to_conllu` writes it. Where the
+        text is known, `# text` is added, and `SpaceAfter=No` to the words that no white space follows.
+        """
+        structure, metadata = self.graph or self._dependency(), dict(metadata or {})
+        spaces = self._spaces()
+        if spaces is None or len(spaces) != len(structure.words):
+            return structure.to_conllu(metadata)
+        joined = (word + " " * space for word, space in zip(self.words, spaces, strict=True))
+        return structure.to_conllu({**metadata, "text": "".join(joined).strip()}, spaces)
+
+    def _spaces(self) -> list[bool] | None:
+        """Whether white space (or the end) follows each word, if the text is known."""
+        if self.word_spans is None:
+            return None
+        starts = [start for start, _ in self.word_spans[1:]]
+        return [end != start for (_, end), start in zip(self.word_spans, [*starts, None], strict=True)]
+
+    def to_nltk(self) -> "nltk.Tree | nltk.parse.DependencyGraph":
+        """For nltk: the constituency tree, or else the dependency tree. Raises `ImportError` without nltk."""
+        return (self.constituency or self._dependency()).to_nltk()
+
+    def to_spacy(self, vocab: "spacy.Vocab | None" = None) -> "spacy.tokens.Doc":
+        """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
+        tree, spaces = self._dependency(), self._spaces()
+        return tree.to_spacy(None if spaces is None or len(spaces) != len(tree.words) else spaces, vocab)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the structures to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu`."""
+        save_structures([self], path)
 
     def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
         """The graph as `DependencyGraph.to_sdp` writes it."""
@@ -142,7 +196,29 @@ class Parse:
         return picture(self) if self._structures() else f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self._structures())) or " ".join(self.words)
+        """The structures as text, the k best one after the other."""
+        drawn = "\n\n".join(map(str, self._structures())) or " ".join(self.words)
+        if len(self.alternatives) < 2:
+            return drawn
+        others = (f"{rank_title(rank, each)}\n{each}" for rank, each in enumerate(self.alternatives[1:], start=2))
+        return "\n\n".join([f"{rank_title(1, self.alternatives[0])}\n{drawn}", *others])
+
+    def __repr__(self) -> str:
+        return short_repr(self, [name for name in ("dependency", "constituency", "graph") if getattr(self, name)])
+
+    def _words(self) -> list[Word]:
+        """The words of the structure, which are fewer than all where punctuation was left out."""
+        structure = self.dependency or self.graph
+        if structure is None:
+            forms = (self.constituency or self).words
+            found = [Word(number, form) for number, form in enumerate(forms, start=1)]
+        else:
+            found = list(structure)
+        if self.word_spans is None:
+            return found
+        places = iter(zip(self.words, self.word_spans, strict=True))  # what was left out is not equal to what was not
+        spans = [next(span for form, span in places if form == word.form) for word in found]
+        return [replace(word, span=span) for word, span in zip(found, spans, strict=True)]
 
     def _structures(self) -> list[DependencyTree | ConstituencyTree | DependencyGraph]:
         return [part for part in (self.dependency, self.constituency, self.graph) if part is not None]

@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.visualization.arcs import ArcDrawing, Part, graph_arcs
 from hf_structure.visualization.figures import new_figure
 from hf_structure.visualization.layout import Row, place_words
@@ -15,11 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+    from hf_structure.algorithms.graph import TapeFeatures
+
 BESIDE = 12  # words: the parts of a picture of more are put under each other
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # of Okabe and Ito
 
 
-def plot_tapes(words: Sequence[str], tapes: Any, features: TapeFeatures) -> "Figure":
+def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "Figure":
     """
     The feature tapes of a sentence, as in figure 1 of the GiLT paper: for each feature a picture whose rows are the
     tapes after each word, with a cell for the root and every word so far. Under each stands what its numbers mean.
@@ -55,7 +56,7 @@ def plot_tapes(words: Sequence[str], tapes: Any, features: TapeFeatures) -> "Fig
     return figure
 
 
-def _meaning(name: str, features: TapeFeatures) -> str:
+def _meaning(name: str, features: "TapeFeatures") -> str:
     """What the numbers of a tape say."""
     along, against = features.distance_weights
     out, into = features.degree_weights

@@ -1,0 +1,89 @@
+"""Batches of sentences annotated with dependency graphs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
+from hf_structure.data.batching import token_budget_batches
+from hf_structure.data.collators import IGNORE_INDEX
+
+_TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
+
+
+def pad_graphs(graphs: Sequence[Iterable[tuple[int, int]]], words: int) -> torch.BoolTensor:
+    """`(batch_size, words + 1, words + 1)`, `[b, h, d]` saying whether there is an arc from `h` to `d`."""
+    matrix = torch.zeros(len(graphs), words + 1, words + 1, dtype=torch.bool)
+    for row, arcs in enumerate(graphs):
+        if len(arcs):
+            matrix[row][torch.as_tensor(arcs).long().unbind(1)] = True
+    return matrix
+
+
+def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> dict[str, list[bytes]]:
+    """
+    The column `tapes`, to be computed once: `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`.
+
+    Args:
+        batch (`dict[str, list]`): Rows with `words` and `arcs`.
+        features ([`TapeFeatures`], *optional*): What to read; the paper's by default.
+    """
+    sizes = [len(words) for words in batch["words"]]
+    column = [b""] * len(sizes)
+    for rows in token_budget_batches(sizes, _TAPE_BUDGET):
+        graphs = pad_graphs([batch["arcs"][row] for row in rows], max(sizes[row] for row in rows))
+        for row, tapes in zip(rows, prefix_tapes(graphs, features).numpy(), strict=True):
+            column[row] = tapes[:, : sizes[row] + 1, : sizes[row] + 1].tobytes()
+    return {"tapes": column}
+
+
+@dataclass
+class GraphCollator:
+    """
+    Pads sentences for a language model that reads their graphs.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+        features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
+        padding_side (`"right"` or `"left"`): Where the padding goes.
+
+    Called with dictionaries that hold `input_ids` and, all or none, `word_ids` (see `encode_subwords`), `arcs` and
+    `tapes` (see [`add_tapes`]; computed here where it is missing). Returns `input_ids`, `attention_mask`, `labels` and
+    `word_ids`, each of shape `(batch_size, seq_len)`, `graph` of shape `(batch_size, words + 1, words + 1)` and
+    `tapes` of shape `(batch_size, features, words + 1, words + 1)`.
+    """
+
+    pad_token_id: int
+    features: TapeFeatures = field(default_factory=TapeFeatures)
+    padding_side: str = "right"
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
+        batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
+        # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
+        is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
+        batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
+        if examples[0].get("arcs") is not None:
+            batch["word_ids"] = self._pad([example["word_ids"] for example in examples], 0)
+            words = int(batch["word_ids"].max())
+            batch["graph"] = pad_graphs([example["arcs"] for example in examples], words)
+            batch["tapes"] = self._tapes(examples, batch["graph"])
+        return batch
+
+    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.LongTensor:
+        tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
+        return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
+
+    def _tapes(self, examples: Sequence[dict[str, Any]], graph: torch.Tensor) -> torch.Tensor:
+        if examples[0].get("tapes") is None:
+            return prefix_tapes(graph, self.features)
+        tapes = torch.zeros(len(examples), len(self.features.names), *graph.shape[1:], dtype=torch.uint8)
+        for row, example in enumerate(examples):
+            size = max(example["word_ids"]) + 1
+            stored = np.frombuffer(example["tapes"], dtype=np.uint8).reshape(-1, size, size)
+            tapes[row, :, :size, :size] = torch.from_numpy(stored.copy())
+        return tapes

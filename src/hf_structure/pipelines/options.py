@@ -1,0 +1,23 @@
+"""What callers of the pipelines may choose from, for all who say so without computing anything."""
+
+DEFAULT_PARSER = "udgn-en"
+DEFAULT_SCORER = "gilt-en"
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+MASKINGS = ("within_word", "original")
+MAX_WORDS = 1000
+PUNCTUATION = ("attach", "drop", "parse")
+SENTENCES = ("line", "split")
+STRUCTURES = ("dependency", "constituency", "both", "graph")
+NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
+
+__all__ = [
+    "DEFAULT_PARSER",
+    "DEFAULT_SCORER",
+    "DTYPES",
+    "MASKINGS",
+    "MAX_WORDS",
+    "NAMES",
+    "PUNCTUATION",
+    "SENTENCES",
+    "STRUCTURES",
+]

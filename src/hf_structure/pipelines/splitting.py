@@ -1,0 +1,66 @@
+"""Running text as sentences, and what was made of them by text again."""
+
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from hf_structure.data.text import sentence_spans
+from hf_structure.pipelines.options import SENTENCES
+
+T = TypeVar("T")
+
+
+def check_splitting(sentences: str | None, tags: object, initial: object) -> bool:
+    """Whether text is to be split. Raises `ValueError` for another word, and if what is given is for sentences."""
+    if sentences not in (None, *SENTENCES):
+        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, not {sentences!r}")
+    if sentences == "split" and not (tags is None and initial is None):
+        raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
+    return sentences == "split"
+
+
+def split_texts(texts: Iterable[Any], counts: deque[int]) -> Iterator[Any]:
+    """
+    The sentences of each string, as dictionaries of `text` and `start`, the place in the string. Anything else is a
+    sentence. How many a text has is added to `counts` before its first one comes.
+    """
+    for text in texts:
+        spans = sentence_spans(text) if isinstance(text, str) else None
+        counts.append(1 if spans is None else len(spans))
+        if spans is None:
+            yield text
+        else:
+            yield from ({"text": text[start:end], "start": start} for start, end in spans)
+
+
+def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
+    """What was made of the sentences of [`split_texts`], a list for each text."""
+    group = []
+    for value in values:
+        while counts[0] == 0:
+            counts.popleft()
+            yield []
+        group.append(value)
+        if len(group) == counts[0]:
+            counts.popleft()
+            yield group
+            group = []
+    yield from ([] for _ in counts)
+
+
+def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
+    """The same again. Warns of the first string that holds several sentences by the rules."""
+    has_warned = False
+    for item in inputs:
+        if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item))) > 1:
+            has_warned = True
+            warnings.warn(
+                f"a string with {number} sentences is parsed as one: sentences='split' parses each, and "
+                "sentences='line' says that it is one",
+                stacklevel=2,
+            )
+        yield item
+
+
+__all__ = ["check_splitting", "regroup", "split_texts", "warn_of_several"]

@@ -1,0 +1,141 @@
+"""
+Parsing as pipelines of transformers, which `import hf_structure` has registered when `transformers.pipelines` is
+imported.
+"""
+
+import logging
+import types
+from collections.abc import Iterable, Sized
+from typing import Any
+
+import torch
+from transformers.pipelines import PIPELINE_REGISTRY, Pipeline
+
+from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDependencyParsing
+from hf_structure.hub.locating import CHECKPOINTS
+from hf_structure.pipelines.encoding import (
+    Sentence,
+    encode_sentence,
+    encoding_options,
+    is_one_sentence,
+    read_sentences,
+)
+from hf_structure.pipelines.loading import choose_word_tokenizer
+from hf_structure.pipelines.parsing import (
+    assemble_parse,
+    check_input,
+    check_punctuation,
+    choose_structures,
+    decode_batch,
+    search_options,
+)
+
+
+class ParsingPipeline(Pipeline):
+    """
+    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out. A sentence is a string, a list of
+    words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`, each as for [`parse`].
+    """
+
+    structure: str  # what is given if the call does not say otherwise
+
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_tokenizer = True
+
+    def __init__(self, *args, structure: str | None = None, **kwargs):
+        super().__init__(*args, structure=structure or self.structure, **kwargs)
+        check_input(self.model, self.tokenizer)
+
+    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
+        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
+        if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
+            inputs = read_sentences(inputs)
+            if not is_one_sentence(inputs):
+                inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
+        return [] if inputs == [] else super().__call__(inputs, *args, **options)
+
+    def _sanitize_parameters(
+        self,
+        structure=None,
+        decoder=None,
+        k=None,
+        beam_size=None,
+        rounds=None,
+        marginals=None,
+        punctuation=None,
+        word_tokenizer=None,
+        max_words=None,
+    ):
+        def given(**options):
+            return {name: value for name, value in options.items() if value is not None}
+
+        if punctuation is not None:
+            check_punctuation(punctuation)
+        structures = structure and choose_structures(self.model, structure)  # else those of the constructor
+        if word_tokenizer is not None:
+            word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
+        return (
+            given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
+            given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
+            given(structures=structures, punctuation=punctuation),
+        )
+
+    def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
+        options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
+        return {"encoded": encode_sentence(inputs, self.tokenizer, **options)}
+
+    def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
+        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
+        batch = encoded if isinstance(encoded, list) else [encoded]
+        return {"encoded": encoded, **decode_batch(batch, self.model, self.tokenizer, **options)}
+
+    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
+        encoded = model_outputs.pop("encoded")
+        return assemble_parse(encoded, model_outputs, 0, label_names=self.model.config.id2label, **options).to_dict()
+
+
+class DependencyParsingPipeline(ParsingPipeline):
+    """
+    `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
+    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
+    """
+
+    structure = "dependency"
+
+
+class ConstituencyParsingPipeline(ParsingPipeline):
+    """
+    `pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in
+    [`DependencyParsingPipeline`].
+    """
+
+    structure = "constituency"
+
+
+class GraphParsingPipeline(ParsingPipeline):
+    """
+    `pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]: `k`,
+    `beam_size`, `marginals`, `word_tokenizer`, `max_words`.
+    """
+
+    structure = "graph"
+
+
+for task, pipeline_class, auto_class, model in (
+    ("dependency-parsing", DependencyParsingPipeline, AutoModelForDependencyParsing, "udgn-en"),
+    ("constituency-parsing", ConstituencyParsingPipeline, AutoModelForConstituencyParsing, "structformer-en"),
+    ("graph-parsing", GraphParsingPipeline, AutoModelForDependencyParsing, "gilt-en"),
+):
+    PIPELINE_REGISTRY.register_pipeline(
+        task,
+        pipeline_class=pipeline_class,
+        pt_model=auto_class,
+        default={"model": (str(CHECKPOINTS / model), "main")},
+        type="text",
+    )
+# That the default is a folder of this package, revision "main", is no warning.
+logging.getLogger("transformers.pipelines").addFilter(lambda record: str(CHECKPOINTS) not in record.getMessage())
+
+__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline"]

@@ -1,0 +1,53 @@
+"""Trees as values of other libraries."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import nltk
+    import spacy
+
+UNLABELLED = "dep"  # what both libraries call a relation that is not known
+
+
+def dependency_to_nltk(
+    words: Sequence[str], heads: Sequence[int], labels: Sequence[str] | None
+) -> "nltk.parse.DependencyGraph":
+    """The tree for nltk. Raises `ImportError` without it."""
+    try:
+        from nltk.parse import DependencyGraph
+    except ImportError as error:
+        raise ImportError("to_nltk needs nltk: pip install nltk") from error
+    rows = zip(words, heads, labels or [UNLABELLED] * len(words), strict=True)
+    lines = (f"{word}\t_\t{head}\t{label if head else 'ROOT'}" for word, head, label in rows)
+    return DependencyGraph("\n".join(lines), cell_separator="\t", top_relation_label="ROOT")
+
+
+def dependency_to_spacy(
+    words: Sequence[str],
+    heads: Sequence[int],
+    labels: Sequence[str] | None,
+    spaces: Sequence[bool] | None = None,
+    vocab: "spacy.Vocab | None" = None,
+) -> "spacy.tokens.Doc":
+    """
+    The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there.
+
+    Args:
+        words, heads, labels: Those of a `DependencyTree`.
+        spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; by default it does.
+        vocab (`spacy.Vocab`, *optional*): That of a pipeline, if the document is to go through it.
+
+    Raises:
+        ImportError: spaCy is not installed.
+        ValueError: heads that are no tree, which spaCy cannot hold.
+    """
+    try:
+        from spacy.tokens import Doc
+        from spacy.vocab import Vocab
+    except ImportError as error:
+        raise ImportError("to_spacy needs spaCy: pip install spacy") from error
+    places = [head - 1 if head else place for place, head in enumerate(heads)]
+    names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
+    spaces = [True] * len(words) if spaces is None else spaces
+    return Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names)

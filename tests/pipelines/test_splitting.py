@@ -1,0 +1,72 @@
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hf_structure import Parse, parse
+from hf_structure.data.text import sentence_spans, split_sentences
+from hf_structure.pipelines.splitting import regroup, split_texts
+
+TEXT = "The cat slept.  Dr. No barked!\n\nWho"
+SENTENCES = ["The cat slept.", "Dr. No barked!", "Who"]
+
+
+@given(st.text(alphabet="aB.!? \n\x1c", max_size=30))
+def test_spans_are_those_of_the_sentences(text):
+    assert [text[start:end] for start, end in sentence_spans(text)] == split_sentences(text)
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+@given(st.lists(st.text(alphabet="Ab. \n", max_size=12) | st.lists(st.just("word"), min_size=1)))
+def test_regroup_undoes_the_split(texts):
+    counts = deque()
+    groups = list(regroup(split_texts(iter(texts), counts), counts))
+    assert len(groups) == len(texts)
+    for text, group in zip(texts, groups, strict=True):
+        if isinstance(text, str):
+            assert [row["text"] for row in group] == split_sentences(text)
+            assert all(text[row["start"] :].startswith(row["text"]) for row in group)
+        else:
+            assert group == [text]
+
+
+def test_one_text(g2g_transformer):
+    parses = parse(TEXT, g2g_transformer, sentences="split")
+    assert [parsed.text for parsed in parses] == SENTENCES
+    assert [parsed.start for parsed in parses] == [0, 16, 32]
+    assert [parsed.dependency for parsed in parses] == [
+        parsed.dependency for parsed in parse(SENTENCES, g2g_transformer, sentences="line")
+    ]
+    for parsed in parses:
+        forms = [TEXT[parsed.start + word.span[0] : parsed.start + word.span[1]] for word in parsed]
+        assert forms == [word.form for word in parsed]
+    assert parse("One cat.", g2g_transformer, sentences="split") == [parse("One cat.", g2g_transformer)]
+    assert parse(" ", g2g_transformer, sentences="split") == []
+
+
+def test_several_texts(g2g_transformer):
+    texts = ["", TEXT, ["A", "cat"], " ", "Yes. No."]
+    parses = parse(texts, g2g_transformer, sentences="split")
+    assert [[parsed.text for parsed in group] for group in parses] == [[], SENTENCES, [None], [], ["Yes.", "No."]]
+    assert list(parse(iter(texts), g2g_transformer, sentences="split")) == parses
+
+
+def test_a_string_is_one_sentence_by_default(g2g_transformer):
+    with pytest.warns(UserWarning, match="3 sentences is parsed as one: sentences='split' parses each"):
+        parsed = parse(TEXT, g2g_transformer)
+    assert isinstance(parsed, Parse)
+    assert parsed == parse(TEXT, g2g_transformer, sentences="line")  # an error if it warned
+
+
+def test_wrong_options(g2g_transformer):
+    with pytest.raises(ValueError, match="sentences must be one of line, split, not 'all'"):
+        parse("A", g2g_transformer, sentences="all")
+    with pytest.raises(ValueError, match="tags and initial trees are those of sentences"):
+        parse("A", g2g_transformer, sentences="split", tags=["X"])
+
+
+def test_words_that_are_no_parts_of_the_text(g2g_transformer):
+    parsed = parse("A  cat", g2g_transformer, word_tokenizer=lambda text: text.lower().split())
+    assert (parsed.text, parsed.word_spans) == ("A  cat", None)
+    assert parse("A  cat", g2g_transformer).word_spans == ((0, 1), (3, 6))

@@ -1,0 +1,163 @@
+"""Words of trees one by one, the way through a tree, and what is kept of the text."""
+
+import networkx
+import nltk
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hf_structure import ConstituencyTree, DependencyGraph, DependencyTree, Parse
+from hf_structure.structures import Parses, Word
+
+WORDS = ("She", "gave", "him", "old", "books", ".")
+HEADS = (2, 0, 2, 5, 2, 2)
+LABELS = ("nsubj", "root", "iobj", "amod", "obj", "punct")
+TREE = DependencyTree(WORDS, HEADS, LABELS, (0.9, 0.8, 0.7, 0.6, 0.5, None))
+TEXT = "She gave him\told books."
+SPANS = ((0, 3), (4, 8), (9, 12), (13, 16), (17, 22), (22, 23))
+PARSE = Parse(WORDS, TREE, text=TEXT, word_spans=SPANS)
+
+
+@st.composite
+def heads_of_trees(draw):
+    """Words in any order, each of which hangs on one that came before it."""
+    order = draw(st.permutations(range(1, draw(st.integers(1, 9)) + 1)))
+    heads = [0] * len(order)
+    for place, word in enumerate(order[1:], start=1):
+        heads[word - 1] = order[draw(st.integers(0, place - 1))]
+    return heads
+
+
+def test_words():
+    assert len(TREE) == len(PARSE) == 6
+    assert list(TREE)[3] == Word(4, "old", 5, "amod", 0.6)
+    assert list(PARSE)[3] == Word(4, "old", 5, "amod", 0.6, (13, 16))
+    assert [TEXT[slice(*word.span)] for word in PARSE] == list(WORDS)
+    assert str(PARSE.root) == "gave"
+    assert [word.number for word in PARSE.children(PARSE.root)] == [1, 3, 5, 6]
+    assert PARSE.children(0) == (PARSE.root,)
+    assert " ".join(map(str, PARSE.subtree(5))) == "old books"
+    assert [word.form for word in PARSE.path(1, 4)] == ["She", "gave", "books", "old"]
+
+
+@given(heads_of_trees())
+def test_the_way_through_a_tree_is_that_of_networkx(heads):
+    tree = DependencyTree([f"w{i}" for i in range(len(heads))], heads)
+    graph = networkx.DiGraph((head, word) for word, head in enumerate(heads, start=1))
+    assert tree.root.number == heads.index(0) + 1
+    undirected = graph.subgraph(range(1, len(heads) + 1)).to_undirected()
+    for word in tree:
+        below = {word.number, *networkx.descendants(graph, word.number)}
+        assert {other.number for other in tree.subtree(word)} == below
+        assert [child.number for child in tree.children(word)] == sorted(graph.successors(word.number))
+        for end, path in networkx.single_source_shortest_path(undirected, word.number).items():
+            assert [other.number for other in tree.path(word, end)] == path
+
+
+def test_heads_that_are_no_tree():
+    cycle = DependencyTree(["a", "b", "c"], [2, 1, 0])
+    assert [word.number for word in cycle.subtree(1)] == [1, 2]
+    with pytest.raises(ValueError, match="no path leads from a to c"):
+        cycle.path(1, 3)
+    with pytest.raises(ValueError, match="exactly one root word, got 2"):
+        DependencyTree(["a", "b"], [0, 0]).root  # noqa: B018
+    with pytest.raises(ValueError, match="there is no word 4: the sentence has 3"):
+        cycle.children(4)
+
+
+def test_without_words_there_is_a_value():
+    assert DependencyTree((), ())
+    assert DependencyGraph((), ())
+    assert Parse(())
+    assert len(Parse(())) == 0
+
+
+def test_words_of_graphs_and_constituents():
+    graph = DependencyGraph(["a", "b", "c"], [(0, 1), (1, 2), (3, 2)], ["root", "x", "y"], [0.9, 0.5, 0.4])
+    assert list(graph) == [Word(1, "a", 0, "root", 0.9), Word(2, "b"), Word(3, "c")]
+    assert list(Parse(graph.words, graph=graph)) == list(graph)
+    constituents = Parse(["a", "b"], constituency=ConstituencyTree(["a", "b"], [(0, 2)]))
+    assert list(constituents) == [Word(1, "a"), Word(2, "b")]
+
+
+def test_spans_of_words_where_punctuation_is_left_out():
+    tree = DependencyTree(["Yes", "yes"], [0, 1])
+    parsed = Parse([",", "Yes", ",", "yes"], tree, text=", Yes, yes", word_spans=[(0, 1), (2, 5), (5, 6), (7, 10)])
+    assert [word.span for word in parsed] == [(2, 5), (7, 10)]
+    assert "# text = Yes yes" not in parsed.to_conllu()
+
+
+def test_conllu_of_a_text():
+    lines = PARSE.to_conllu({"sent_id": "7", "text": "else"}).splitlines()
+    assert lines[:2] == ["# sent_id = 7", "# text = She gave him old books."]
+    assert [line.split("\t")[0] for line in lines[2:-1] if "SpaceAfter=No" in line] == ["5"]
+    assert lines[6].endswith("HeadProb=0.5|SpaceAfter=No")
+    graph = Parse(["a", "."], graph=DependencyGraph(["a", "."], [(0, 1)]), text="a.", word_spans=[(0, 1), (1, 2)])
+    assert graph.to_conllu().splitlines()[:2] == ["# text = a.", "1\ta\t_\t_\t_\t_\t_\t_\t0:root\tSpaceAfter=No"]
+    assert "SpaceAfter" not in Parse(WORDS, TREE).to_conllu()
+
+
+def test_a_text_comes_back_from_json():
+    read = Parse.from_dict({**PARSE.to_dict(), "start": 3})
+    assert (read.text, read.word_spans, read.start) == (TEXT, SPANS, 3)
+    assert read == PARSE == Parse(WORDS, TREE)
+    with pytest.raises(ValueError, match="6 words but 1 word_spans"):
+        Parse(WORDS, TREE, text=TEXT, word_spans=SPANS[:1])
+
+
+def test_short_form():
+    assert repr(PARSE) == "<Parse of 6 words: She gave him old ... (dependency)>"
+    assert repr(DependencyTree(["Hi"], [0])) == "<DependencyTree of 1 word: Hi>"
+
+
+def test_to_nltk():
+    tree = PARSE.to_nltk().tree()
+    assert tree == nltk.Tree("gave", ["She", "him", nltk.Tree("books", ["old"]), "."])
+    assert PARSE.to_nltk().nodes[5]["rel"] == "obj"
+    both = Parse(("a", "b"), DependencyTree(("a", "b"), (0, 1)), ConstituencyTree(("a", "b"), [(0, 2)]))
+    assert both.to_nltk() == nltk.Tree("X", [nltk.Tree("X", ["a"]), nltk.Tree("X", ["b"])])
+
+
+def test_k_best_as_text():
+    others = (DependencyTree(["a", "b"], [0, 1], log_probability=-0.5), DependencyTree(["a", "b"], [2, 0]))
+    drawn = str(Parse(["a", "b"], others[0], alternatives=others))
+    assert drawn == f"1. probability 0.607\n{others[0]}\n\n2.\n{others[1]}"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begin"),
+    [(".svg", b"<svg"), (".html", b"<!DOCTYPE html>"), (".tex", b"\\documentclass"), (".conllu", b"# sent_id = 1\n")],
+)
+def test_save(tmp_path, suffix, begin):
+    for name, value in (("parse", PARSE), ("tree", TREE), ("graph", DependencyGraph(["a"], [(0, 1)]))):
+        file = tmp_path / f"{name}{suffix}"
+        value.save(file)
+        assert file.read_bytes().startswith(begin)
+
+
+def test_save_png(tmp_path, monkeypatch):
+    PARSE.save(tmp_path / "tree.PNG")
+    assert (tmp_path / "tree.PNG").read_bytes().startswith(b"\x89PNG\r\n")
+    monkeypatch.setitem(__import__("sys").modules, "resvg_py", None)
+    with pytest.raises(ImportError, match="PNG needs resvg-py: pip install resvg-py"):
+        PARSE.save(tmp_path / "tree.png")
+
+
+def test_save_says_what_it_cannot(tmp_path):
+    with pytest.raises(ValueError, match=r"tree\.docx should end in \.html, \.conllu, \.svg, \.png, \.tex"):
+        PARSE.save("tree.docx")
+    with pytest.raises(ValueError, match="a ConstituencyTree cannot be written as CoNLL-U"):
+        ConstituencyTree(["a"], []).save(tmp_path / "tree.conllu")
+    with pytest.raises(ValueError, match=r"\.svg holds one picture, not 2"):
+        Parses([PARSE, PARSE]).save(tmp_path / "tree.svg")
+
+
+def test_several_parses(tmp_path):
+    parses = Parses([Parses([PARSE, PARSE]), None, PARSE])
+    assert parses._repr_html_().count("<svg") == 3
+    assert Parses([PARSE] * 25)._repr_html_().endswith("<p>and 5 more</p>")
+    parses.save(tmp_path / "trees.conllu")
+    assert [line for line in (tmp_path / "trees.conllu").read_text().splitlines() if "sent_id" in line] == [
+        f"# sent_id = {number}" for number in (1, 2, 3)
+    ]
+    assert parses == [[PARSE, PARSE], None, PARSE]

@@ -1,0 +1,146 @@
+"""What is imported when: nothing of torch where no model is needed, and all families where transformers is."""
+
+import ast
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import hf_structure
+from hf_structure.auto import AutoModelForConstituencyParsing, LateModel
+from hf_structure.cli.render import FIGURES as KINDS
+from hf_structure.import_hooks import _Follower, import_after
+from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+from hf_structure.models.udgn.modeling_udgn import UDGNModel
+
+TREE = "1\tHi\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+LIGHT = """
+import json, sys
+import hf_structure
+from hf_structure.cli.main import main
+
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as end:
+        assert not end.code or arguments[0] == "parse", arguments
+print("imported:", sorted({"matplotlib", "torch", "transformers"} & set(sys.modules)))
+"""
+LOADING = """
+import hf_structure
+from transformers import AutoModel, AutoModelForMaskedLM, pipeline
+
+folder = hf_structure.resolve_model("udgn-en")
+assert "hf_structure.models.gilt.modeling_gilt" not in __import__("sys").modules
+model = AutoModel.from_pretrained(folder)
+print(type(model).__name__, type(AutoModelForMaskedLM.from_pretrained(folder)).__name__)
+print(pipeline("dependency-parsing")("He left.")["dependency"]["heads"])
+"""
+
+
+def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+
+
+def test_commands_without_a_model_do_without_torch(tmp_path):
+    gold = tmp_path / "gold.conllu"
+    gold.write_text(TREE)
+    names = [str(gold), str(gold)]
+    commands = [
+        ["--help"],
+        ["--version"],
+        ["parse", "--help"],
+        ["parse", str(tmp_path / "none.txt")],
+        ["evaluate", *names],
+    ]
+    commands += [["evaluate", "--structure", "graph", "--annotation", "basic", "--system_annotation", "basic", *names]]
+    commands += [
+        ["analyze", *names],
+        ["count", names[0]],
+        ["render", names[0]],
+        ["render", "--format", "svg", names[0]],
+    ]
+    done = run_python(LIGHT, json.dumps(commands))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("imported: []\n")
+
+
+def test_transformers_knows_the_families_when_it_is_imported_later():
+    done = run_python(LOADING)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "UDGNModel UDGNForMaskedLM\n[2, 0, 2]\n"
+    assert "revision main" not in done.stderr
+
+
+def test_what_is_exported_is_what_type_checkers_see():
+    (block,) = (node for node in ast.parse(Path(hf_structure.__file__).read_text()).body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in block.body for alias in node.names}
+    assert seen == hf_structure._MODULES
+    assert set(hf_structure.__all__) == {*seen, "__version__"}
+
+
+@pytest.mark.parametrize("name", hf_structure.__all__)
+def test_export(name):
+    value = getattr(hf_structure, name)
+    assert name in dir(hf_structure)
+    if name in hf_structure._MODULES:
+        assert value is getattr(import_module(hf_structure._MODULES[name]), name)
+
+
+def test_no_such_export():
+    with pytest.raises(AttributeError, match="'hf_structure' has no attribute 'prase'"):
+        hf_structure.prase  # noqa: B018
+    with pytest.raises(ImportError):
+        from hf_structure import prase  # noqa: F401
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """Two modules of which `follower` notes in `theirs` that it is there."""
+    (tmp_path / "theirs.py").write_text("followers = []\ndone = True\n")
+    (tmp_path / "follower.py").write_text("import theirs\nassert theirs.done\ntheirs.followers.append(__name__)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    _Follower.waiting.pop("theirs", None)
+    for name in ("theirs", "follower"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("first", ["theirs", "follower", None])
+def test_import_after(modules, first):
+    if first == "theirs":
+        import_module("theirs")
+    import_after("theirs", "follower")
+    assert ("follower" in sys.modules) == (first == "theirs")
+    import_module(first or "theirs")
+    theirs = import_module("theirs")
+    assert theirs.followers == ["follower"]
+    assert theirs.__spec__.loader.get_source("theirs").startswith("followers")
+    assert "exec_module" not in vars(theirs.__spec__.loader)
+
+
+def test_a_module_that_is_not_there_is_not_found(modules):
+    import_after("theirs.nothing", "follower")
+    with pytest.raises(ModuleNotFoundError):
+        import_module("theirs.nothing")
+
+
+def test_a_late_model_answers_as_its_class():
+    late = LateModel(UDGNConfig, "modeling_udgn", "UDGNModel")
+    assert late.config_class is UDGNConfig
+    assert late.__name__ == "UDGNModel"
+    assert late.from_pretrained == UDGNModel.from_pretrained
+    with pytest.raises(AttributeError):
+        late.nothing  # noqa: B018
+
+
+def test_auto_class_of_constituents_names_its_family():
+    with pytest.raises(ValueError, match="StructFormerConfig"):
+        AutoModelForConstituencyParsing.from_config(UDGNConfig())
+
+
+def test_kinds_of_figures():
+    assert set(KINDS) == set(import_module("hf_structure.cli.figures").FIGURES)
