@@ -1022,8 +1022,8 @@ def test_render_what_parse_wrote(run, structformer):
         (["notes.txt", "--input_format", "conllu"], "notes.txt:1: 1 tab-separated columns"),
         (["notes.txt", "--input_format", "brackets"], "notes.txt:1: text outside of brackets: 'She'"),
         (["gold.conllu", "--output", "gold.conllu"], "gold.conllu is to be read and written at once"),
-        (["headless.conllu"], "headless.conllu:11: words without a head"),
-        (["headless.conllu", "--output", "old.html"], "headless.conllu:11: words without a head"),
+        (["headless.conllu"], "headless.conllu:15: words without a head"),
+        (["headless.conllu", "--output", "old.html"], "headless.conllu:15: words without a head"),
     ],
 )
 def test_render_refuses(fail, here, arguments, message):
