@@ -44,8 +44,9 @@ def work(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     sentences, beam_size = read_words(options), options.beams[0]
-    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=getattr(torch, options.dtype)).eval()
-    tokenizer = AutoTokenizer.from_pretrained(options.model)
+    trust = {"trust_remote_code": False}
+    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=getattr(torch, options.dtype), **trust).eval()
+    tokenizer = AutoTokenizer.from_pretrained(options.model, **trust)
     encoded = [encode_subwords(words, tokenizer) for words in sentences]
     if beam_size == PARSING:
         seconds, parses = timed(lambda: parse(sentences, model, tokenizer=tokenizer, structure="graph"))

@@ -18,8 +18,8 @@ MEGABYTES = {
     "gilt-en": 20,
     "rngt-en-ewt": 32,
     "rngt-en-ewt-fast": 10,
-    "structformer-en": 12,
-    "udgn-en": 12,
+    "structformer-en": 15,
+    "udgn-en": 16,
 }
 PARSERS = ["g2gt-en-ewt", "rngt-en-ewt", "rngt-en-ewt-fast", "structformer-en", "udgn-en"]
 MASKED = ["structformer-en", "udgn-en"]

@@ -118,8 +118,8 @@ def test_pictures_are_of_parses_with_tags(run, tagged_g2g_transformer, monkeypat
 
 
 class Figure:
-    def savefig(self, path):
-        pass
+    def savefig(self, path, format):
+        path.touch()
 
 
 @pytest.mark.parametrize(

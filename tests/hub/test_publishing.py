@@ -220,7 +220,7 @@ def test_save_pretrained_that_pushes(hub, udgn, tmp_path):
 
 
 def test_every_family_publishes_in_this_way():
-    bases = [value for name, value in vars(hf_structure).items() if name.endswith("PreTrainedModel")]
+    bases = [getattr(hf_structure, name) for name in hf_structure.__all__ if name.endswith("PreTrainedModel")]
     assert len(bases) >= 5
     for base in bases:
         assert issubclass(base, PublishingMixin)
