@@ -937,3 +937,13 @@ def test_pipeline_is_registered_with_a_bundled_model(name, implementation, check
     _, task, _ = PIPELINE_REGISTRY.check_task(name)
     assert task["impl"] is implementation
     assert task["default"]["model"][0] == str(CHECKPOINTS / checkpoint)
+
+
+def test_a_pipeline_saves_no_code(folder, tmp_path):
+    """As a model: code goes with `hf_structure.export` alone."""
+    parser = pipeline("dependency-parsing", model=str(folder), device="cpu")
+    parser.save_pretrained(tmp_path / "saved")
+    assert not list((tmp_path / "saved").glob("*.py"))
+    assert "custom_pipelines" not in (tmp_path / "saved" / "config.json").read_text()
+    saved = pipeline("dependency-parsing", model=str(tmp_path / "saved"), device="cpu")
+    assert saved("the cat slept") == parser("the cat slept")
