@@ -135,7 +135,7 @@ for task, pipeline_class, auto_class, model in (
         default={"model": (str(CHECKPOINTS / model), "main")},
         type="text",
     )
-    # With it, `save_pretrained` would copy this file beside the model, where it cannot work: `export` takes all it needs.
+    # With it, `save_pretrained` would copy this file beside the model, where it cannot work alone, as `export`'s can.
     del pipeline_class._registered_impl
 # That the default is a folder of this package, revision "main", is no warning.
 logging.getLogger("transformers.pipelines").addFilter(lambda record: str(CHECKPOINTS) not in record.getMessage())
