@@ -86,7 +86,7 @@ def test_models_of_this_library_one_mask_at_a_time(name, subword_structformer):
     scored = hf_structure.score("The dog saw a cat.", folder)
     assert scored.words == ["The", "dog", "saw", "a", "cat"]
     assert scored.word_spans == [(0, 3), (4, 7), (8, 11), (12, 13), (14, 17)]
-    ids = torch.tensor([encode_masked(scored.words, tokenizer, str.split)["input_ids"]])
+    ids = torch.tensor([encode_masked(scored.words, tokenizer, str.split, special_ends(tokenizer))["input_ids"]])
     first = [scored.word_ids.index(word) for word in range(1, 6)]
     for position, (start, end) in enumerate(zip(first, [*first[1:], ids.shape[1]], strict=True)):
         masked = ids.clone()
@@ -100,7 +100,7 @@ def test_models_of_this_library_one_mask_at_a_time(name, subword_structformer):
 @given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4), st.integers(1, 60))
 def test_batches_change_nothing(bert, sentences, max_tokens):
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(bert), AutoTokenizer.from_pretrained(bert)
-    encoded = [encode_masked(sentence, tokenizer, str.split) for sentence in sentences]
+    encoded = [encode_masked(sentence, tokenizer, str.split, special_ends(tokenizer)) for sentence in sentences]
     found = pseudo_log_probs(model.eval(), tokenizer, encoded, "within_word", max_tokens)
     alone = [pseudo_log_probs(model, tokenizer, [one], "within_word", 1)[0] for one in encoded]
     for row, expected in zip(found, alone, strict=True):

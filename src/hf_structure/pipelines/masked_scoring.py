@@ -22,7 +22,10 @@ from hf_structure.tokenization import encode_words, is_word_level, pieces_of_wor
 
 
 def encode_masked(
-    sentence: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, split: Callable[[str], list[str]]
+    sentence: str | Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    split: Callable[[str], list[str]],
+    ends: tuple[list[int], list[int]],
 ) -> dict[str, Any]:
     """
     A sentence (`text`), its words and their places in it (`words`, `word_spans`), `input_ids` with the tokenizer's
@@ -33,6 +36,7 @@ def encode_masked(
         sentence (`str` or `Sequence[str]`): A sentence, or its words.
         tokenizer (`PreTrainedTokenizerBase`): A fast one.
         split (`Callable`): What splits a string into words.
+        ends (`tuple[list[int], list[int]]`): The special tokens before and after a text, see [`special_ends`].
 
     Raises:
         ValueError: a sentence without words, or a tokenizer that is not fast.
@@ -49,7 +53,7 @@ def encode_masked(
         pieces = [[number] for number in encode_words(words, tokenizer)]
     else:
         pieces = pieces_of_words(words, tokenizer)
-    before, after = special_ends(tokenizer)
+    before, after = ends
     numbers = [number for number, ids in enumerate(pieces, start=1) for _ in ids]
     return {
         "text": text,

@@ -34,7 +34,7 @@ from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input, read_config
-from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_probs
+from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_probs, special_ends
 from hf_structure.pipelines.options import DEFAULT_SCORER, MASKINGS
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
@@ -160,28 +160,32 @@ def score(
     """
     model, tokenizer = load_language_model(model, tokenizer, device, revision, trust_remote_code)
     if is_masked(model):
-        no_options = {"beam_size": beam_size, "raw": raw or None, "eos": eos}
-        if given := [name for name, value in no_options.items() if value is not None]:
-            raise ValueError(f"{given[0]} is for causal language models: leave it out")
-        split = word_splitter(model, tokenizer, word_tokenizer)
-        return _score_masked(sentences, model, tokenizer, split, masking or MASKINGS[0], max_tokens, progress)
-    if masking is not None:
-        raise ValueError("masking is for masked language models: leave it out")
-    beam_size = choose_beam(model, beam_size)
-    eos = is_ours(model) and not raw if eos is None else eos
-    if raw and word_tokenizer is not None:
-        raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
-    split = None if raw else word_splitter(model, tokenizer, word_tokenizer)
+        _check_not_given("causal", beam_size=beam_size, raw=raw or None, eos=eos)
+        encode, log_probs_of = _masked_scorer(model, tokenizer, word_tokenizer, masking or MASKINGS[0])
+        to_score = _masked_score
+    else:
+        _check_not_given("masked", masking=masking)
+        beam_size = choose_beam(model, beam_size)
+        eos = is_ours(model) and not raw if eos is None else eos
+        if raw and word_tokenizer is not None:
+            raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
+        encode = _encode_raw if raw else partial(_encode_words, split=word_splitter(model, tokenizer, word_tokenizer))
+        log_probs_of = partial(token_log_probs, model, beam_size=beam_size)
+        to_score = partial(_sentence_score, eos=eos)
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
-    encode = partial(_encode_words, split=split) if split else _encode_raw
     encode = partial(encode, tokenizer=tokenizer)
     encoded = [_encode(number, item, encode, model) for number, item in enumerate(items, start=1)]
-    log_probs = token_log_probs(model, encoded, beam_size, max_tokens, progress)
-    scores = [
-        _sentence_score(sentence, values, tokenizer, eos) for sentence, values in zip(encoded, log_probs, strict=True)
-    ]
+    log_probs = log_probs_of(encoded, max_tokens=max_tokens, progress=progress)
+    scores = [to_score(one, values, tokenizer) for one, values in zip(encoded, log_probs, strict=True)]
     return scores[0] if isinstance(batch, str) else scores
+
+
+def _check_not_given(kind: str, **options: object) -> None:
+    """Raises `ValueError` for an option that is for models of another kind."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} is for {kind} language models: leave it out")
 
 
 def load_language_model(
@@ -219,28 +223,24 @@ def _loads_masked(folder: str, trust_remote_code: bool) -> bool:
     return type(config) in MODEL_FOR_MASKED_LM_MAPPING
 
 
-def _score_masked(
-    sentences: Sentence | Iterable[Sentence],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    split: Callable[[str], list[str]],
-    masking: str,
-    max_tokens: int | None,
-    progress: bool,
-) -> SentenceScore | list[SentenceScore]:
-    """[`score`] by a masked language model."""
+def _masked_scorer(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, word_tokenizer: WordTokenizer | None, masking: str
+) -> tuple[Callable, Callable]:
+    """What encodes sentences for a masked language model, and what gives the log-probabilities of their tokens."""
     if masking not in MASKINGS:
         raise ValueError(f"masking must be one of {', '.join(MASKINGS)}, not {masking!r}")
     if tokenizer.mask_token_id is None:
         raise ValueError("the tokenizer has no mask token: a masked language model needs one to be scored with")
-    batch = read_batch(sentences)
-    items = [batch] if isinstance(batch, str) else batch
-    encode = partial(encode_masked, tokenizer=tokenizer, split=split)
-    encoded = [_encode(number, item, encode, model) for number, item in enumerate(items, start=1)]
-    max_tokens = _check_max_tokens(max_tokens, max(LOGITS // model.config.vocab_size, 1))
-    log_probs = pseudo_log_probs(model, tokenizer, encoded, masking, max_tokens, progress)
-    scores = [_masked_score(one, values, tokenizer) for one, values in zip(encoded, log_probs, strict=True)]
-    return scores[0] if isinstance(batch, str) else scores
+    split = word_splitter(model, tokenizer, word_tokenizer)
+    encode = partial(encode_masked, split=split, ends=special_ends(tokenizer))
+
+    def log_probs_of(
+        encoded: Sequence[Mapping[str, Any]], max_tokens: int | None, progress: bool
+    ) -> list[list[float]]:
+        max_tokens = _check_max_tokens(max_tokens, max(LOGITS // model.config.vocab_size, 1))
+        return pseudo_log_probs(model, tokenizer, encoded, masking, max_tokens, progress)
+
+    return encode, log_probs_of
 
 
 def _masked_score(
