@@ -18,7 +18,6 @@ from test_masked_lms import SIZE, WORDS, randomised, saved
 from tiny_models import TINY, randomise, save
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
-from hf_structure.data.conllu import ConlluSentence, write_conllu
 from hf_structure.data.sdp import HEADER
 
 # Words, tags, heads and relations.
@@ -28,6 +27,7 @@ SENTENCES = [
     ("Nobody saw it .", "NN VBD PRP .", "2 0 2 2", "nsubj root obj punct"),
     ("The old man walked slowly along the river .", "DT JJ NN VBD RB IN DT NN .", "3 3 4 0 4 8 8 4 4", "det amod nsubj root advmod case det obl punct"),
 ]  # fmt: skip
+GENRES = "academic bio conversation court fiction interview news speech textbook vlog voyage".split()
 LINES = [words for words, *_ in SENTENCES]
 BRACKETS = """\
 ( (S (NP (DT The) (NN cat)) (VP (VBD saw) (NP (DT the) (NN mouse))) (. .)) )
@@ -47,20 +47,15 @@ PAIR |= {"linguistics_term": "subject_verb_agreement", "field": "syntax"}
 
 def treebank(path: Path) -> None:
     sentences = []
-    for number, (words, tags, heads, relations) in enumerate(SENTENCES * 2):
+    for genre, (words, tags, heads, relations) in zip(GENRES, SENTENCES * 3, strict=False):
         rows = [
             f"{i}\t{word}\t_\tX\t{tag}\t_\t{head}\t{relation}\t{head}:{relation}\t_"
             for i, (word, tag, head, relation) in enumerate(
                 zip(words.split(), tags.split(), heads.split(), relations.split(), strict=True), start=1
             )
         ]
-        genre = ("academic", "bio", "news", "fiction")[number % 4]
-        sentences.append("\n".join([f"# newdoc id = GUM_{genre}_{number}", *rows]) + "\n\n")
+        sentences.append("\n".join([f"# newdoc id = GUM_{genre}_1", *rows]) + "\n\n")
     path.write_text("".join(sentences), encoding="utf-8")
-
-
-def words_alone(path: Path) -> None:
-    write_conllu((ConlluSentence.from_words(line.split()) for line in LINES), path)
 
 
 def text(path: Path) -> None:
@@ -109,18 +104,15 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "test.conllu",
         "gold.conllu",
         "system.conllu",
-        "consensus.conllu",
-        "1.conllu",
-        "2.conllu",
-        "3.conllu",
         "g2g.conllu",
         "deptr.conllu",
         "en_ewt-train.conllu",
         "en_ewt-dev.conllu",
         "en_ewt-test.conllu",
         "en_gum-train.conllu",
+        "gum-free.conllu",
     ),
-    text: ("notes.txt", "text.txt", "web.txt", "more.txt", "dev.txt", "open.txt"),
+    text: ("notes.txt", "text.txt", "web.txt", "more.txt", "open.txt", "wikitext-valid.txt", "silver-a.txt"),
     lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg"),
     lambda path: path.write_text(SDP): ("gold.sdp",),
     lambda path: path.write_text(WIKITEXT): ("wiki.valid.tokens",),
@@ -146,6 +138,8 @@ MODELS = {
     "runs/small": "udgn",
     "runs/udgn-en": "udgn",
     "runs/structformer-1": "structformer",
+    "runs/structformer-2": "structformer",
+    "runs/structformer-3": "structformer",
     "runs/structformer-en-1": "structformer",
     "runs/structformer-en-2": "structformer",
     "runs/structformer-en-3": "structformer",

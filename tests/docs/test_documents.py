@@ -40,7 +40,6 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^hf-structure score --model gpt2": "a model of the Hub",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
-    r"^python -c .*teach": "draws 120,000 sentences",
 }
 PYTHON = {document: found for document in DOCUMENTS if (found := blocks(document, "python"))}
 COMMANDS = {
@@ -114,7 +113,12 @@ def test_programs_that_do_not_run_are_there(program):
     assert any(command.program == program for command in every), "take it out of PROGRAMS_NOT_RUN"
 
 
+def whole_and_folder(name: str) -> list[str]:
+    return [name, name.rpartition("/")[0]] if "/" in name else [name]
+
+
 def test_provided_files_are_used():
-    code = "\n".join(block.code for document in DOCUMENTS for block in blocks(document, "python", *SHELL))
-    unused = [name for name in chain(*FILES.values(), MODELS) if name not in code]
+    code = "\n".join(block.code for block in chain.from_iterable(PYTHON.values()))
+    code += "\n".join(f"{command.line}\n{command.text}" for command in chain.from_iterable(COMMANDS.values()))
+    unused = [name for name in chain(*FILES.values(), MODELS) if not any(part in code for part in whole_and_folder(name))]
     assert not unused, "no document names them: take them out of provided.py"
