@@ -1,0 +1,99 @@
+"""Links of all documents lead somewhere, on GitHub and in the site; the site has a place for every document and name."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from documents import DOCUMENTS, FENCED, ROOT, read
+
+import hf_structure
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SPAN = re.compile(r"`[^`\n]+`")
+HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+def pages(entry: object) -> list[str]:
+    """The pages of a part of the site's navigation."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    return [page for part in parts for page in pages(part)]
+
+
+def links(document: str) -> list[str]:
+    """Targets of links, but for other sites and what looks like a link in code."""
+    text = SPAN.sub("", FENCED.sub("", read(document)))
+    return [link for link in LINK.findall(text) if "://" not in link]
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """Names of the headings of a Markdown file, as GitHub and Python-Markdown make them; one that comes twice is left out."""
+    headings = HEADING.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
+    names = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    return {name for name in names if names.count(name) == 1 and "--" not in name}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document):
+    for link in links(document):
+        path, _, anchor = link.partition("#")
+        target = (ROOT / document).parent / path if path else ROOT / document
+        assert target.exists(), f"{document}: no {link}"
+        assert not anchor or anchor in anchors(target.resolve()), f"{document}: no heading for {link}"
+
+
+def test_some_links_have_anchors():
+    assert any("#" in link for document in DOCUMENTS for link in links(document))
+
+
+def outside() -> dict[str, str]:
+    """Where the site has the documents that are not in `docs/`."""
+    hooks = (ROOT / "docs/hooks.py").read_text(encoding="utf-8")
+    found = dict(re.findall(r'^    "(\S+\.md)": "(\S+\.md)",$', hooks, re.MULTILINE))
+    cards = [document for document in DOCUMENTS if "/checkpoints/" in document]
+    return found | {card: f"models/{Path(card).parent.name}.md" for card in cards}
+
+
+def test_every_document_has_a_line_in_the_navigation():
+    notebooks = [file.relative_to(ROOT).as_posix() for file in ROOT.glob("docs/**/*.ipynb")]
+    inside = {path.removeprefix("docs/") for path in DOCUMENTS if path.startswith("docs/")}
+    inside |= {path.removeprefix("docs/").replace(".ipynb", ".md") for path in notebooks}
+    missing = {*inside, *outside().values()} - set(pages(SITE["nav"]))
+    assert not missing, "\n".join(["mkdocs.yml, nav: add", *(f"      - {page}" for page in sorted(missing))])
+
+
+def test_navigation_has_no_line_twice_and_none_for_nothing():
+    listed = pages(SITE["nav"])
+    assert len(listed) == len(set(listed))
+    documents = {f"docs/{page}" for page in set(listed) - set(outside().values())}
+    gone = {page for page in documents if not (ROOT / page).exists() and not (ROOT / page).with_suffix(".ipynb").exists()}
+    assert not gone, f"mkdocs.yml, nav: {gone} are not there"
+
+
+def test_all_documents_are_pages():
+    assert {path for path in DOCUMENTS if not path.startswith("docs/")} == set(outside())
+
+
+def test_all_public_names_are_in_the_reference():
+    reference = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/reference/*.md"))
+    shown = set(re.findall(r"^::: hf_structure\.(\w+)$", reference, re.MULTILINE))
+    missing = {*hf_structure.__all__} - shown - {"__version__"}
+    assert not missing, "docs/reference: add " + ", ".join(f"::: hf_structure.{name}" for name in sorted(missing))
+    assert shown <= {*hf_structure.__all__}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_lists_and_tables_stand_alone(document):
+    """Python-Markdown needs an empty line before them, and four spaces before a block of code in a list."""
+    lines = FENCED.sub("", read(document)).split("\n")
+    for before, line in zip(lines, lines[1:], strict=False):
+        if re.match(r"([-*]|\d+\.) ", line) and before.strip():
+            assert re.match(r"\s|([-*]|\d+\.) ", before), f"{document}: no empty line before {line!r}"
+        if line.startswith("|") and before.strip():
+            assert before.startswith("|"), f"{document}: no empty line before {line!r}"
+    assert not re.search(r"^ {1,3}```", read(document), re.MULTILINE), f"{document}: a block of code within a list"
