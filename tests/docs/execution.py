@@ -6,6 +6,7 @@ import glob
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -39,8 +40,7 @@ def script(command: Command) -> str | None:
 def run(command: Command, stdin: bytes, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Runs a command in the working folder; returns what it writes. An error of it is an error."""
     words = [name for word in command.arguments for name in sorted(glob.glob(word)) or [word]]
-    if "--output" in words:  # what a document makes takes the place of what is provided
-        Path(words[words.index("--output") + 1]).unlink(missing_ok=True)
+    _make_way(words)
     if command.program == "echo":
         return (" ".join(words) + "\n").encode()
     if command.program in FILTERS:
@@ -50,18 +50,31 @@ def run(command: Command, stdin: bytes, monkeypatch: pytest.MonkeyPatch) -> byte
     if command.program == "python":
         code = command.text if words[0] == "-" else words[1]
         monkeypatch.setattr(sys, "argv", words)
-        return _captured(lambda: exec(compile(code, command.place, "exec"), {"__name__": "__main__"}), stdin, monkeypatch)
+        return _captured(
+            lambda: exec(compile(code, command.place, "exec"), {"__name__": "__main__"}), stdin, monkeypatch
+        )
     monkeypatch.setattr(sys, "argv", [command.program, *words])
     return _captured(load_script(script(command)).main, stdin, monkeypatch)
+
+
+def _make_way(words: list[str]) -> None:
+    """What a document makes takes the place of what is provided."""
+    output = Path(words[words.index("--output") + 1]) if "--output" in words else None
+    if output and output.is_dir():
+        shutil.rmtree(output)
+    elif output:
+        output.unlink(missing_ok=True)
 
 
 def _captured(run: Callable[[], object], stdin: bytes, monkeypatch: pytest.MonkeyPatch) -> bytes:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8"))
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as stdout:
+        failure = None
         try:
             run()
         except SystemExit as end:
-            assert not end.code, end.code
+            failure = end.code
+        assert not failure, failure
         stdout.flush()
         return stdout.buffer.getvalue()
 

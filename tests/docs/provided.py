@@ -5,6 +5,7 @@ Small files under the names that documents use, so that their code and commands 
 no document uses any more does not belong here: a test says so.
 """
 
+import itertools
 import json
 import lzma
 import shutil
@@ -20,15 +21,15 @@ from tiny_models import TINY, randomise, save
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
 from hf_structure.data.sdp import HEADER
 
-# Words, tags, heads and relations.
+# Word, tag, head and relation.
 SENTENCES = [
-    ("The cat that chased the mouse slept .", "DT NN WDT VBD DT NN VBD .", "2 7 4 2 6 4 0 7", "det nsubj nsubj acl:relcl det obj root punct"),
-    ("She gave her brother a book about birds .", "PRP VBD PRP$ NN DT NN IN NNS .", "2 0 4 2 6 2 8 6 2", "nsubj root nmod:poss iobj det obj case nmod punct"),
-    ("Nobody saw it .", "NN VBD PRP .", "2 0 2 2", "nsubj root obj punct"),
-    ("The old man walked slowly along the river .", "DT JJ NN VBD RB IN DT NN .", "3 3 4 0 4 8 8 4 4", "det amod nsubj root advmod case det obl punct"),
-]  # fmt: skip
-GENRES = "academic bio conversation court fiction interview news speech textbook vlog voyage".split()
-LINES = [words for words, *_ in SENTENCES]
+    "The/DT/2/det cat/NN/7/nsubj that/WDT/4/nsubj chased/VBD/2/acl:relcl the/DT/6/det mouse/NN/4/obj slept/VBD/0/root "
+    "././7/punct",
+    "Nobody/NN/2/nsubj saw/VBD/0/root it/PRP/2/obj ././2/punct",
+    "She/PRP/2/nsubj gave/VBD/0/root her/PRP$/4/nmod:poss brother/NN/2/iobj a/DT/6/det book/NN/2/obj ././2/punct",
+]
+GENRES = ("academic", "bio", "conversation", "court", "interview", "news", "speech", "textbook", "vlog", "voyage")
+LINES = [" ".join(word.split("/")[0] for word in sentence.split()) for sentence in SENTENCES]
 BRACKETS = """\
 ( (S (NP (DT The) (NN cat)) (VP (VBD saw) (NP (DT the) (NN mouse))) (. .)) )
 ( (S (NP (PRP She)) (VP (VBD gave) (NP (PRP$ her) (NN brother)) (NP (DT a) (NN book))) (. .)) )
@@ -45,21 +46,19 @@ PAIR = {"sentence_good": "The cats sleep.", "sentence_bad": "The cats sleeps.", 
 PAIR |= {"linguistics_term": "subject_verb_agreement", "field": "syntax"}
 
 
-def treebank(path: Path) -> None:
-    sentences = []
-    for genre, (words, tags, heads, relations) in zip(GENRES, SENTENCES * 3, strict=False):
-        rows = [
-            f"{i}\t{word}\t_\tX\t{tag}\t_\t{head}\t{relation}\t{head}:{relation}\t_"
-            for i, (word, tag, head, relation) in enumerate(
-                zip(words.split(), tags.split(), heads.split(), relations.split(), strict=True), start=1
-            )
-        ]
-        sentences.append("\n".join([f"# newdoc id = GUM_{genre}_1", *rows]) + "\n\n")
-    path.write_text("".join(sentences), encoding="utf-8")
+def treebank(path: Path, genres: Sequence[str] = GENRES[:3]) -> None:
+    """Trees in HEAD and DEPS; every sentence is a document of another genre."""
+    with path.open("w", encoding="utf-8") as file:
+        for genre, sentence in zip(genres, itertools.cycle(SENTENCES), strict=False):
+            print(f"# newdoc id = GUM_{genre}_1", file=file)
+            for number, word in enumerate(sentence.split(), start=1):
+                form, tag, head, relation = word.split("/")
+                print(number, form, "_", "X", tag, "_", head, relation, f"{head}:{relation}", "_", sep="\t", file=file)
+            print(file=file)
 
 
 def text(path: Path) -> None:
-    path.write_text("".join(f"{line}\n" for line in LINES * 2), encoding="utf-8")
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
 
 
 def compressed(path: Path) -> None:
@@ -109,9 +108,8 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "en_ewt-train.conllu",
         "en_ewt-dev.conllu",
         "en_ewt-test.conllu",
-        "en_gum-train.conllu",
-        "gum-free.conllu",
     ),
+    lambda path: treebank(path, GENRES): ("en_gum-train.conllu", "gum-free.conllu"),
     text: ("notes.txt", "text.txt", "web.txt", "more.txt", "open.txt", "wikitext-valid.txt", "silver-a.txt"),
     lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg"),
     lambda path: path.write_text(SDP): ("gold.sdp",),
@@ -146,14 +144,18 @@ MODELS = {
     "runs/compare/structformer": "structformer",
     "runs/ewt": "rng_transformer",
     "runs/gold": "rng_transformer",
+    "runs/student": "rng_transformer",
     "runs/student-refined": "rng_transformer",
+    "runs/two-treebanks": "rng_transformer",
     "runs/refined": "rng_transformer",
+    "runs/fast-1": "rng_transformer",
     "runs/fast-2": "rng_transformer",
     "runs/tagged": "tagged_g2g_transformer",
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/gilt": "graph_parser",
     "runs/gilt/trees": "graph_parser",
 }
+
 
 def make(folder: Path, request: pytest.FixtureRequest) -> Path:
     """A folder with everything."""
@@ -162,7 +164,9 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             maker(path)
-    udgn = UDGNForMaskedLM(UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY))
+    udgn = UDGNForMaskedLM(
+        UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY)
+    )
     made = {"udgn": save(randomise(udgn), words, folder / "runs/udgn")}
     for name, kind in MODELS.items():
         source = made.get(kind) or request.getfixturevalue(kind)

@@ -1,7 +1,8 @@
-"""Links of all documents lead somewhere, on GitHub and in the site; the site has a place for every document and name."""
+"""Links of all documents lead somewhere, on GitHub and in the site, which has a place for every document and name."""
 
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def links(document: str) -> list[str]:
 
 @cache
 def anchors(path: Path) -> set[str]:
-    """Names of the headings of a Markdown file, as GitHub and Python-Markdown make them; one that comes twice is left out."""
+    """Names of headings, where GitHub and Python-Markdown make the same; one that comes twice is left out."""
     headings = HEADING.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
     names = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
     return {name for name in names if names.count(name) == 1 and "--" not in name}
@@ -71,7 +72,9 @@ def test_navigation_has_no_line_twice_and_none_for_nothing():
     listed = pages(SITE["nav"])
     assert len(listed) == len(set(listed))
     documents = {f"docs/{page}" for page in set(listed) - set(outside().values())}
-    gone = {page for page in documents if not (ROOT / page).exists() and not (ROOT / page).with_suffix(".ipynb").exists()}
+    gone = {
+        page for page in documents if not (ROOT / page).exists() and not (ROOT / page).with_suffix(".ipynb").exists()
+    }
     assert not gone, f"mkdocs.yml, nav: {gone} are not there"
 
 
@@ -91,9 +94,22 @@ def test_all_public_names_are_in_the_reference():
 def test_lists_and_tables_stand_alone(document):
     """Python-Markdown needs an empty line before them, and four spaces before a block of code in a list."""
     lines = FENCED.sub("", read(document)).split("\n")
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         if re.match(r"([-*]|\d+\.) ", line) and before.strip():
             assert re.match(r"\s|([-*]|\d+\.) ", before), f"{document}: no empty line before {line!r}"
         if line.startswith("|") and before.strip():
             assert before.startswith("|"), f"{document}: no empty line before {line!r}"
     assert not re.search(r"^ {1,3}```", read(document), re.MULTILINE), f"{document}: a block of code within a list"
+
+
+def test_contributing_names_all_rooms_and_no_others():
+    table = read("CONTRIBUTING.md").partition("## Where things are")[2].partition("\n\nA test keeps")[0]
+    cells = [row.split("|")[1] for row in table.split("\n") if row.startswith("| `")]
+    named = {name.split("/")[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    package = ROOT / "src/hf_structure"
+    rooms = {
+        path.parent.name
+        for path in package.glob("*/*")
+        if path.suffix in (".py", "") and path.parent.name != "__pycache__"
+    }
+    assert named == rooms | {path.name for path in package.glob("[!_]*.py")}
