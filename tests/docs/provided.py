@@ -98,18 +98,21 @@ def checkpoint(path: Path) -> None:
 
 FILES: dict[Callable[[Path], object], Sequence[str]] = {
     treebank: (
-        "train.conllu",
         "dev.conllu",
         "test.conllu",
         "gold.conllu",
         "system.conllu",
         "g2g.conllu",
         "deptr.conllu",
-        "en_ewt-train.conllu",
         "en_ewt-dev.conllu",
         "en_ewt-test.conllu",
     ),
-    lambda path: treebank(path, GENRES): ("en_gum-train.conllu", "gum-free.conllu"),
+    lambda path: treebank(path, GENRES): (
+        "train.conllu",
+        "en_ewt-train.conllu",
+        "en_gum-train.conllu",
+        "gum-free.conllu",
+    ),
     text: ("notes.txt", "text.txt", "web.txt", "more.txt", "open.txt", "wikitext-valid.txt", "silver-a.txt"),
     lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg"),
     lambda path: path.write_text(SDP): ("gold.sdp",),
