@@ -10,7 +10,9 @@ import posixpath
 import re
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 CARDS = sorted((ROOT / "src/hf_structure/checkpoints").glob("*/README.md"))
@@ -31,7 +33,7 @@ TYPE = re.compile(r"<code>[^<]*`[^<]*</code>")  # "`int`, *optional*", where mkd
 REFERENCE = re.compile(r"\[<code>~?(?:\w+\.)*(\w+)</code>\]")  # [`~torch.nn.LSTM`], as transformers writes them
 
 
-def on_files(files: Files, config) -> Files:
+def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages from outside `docs/`, and notebooks as pages."""
     for source, page in PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
@@ -43,7 +45,7 @@ def on_files(files: Files, config) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page, config, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Translates the links of a page, but for what looks like one in code."""
     source = SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
@@ -61,13 +63,13 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
     return "".join([*pieces, LINK.sub(translated, markdown[end:])])
 
 
-def on_page_content(html: str, **_) -> str:
+def on_page_content(html: str, **_: object) -> str:
     """Shows references and types of docstrings as code."""
     html = TYPE.sub(lambda code: code[0].replace("`", "").replace("*optional*", "optional"), html)
     return REFERENCE.sub(r"<code>\1</code>", html)
 
 
-def site_place(target: str, config, files: Files) -> str:
+def site_place(target: str, config: MkDocsConfig, files: Files) -> str:
     """Where the site has a file or folder of the repository. What is nowhere stays as it is: MkDocs warns of it."""
     if target in PAGES:
         return PAGES[target]

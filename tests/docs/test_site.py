@@ -1,6 +1,8 @@
 """Links of all documents lead somewhere, on GitHub and in the site, which has a place for every document and name."""
 
+import json
 import re
+import shutil
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +12,24 @@ import yaml
 from documents import DOCUMENTS, FENCED, ROOT, read
 
 import hf_structure
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Title\n", "See [pictures](../pictures.md) and [a card](../../CARD)."]},
+        {
+            "cell_type": "code",
+            "source": ["print(1)"],
+            "outputs": [
+                {"output_type": "stream", "text": ["1\n"]},
+                {
+                    "output_type": "execute_result",
+                    "data": {"text/html": ["<b>1</b>\n\n<b>2</b>"], "text/plain": ["1"]},
+                },
+            ],
+        },
+    ]
+}
+CARD = "src/hf_structure/checkpoints/udgn-en/README.md"
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`[^`\n]+`")
@@ -113,3 +133,27 @@ def test_contributing_names_all_rooms_and_no_others():
         if path.suffix in (".py", "") and path.parent.name != "__pycache__"
     }
     assert named == rooms | {path.name for path in package.glob("[!_]*.py")}
+
+
+@pytest.mark.slow
+def test_site_is_built_with_notebooks(tmp_path):
+    """All pages, and all names of the reference; a link of a notebook leads to a card."""
+    build = pytest.importorskip("mkdocs.commands.build")
+    from mkdocs.config import load_config
+
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    (tmp_path / "docs/tutorials").mkdir(exist_ok=True)
+    (tmp_path / "docs/tutorials/made.ipynb").write_text(json.dumps(NOTEBOOK).replace("CARD", CARD))
+    for name in {path.name for path in ROOT.iterdir()} - {"docs", "site", "mkdocs.yml"}:
+        (tmp_path / name).symlink_to(ROOT / name)
+    settings = {**SITE, "nav": [*SITE["nav"], "tutorials/made.md"]}
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings))
+    config = load_config(str(tmp_path / "mkdocs.yml"), strict=True, site_dir=str(tmp_path / "site"))
+    build.build(config)
+    page = (tmp_path / "site/tutorials/made.html").read_text(encoding="utf-8")
+    assert 'href="../models/udgn-en.html"' in page
+    assert 'href="../pictures.html"' in page
+    assert "<b>1</b>\n<b>2</b>" in page
+    reference = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "site/reference").glob("*.html"))
+    assert all(f'id="hf_structure.{name}"' in reference for name in {*hf_structure.__all__} - {"__version__"})
+    assert "unpkg" not in "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html"))
