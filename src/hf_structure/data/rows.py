@@ -62,14 +62,14 @@ class Rows:
         return None if table is None else self._checked(table)
 
     def _checked(self, table: "pyarrow.Table") -> "pyarrow.ChunkedArray":
-        columns = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        columns = " ".join(", ".join(f"{field.name} ({field.type})" for field in table.schema).split())
         if self.column not in table.column_names:
-            raise DataError(f"no column {self.column!r}: the columns are {columns}", self.name)
+            raise ValueError(f"{self.name} has no column {self.column!r}: the columns are {columns}")
         if not _holds_text(table.schema.field(self.column).type):
-            message = (
-                f"the column {self.column!r} holds neither strings nor lists of strings: the columns are {columns}"
+            raise ValueError(
+                f"the column {self.column!r} of {self.name} holds neither strings nor lists of strings: the columns "
+                f"are {columns}"
             )
-            raise DataError(message, self.name)
         values = table.column(self.column)
         with _named_errors(self.name):
             values.validate(full=True)  # that it is UTF-8
