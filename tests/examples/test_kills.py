@@ -200,8 +200,10 @@ def outcome(output: Path) -> dict:
             found[inside] = {key: value for key, value in values.items() if not key.endswith(SPEED)}
         elif path.suffix == ".safetensors":
             found[inside] = load_file(path)
-        else:  # those that say when files were made, or where, are of each run
-            found[inside] = None if path.name in ("options.json", "README.md") else path.read_bytes()
+        elif path.suffix == ".svg" or path.name in ("options.json", "README.md"):  # they say when they were made
+            found[inside] = None
+        else:
+            found[inside] = path.read_bytes().replace(bytes(output), b"OUTPUT")
     return {name.replace(output.name, "OUTPUT"): value for name, value in found.items()}
 
 
