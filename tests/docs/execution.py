@@ -24,8 +24,7 @@ from hf_structure.cli.main import build_parser, main
 
 FILTERS = ("awk", "grep")  # run as they are
 NOT_CHECKED = ("cat", "eval", "hf", "java")  # of others
-TRAIN = {"compare_g2gt": "run_parsing", "compare_gilt": "run_clm", "compare_rngt": "run_parsing"}
-TRAIN |= {"compare_structformer": "run_mlm", "compare_corpus_sizes": "run_mlm"}  # by whom, with the options after `--`
+TRAINED_BY = {"compare_g2gt": "run_parsing", "compare_gilt": "run_clm", "compare_rngt": "run_parsing"}  # else run_mlm
 
 
 class Parsed(Exception):
@@ -98,10 +97,11 @@ def check(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _check_script(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own options, and those after `--`, which are of the script that trains for it."""
     own, *others = " \0 ".join(command.arguments).split(" \0 -- \0 ")
     _check_options(script(command), own.split(" \0 "), command.elided, monkeypatch)
     for options in others:
-        _check_options(TRAIN[script(command)], options.split(" \0 "), True, monkeypatch)
+        _check_options(TRAINED_BY.get(script(command), "run_mlm"), options.split(" \0 "), True, monkeypatch)
 
 
 def _check_options(name: str, arguments: list[str], elided: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,7 @@ MODELS = {
     "runs/udgn": "udgn",
     "runs/small": "udgn",
     "runs/udgn-en": "udgn",
+    "runs/udgn10/udgn-seed1": "udgn",
     "runs/structformer-1": "structformer",
     "runs/structformer-2": "structformer",
     "runs/structformer-3": "structformer",
