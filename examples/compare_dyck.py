@@ -17,8 +17,8 @@ and UF1 (see `run_mlm.py`); GiLT's graphs need not be trees, and UAS stands for 
 trees without a model: right branching, and each bracket's head the one before it.
 
 A run that is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same
-command again. The table is printed, and is written to `table.md` whenever a run ends, with figures of `closing` by
-distance and by depth.
+command again. The table is written to `table.md` whenever a run ends, and is printed at the end, when figures of
+`closing` by distance and by depth are drawn, too.
 """
 
 import argparse
@@ -272,8 +272,8 @@ def main() -> None:
         train(model, folder, seed, args, options)
         evaluate(folder, args)
         write_text(table(args), Path(args.output_dir, "table.md"))
-        draw(args, "distance", lambda distance, depth: 1 << distance.bit_length() - 1)  # 1, 2 to 3, 4 to 7, ...
-        draw(args, "depth", lambda distance, depth: depth)
+    draw(args, "distance", lambda distance, depth: 1 << distance.bit_length() - 1)  # 1, 2 to 3, 4 to 7, ...
+    draw(args, "depth", lambda distance, depth: depth)
     print(table(args), end="")
 
 
