@@ -14,7 +14,8 @@ right type is the likeliest of all closing brackets, given that one comes, over 
 (chance: one in as many as there are kinds); of causal models after what is before it, of masked ones with it masked
 and all others seen. `far`: the same of those that close a bracket more than 10 places before. Of the trees UAS, UUAS
 and UF1 (see `run_mlm.py`); GiLT's graphs need not be trees, and UAS stands for the F1 of their arcs. `neighbours` are
-trees without a model: right branching, and each bracket's head the one before it.
+trees without a model: right branching, and each bracket's head the one before it. `binary trees` is the best UF1 that
+trees can have that split everything in two.
 
 A run that is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same
 command again. The table is written to `table.md` whenever a run ends, and is printed at the end, when figures of
@@ -234,12 +235,24 @@ def baseline(test: str, args: argparse.Namespace) -> dict[str, float]:
     return {"test_uas": scores.uas, "test_uuas": scores.uuas, "test_uf1": uf1}
 
 
+def binary_ceiling(test: str, args: argparse.Namespace) -> dict[str, float]:
+    """UF1 of binary trees that have all constituents: such as StructFormer's, which splits a sentence in two."""
+    sentences, spans = read_test(test, args)
+    found = []
+    for sentence, tree in zip(sentences, spans, strict=True):
+        length = len(sentence["words"])
+        gold = {(start, end) for start, end, _ in tree if 1 < end - start < length}
+        found.append(2 * len(gold) / max(len(gold) + length - 2, 1))
+    return {"test_uf1": fmean(found)}
+
+
 def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
     rows = []
     for test in TESTS:
-        _, *cells = score_cells([baseline(test, args)], COLUMNS.values())
-        rows.append(["neighbours", test, "-", *cells])
+        for title, found in (("neighbours", baseline(test, args)), ("binary trees", binary_ceiling(test, args))):
+            _, *cells = score_cells([found], COLUMNS.values())
+            rows.append([title, test, "-", *cells])
         for model in args.models:
             found = (read_results(folder / f"{test}.json") for folder in folders(model, args).values())
             if cells := score_cells(found, COLUMNS.values()):
