@@ -18,7 +18,6 @@ import argparse
 import random
 from itertools import accumulate, product
 from pathlib import Path
-from statistics import mean
 
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file, new_path
@@ -77,11 +76,10 @@ def make_texts(args: argparse.Namespace) -> dict[int, Path]:
     ends = list(accumulate(sentence.count(" ") + 1 for sentence in sentences))
     if not ends or ends[-1] < max(texts):
         raise ValueError(f"the training files have {ends[-1] if ends else 0} words, but --sizes asks for {max(texts)}")
-    folder.mkdir(parents=True, exist_ok=True)
+    write_json(made_of, folder / "options.json")
     for size, text in texts.items():
         with new_file(text, overwrite=True) as file:
             file.writelines(f"{s}\n" for s, end in zip(sentences, ends, strict=True) if end <= size)
-    write_json(made_of, folder / "options.json")
     return texts
 
 
@@ -125,14 +123,16 @@ def table(args: argparse.Namespace) -> str:
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Perplexity, UUAS and UF1 over the number of words, means of the seeds, in `curve.svg`."""
+    """Perplexity, UUAS and UF1 over the number of words, with the deviation of the seeds, in `curve.svg`."""
     panels = {}
     for title, name, unit in (("perplexity", "perplexity", 1), ("UUAS", "uuas", 0.01), ("UF1", "uf1", 0.01)):
         for config, size in product(args.configs, sorted(args.sizes)):
             runs = filter(None, map(results, run_folders(args, config, size).values()))
             values = [found.get(f"test_{name}") for found in runs]
             if values and None not in values:
-                panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = mean(values) / unit
+                panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = [
+                    value / unit for value in values
+                ]
     with new_path(Path(args.output_dir, "curve.svg"), overwrite=True) as path:
         plot_curves(panels, "words of training text").savefig(path, format="svg", bbox_inches="tight")
 

@@ -34,7 +34,7 @@ from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_gra
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
-from hf_structure.training.scripts import load_object, run, write_json, write_text
+from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -117,7 +117,7 @@ def tokenizer_folder(args: argparse.Namespace) -> str:
         options = read_config(args)["options"]
         words = [sentence["words"] for file in args.train_file for sentence in load_sentences(file)]
         tokenizer = train_subword_tokenizer(words, vocab_size=options["vocab_size"], kind=options["tokenizer_type"])
-        tokenizer.save_pretrained(folder)
+        save_whole(folder, tokenizer)
     return str(folder)
 
 
@@ -134,7 +134,7 @@ def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
     """A GPT-2 of the shape of the configuration."""
     if not folder.exists():
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args), trust_remote_code=False)
-        new_gpt2(read_config(args)["model"], tokenizer, args.seed).save_pretrained(folder)
+        save_whole(folder, new_gpt2(read_config(args)["model"], tokenizer, args.seed))
     return folder
 
 
@@ -174,7 +174,7 @@ def base_model(run: Run, args: argparse.Namespace) -> Path:
         raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
     if not folder.exists():
         model = AutoModelForCausalLM.from_pretrained(trained, trust_remote_code=False)
-        model.to_base_lm().save_pretrained(folder)
+        save_whole(folder, model.to_base_lm())
     return folder
 
 
