@@ -39,7 +39,7 @@ from hf_structure.cli.common import positive
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.dyck import closing, depths, opening, partners
 from hf_structure.data.files import new_path
-from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.attachment import attachment_scores, left_chain
 from hf_structure.metrics.constituency import right_branching, unlabeled_f1
 from hf_structure.metrics.graphs import arc_scores
 from hf_structure.pipelines.masked_scoring import pseudo_log_probs
@@ -55,7 +55,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folders,
 )
-from hf_structure.training.scripts import run, write_json, write_text
+from hf_structure.training.scripts import run, save_whole, write_json, write_text
 from hf_structure.visualization.figures import plot_curves
 
 HERE = Path(__file__).parent
@@ -111,7 +111,7 @@ def tokenizer_folder(args: argparse.Namespace) -> Path:
         vocabulary = {token: number for number, token in enumerate(tokens)}
         backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SUBWORD_SPECIAL_TOKENS["unk_token"]))
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        TokenizersBackend(tokenizer_object=backend, **SUBWORD_SPECIAL_TOKENS).save_pretrained(folder)
+        save_whole(folder, TokenizersBackend(tokenizer_object=backend, **SUBWORD_SPECIAL_TOKENS))
     return folder
 
 
@@ -128,7 +128,8 @@ def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options
     tokenizer = tokenizer_folder(args)
     if model == "gpt2":
         base = folder / "untrained"
-        new_gpt2(shape(model, args), AutoTokenizer.from_pretrained(tokenizer), seed).save_pretrained(base)
+        if not base.exists():
+            save_whole(base, new_gpt2(shape(model, args), AutoTokenizer.from_pretrained(tokenizer), seed))
         settings = {"base_model": base, "graph_layers": 0, "base_learning_rate": OPTIONS["learning_rate"]}
     else:
         settings = {"model_type": model, "config_overrides": shape(model, args)}
@@ -230,7 +231,7 @@ def baseline(test: str, args: argparse.Namespace) -> dict[str, float]:
     """Trees without a model: right branching, and every bracket's head its left neighbour."""
     sentences, spans = read_test(test, args)
     heads = [sentence["heads"] for sentence in sentences]
-    scores = attachment_scores([range(len(each)) for each in heads], heads)
+    scores = attachment_scores([left_chain(len(each)) for each in heads], heads)
     uf1 = unlabeled_f1([right_branching(len(each)) for each in heads], spans, list(map(len, heads))).uf1
     return {"test_uas": scores.uas, "test_uuas": scores.uuas, "test_uf1": uf1}
 
@@ -264,18 +265,18 @@ def folders(model: str, args: argparse.Namespace) -> dict[int, Path]:
     return seed_folders(args.output_dir, model, args.seeds)
 
 
-def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int]) -> None:
-    """Figure `name.svg`: how many closing brackets of a class get their type, in percent, all seeds together."""
-    panels = defaultdict(dict)
+def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int], log: bool) -> None:
+    """Figure `name.svg`: how many closing brackets of a class get their type, in percent; a mean for each run."""
+    panels = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for test, model in product(TESTS, args.models):
-        classes = defaultdict(list)
         for folder in folders(model, args).values():
+            classes = defaultdict(list)
             for distance, depth, right in read_results(folder / f"{test}.json").get("closings", ()):
                 classes[class_of(distance, depth)].append(100 * right)
-        if classes:
-            panels[test][model] = {number: fmean(values) for number, values in classes.items()}
+            for number, values in classes.items():
+                panels[test][model][number].append(fmean(values))
     with new_path(Path(args.output_dir, f"{name}.svg"), overwrite=True) as path:
-        plot_curves(panels, name).savefig(path, format="svg", bbox_inches="tight")
+        plot_curves(panels, name, log=log).savefig(path, format="svg", bbox_inches="tight")
 
 
 def main() -> None:
@@ -285,8 +286,8 @@ def main() -> None:
         train(model, folder, seed, args, options)
         evaluate(folder, args)
         write_text(table(args), Path(args.output_dir, "table.md"))
-    draw(args, "distance", lambda distance, depth: 1 << distance.bit_length() - 1)  # 1, 2 to 3, 4 to 7, ...
-    draw(args, "depth", lambda distance, depth: depth)
+    draw(args, "distance", lambda distance, depth: 1 << distance.bit_length() - 1, log=True)  # 1, 2 to 3, 4 to 7, ...
+    draw(args, "depth", lambda distance, depth: depth, log=False)
     print(table(args), end="")
 
 
