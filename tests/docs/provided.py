@@ -5,6 +5,7 @@ Small files under the names that documents use, so that their code and commands 
 no document uses any more does not belong here: a test says so.
 """
 
+import gzip
 import itertools
 import json
 import lzma
@@ -61,6 +62,11 @@ def text(path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
 
 
+def compressed_treebank(path: Path) -> None:
+    treebank(path.with_suffix(""))
+    path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
+
+
 def compressed(path: Path) -> None:
     path.write_bytes(lzma.compress("".join(f"{line}\n" for line in LINES).encode()))
 
@@ -89,7 +95,11 @@ def suite(path: Path) -> None:
 
 
 def paradigm(path: Path) -> None:
-    path.write_text(json.dumps({"log_probs": [[-1.0, -2.0], [-2.0, -1.5], [-1.0, -1.0]]}))
+    path.write_text(json.dumps({"log_probs": [[-1.0, -2.0], [-2.0, -1.5]], "phenomenon": "agreement"}))
+
+
+def scored(path: Path) -> None:
+    path.write_text("".join(json.dumps({"words": line.split(), "log_prob": -9.0}) + "\n" for line in LINES))
 
 
 def checkpoint(path: Path) -> None:
@@ -117,7 +127,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "gum-free.conllu",
     ),
     text: ("notes.txt", "text.txt", "web.txt", "more.txt", "open.txt", "wikitext-valid.txt", "silver-a.txt"),
-    lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg"),
+    lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg", "train.mrg", "dev.mrg"),
     lambda path: path.write_text(SDP): ("gold.sdp",),
     lambda path: path.write_text(WIKITEXT): ("wiki.valid.tokens",),
     lambda path: path.write_text(json.dumps(CIRCUITS)): (
@@ -129,6 +139,13 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "runs/gilt/gpt2-gilt/suites/results.json",
     ),
     paradigm: ("runs/gum/enhanced/blimp/paradigms/agreement.json", "runs/gum/trees/blimp/paradigms/agreement.json"),
+    lambda path: path.write_text(json.dumps([{"holds": [True]}])): (
+        "runs/gum/enhanced/suites/suites/number_a.json",
+        "runs/gum/trees/suites/suites/number_a.json",
+        "runs/sg-gpt2/suites/number_a.json",
+    ),
+    scored: ("gilt.jsonl", "gpt2.jsonl"),
+    compressed_treebank: ("silver.conllu.gz",),
     compressed: ("open_text/train-web.txt.xz", "wiki.txt.xz"),
     table: ("open_text/SOURCES.tsv", "open_text/DOCUMENTS.tsv.xz"),
     pairs: ("blimp/data/agreement_1.jsonl",),
