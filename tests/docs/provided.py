@@ -127,7 +127,8 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "gum-free.conllu",
     ),
     text: ("notes.txt", "text.txt", "web.txt", "more.txt", "open.txt", "wikitext-valid.txt", "silver-a.txt"),
-    lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg", "train.mrg", "dev.mrg"),
+    lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg", "dev.mrg"),
+    lambda path: path.write_text(BRACKETS * 3): ("train.mrg",),
     lambda path: path.write_text(SDP): ("gold.sdp",),
     lambda path: path.write_text(WIKITEXT): ("wiki.valid.tokens",),
     lambda path: path.write_text(json.dumps(CIRCUITS)): (
