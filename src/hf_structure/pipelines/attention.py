@@ -51,7 +51,7 @@ def graph_attention(
     encoded = encode_subwords(graph.words, tokenizer)
     ids, words = (torch.tensor([encoded[name]], device=model.device) for name in ("input_ids", "word_ids"))
     arcs = pad_graphs([graph.arcs], len(graph.words)).to(model.device)
-    with _eager(model):
+    with eager_attention(model):
         maps = [
             model(ids, output_attentions=True, use_cache=False, **reading).attentions[layer - 1][0, head - 1].tolist()
             for reading in ({"word_ids": words, "graph": arcs}, {})
@@ -61,7 +61,7 @@ def graph_attention(
 
 
 @contextmanager
-def _eager(model: PreTrainedModel) -> Iterator[None]:
+def eager_attention(model: PreTrainedModel) -> Iterator[None]:
     """Attention that gives its weights."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -71,4 +71,4 @@ def _eager(model: PreTrainedModel) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-__all__ = ["graph_attention"]
+__all__ = ["eager_attention", "graph_attention"]
