@@ -642,6 +642,20 @@ def test_evaluate(run, system):
     assert float(values["UUAS"]) == pytest.approx(100 * 8 / 11, abs=0.005)
 
 
+def test_evaluate_pairs_or_words(run, fail, here):
+    Path("two.conllu").write_text(GOLD.replace("\t0\troot\t_\t_", "\t1\troot\t_\t_"), encoding="utf-8")
+    scores = [
+        json.loads(run("evaluate", "gold.conllu", "two.conllu", "--json", *more)) for more in ([], ["--uuas", "words"])
+    ]
+    assert [each["uuas"] for each in scores] == [
+        pytest.approx(10 / 11),
+        1.0,
+    ]  # of "Cats sleep" each hangs on the other
+    assert scores[0]["uas"] == scores[1]["uas"]
+    line, _ = fail("evaluate", "gold.conllu", "two.conllu", "--structure", "graph", "--uuas", "words")
+    assert "--uuas is for trees in CoNLL-U only" in line
+
+
 def test_evaluate_json_and_options(run, system):
     gold, predicted = (list(read_conllu(name)) for name in ("gold.conllu", system))
     columns = [[s.heads for s in predicted], [s.heads for s in gold], [s.deprels for s in predicted]]
