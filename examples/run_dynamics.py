@@ -164,12 +164,12 @@ def report(args: argparse.Namespace) -> str:
     ]
     table = markdown_table(["run", "updates", *(COLUMNS[column] for column in shown)], rows)
     write_text(table, Path(args.output_dir, "table.md"))
-    panels: dict[str, dict[str, dict[int, float]]] = {}
+    panels: dict[str, dict[str, dict[int, list[float]]]] = {}
     for name, step, scores in found:
         for column in PANELS:
             if (value := scores.get(column)) is not None:
                 panel = panels.setdefault(COLUMNS[column], {}).setdefault(name, {})
-                panel[step] = value if column == "perplexity" else 100 * value
+                panel[step] = [value if column == "perplexity" else 100 * value]
     with new_path(Path(args.output_dir, "dynamics.svg"), overwrite=True) as path:
         plot_curves(panels, "updates").savefig(path, format="svg", bbox_inches="tight")
     return table
