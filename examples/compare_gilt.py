@@ -42,7 +42,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folders,
 )
-from hf_structure.training.scripts import load_object, run, write_json, write_text
+from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -140,7 +140,7 @@ def tokenizer_folder(args: argparse.Namespace) -> str:
         options = read_config(args)["options"]
         words = [sentence["words"] for file in args.train_file for sentence in load_sentences(file)]
         tokenizer = train_subword_tokenizer(words, vocab_size=options["vocab_size"], kind=options["tokenizer_type"])
-        tokenizer.save_pretrained(folder)
+        save_whole(folder, tokenizer)
     return str(folder)
 
 
@@ -177,7 +177,7 @@ def untrained_gpt2(seed: int, args: argparse.Namespace) -> Path:
             eos_token_id=tokenizer.eos_token_id,
         )
         set_seed(seed)
-        GPT2LMHeadModel(config).save_pretrained(folder)
+        save_whole(folder, GPT2LMHeadModel(config))
     return folder
 
 
@@ -217,7 +217,7 @@ def base_model(run: Run, seed: int, args: argparse.Namespace) -> Path:
         raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
     if not folder.exists():
         model = AutoModelForCausalLM.from_pretrained(trained, trust_remote_code=False)
-        model.to_base_lm().save_pretrained(folder)
+        save_whole(folder, model.to_base_lm())
     return folder
 
 

@@ -19,7 +19,7 @@ from hf_structure.models.structformer.modeling_structformer import StructFormerP
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
 from hf_structure.pipelines.attention import eager_attention
 from hf_structure.pipelines.encoding import encode_sentence, encoding_options
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import compute_device, load_model
 from hf_structure.tokenization import is_word_level
 
 WINDOW = 16  # batches whose sentences are sorted by length together
@@ -131,11 +131,12 @@ def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
 
 def _weights(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """`(batch_size, layers, heads, L, L)`: receiving words in rows, sending words in columns."""
-    words = {name: batch[name].to(model.device) for name in ("input_ids", "attention_mask")}
+    device = compute_device(model)
+    words = {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
     if isinstance(model, StructFormerPreTrainedModel):
         return torch.stack(model.base_model(**words, output_attentions=True).attentions, dim=1)
     states = model.base_model(**words, output_hidden_states=True).hidden_states
-    unmasked = torch.ones(1, 1, 1, device=model.device)  # eq. 11 undone: the choice among heads alone
+    unmasked = torch.ones(1, 1, 1, device=device)  # eq. 11 undone: the choice among heads alone
     return torch.stack(
         [layer.heads(state, unmasked)[1] for layer, state in zip(model.base_model.layers, states, strict=False)], dim=1
     )
