@@ -33,11 +33,19 @@ if TYPE_CHECKING:
         RNGTransformerModel,
         RNGTransformerPreTrainedModel,
     )
+    from hf_structure.models.structformer.classification_structformer import (
+        StructFormerForSequenceClassification,
+        StructFormerForTokenClassification,
+    )
     from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
     from hf_structure.models.structformer.modeling_structformer import (
         StructFormerForMaskedLM,
         StructFormerModel,
         StructFormerPreTrainedModel,
+    )
+    from hf_structure.models.udgn.classification_udgn import (
+        UDGNForSequenceClassification,
+        UDGNForTokenClassification,
     )
     from hf_structure.models.udgn.configuration_udgn import UDGNConfig
     from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel, UDGNPreTrainedModel
@@ -87,12 +95,17 @@ _EXPORTS = {
         "RNGTransformerModel",
         "RNGTransformerPreTrainedModel",
     ],
+    "models.structformer.classification_structformer": [
+        "StructFormerForSequenceClassification",
+        "StructFormerForTokenClassification",
+    ],
     "models.structformer.configuration_structformer": ["StructFormerConfig"],
     "models.structformer.modeling_structformer": [
         "StructFormerForMaskedLM",
         "StructFormerModel",
         "StructFormerPreTrainedModel",
     ],
+    "models.udgn.classification_udgn": ["UDGNForSequenceClassification", "UDGNForTokenClassification"],
     "models.udgn.configuration_udgn": ["UDGNConfig"],
     "models.udgn.modeling_udgn": ["UDGNForMaskedLM", "UDGNModel", "UDGNPreTrainedModel"],
     "pipelines.parsing": ["parse"],
@@ -145,11 +158,15 @@ __all__ = [
     "SentenceScore",
     "StructFormerConfig",
     "StructFormerForMaskedLM",
+    "StructFormerForSequenceClassification",
+    "StructFormerForTokenClassification",
     "StructFormerModel",
     "StructFormerPreTrainedModel",
     "SyntacticDistances",
     "UDGNConfig",
     "UDGNForMaskedLM",
+    "UDGNForSequenceClassification",
+    "UDGNForTokenClassification",
     "UDGNModel",
     "UDGNPreTrainedModel",
     "WordCollator",

@@ -94,6 +94,7 @@ KINDS = {
     "ForMaskedLM": Kind("fill-mask", FILL),
     "ForCausalLM": Kind("text-generation", SCORE, SCORING),
     "ForSequenceClassification": Kind("text-classification", CLASSIFY),
+    "ForTokenClassification": Kind("token-classification", CLASSIFY.replace("text-", "token-")),
 }
 INDUCTION = Kind("fill-mask", PARSE, PARSING)  # of masked language models that parse
 OTHER = Kind(None, LOAD)
