@@ -19,12 +19,13 @@ two sentences, which are read apart. `--freeze_parser` trains all but the parser
         --train_file stsb-train.tsv --validation_file stsb-dev.tsv --test_file stsb-test.tsv sick-test.tsv \\
         --output_dir runs/udgn-stsb
 
-Of several files for a test, the results are given for each and for all together.
+Of several files for a test, the results are given for each and for all together; what is predicted for each row is
+written to `test_predictions.jsonl`.
 
-Batches hold at most `--max_examples` examples and `--max_tokens` tokens. The defaults are GiLT's, where its paper gives
-them. The best checkpoint is kept, the one of the highest `score`: what table 2 of that paper reports, or the mean of
-the two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is given
-again.
+Batches hold at most `--max_examples` examples and `--max_tokens` tokens. The defaults are GiLT's, where its paper
+gives them. The best checkpoint is kept, the one of the highest `score`: what table 2 of that paper reports, or the mean
+of the two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is
+given again.
 
 Without a training file a fine-tuned model is evaluated. A model that reads graphs is given those of the model it was
 trained from:
@@ -75,6 +76,7 @@ from hf_structure.training.scripts import (
     parse_command_line,
     run,
     train_and_evaluate,
+    write_text,
 )
 from hf_structure.training.trainers import SentenceTrainer, TaskTrainer
 
@@ -385,6 +387,13 @@ def sentence_trainer(
     return partial(SentenceTrainer, data_collator=SentenceCollator(tokenizer.pad_token_id)), sets
 
 
+def write_predictions(trainer: TaskTrainer, dataset: Dataset) -> None:
+    """Writes what is predicted for each row: the `file` of the row, its `label` and the `prediction`."""
+    rows = zip(dataset["file"], dataset["label"], trainer.predictions, strict=True)
+    lines = (json.dumps(dict(zip(("file", "label", "prediction"), row, strict=True))) for row in rows)
+    write_text("".join(f"{line}\n" for line in lines), Path(trainer.args.output_dir, "test_predictions.jsonl"))
+
+
 def main() -> None:
     model_args, data_args, training_args = parse_arguments()
     begin(training_args)
@@ -410,6 +419,8 @@ def main() -> None:
         max_sentences=data_args.max_examples,
     )
     train_and_evaluate(trainer, sets[2], model_args, data_args)
+    if sets[2] and trainer.is_world_process_zero():
+        write_predictions(trainer, sets[2])
 
 
 if __name__ == "__main__":

@@ -373,7 +373,8 @@ class TaskTrainer(ScoringTrainer):
     The loss is the cross-entropy of the tokens of those words alone, or the squared error. Evaluation gives it as
     `loss`, what [`classification_scores`] (the class whose word is likelier is predicted) or [`similarity_scores`]
     give, and `score`, the mean of those that the task reports. Where the rows of a data set are of several files, it
-    gives all of this for each file too, `sts12_loss` and so on.
+    gives all of this for each file too, `sts12_loss` and so on. `predictions` are then what it has found: the numbers
+    of classes, or scores, in the order of the rows.
 
     Args:
         task ([`Task`]): The task.
@@ -385,6 +386,7 @@ class TaskTrainer(ScoringTrainer):
     def __init__(self, *args, task: Task, **kwargs):
         super().__init__(*args, compute_loss_func=self.class_loss() if task.classes else squared_error, **kwargs)
         self.task = task
+        self.predictions: list[int] | list[float] = []
 
     def class_loss(self) -> Callable:
         """The loss of a classification."""
@@ -396,6 +398,7 @@ class TaskTrainer(ScoringTrainer):
             outputs[[example["index"] for example in examples]] = self._outputs(model, examples).double().cpu()
         sums = self._sum_over_processes(outputs.flatten().tolist())
         outputs, gold = torch.tensor(sums, dtype=torch.float64).view_as(outputs), torch.tensor(dataset["label"][:])
+        self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
         metrics, files = self._metrics(outputs, gold), np.array(dataset["file"][:])
         for file in np.unique(files) if len({*files}) > 1 else ():
             rows = torch.from_numpy(files == file)
