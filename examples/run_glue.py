@@ -23,7 +23,7 @@ Of several files for a test, the results are given for each and for all together
 written to `test_predictions.jsonl`.
 
 Batches hold at most `--max_examples` examples and `--max_tokens` tokens. The defaults are GiLT's, where its paper
-gives them. The best checkpoint is kept, the one of the highest `score`: what table 2 of that paper reports, or the mean
+gives them. The best checkpoint is kept, that of the highest `score`: what table 2 of that paper reports, or the mean
 of the two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is
 given again.
 
@@ -60,6 +60,7 @@ from transformers import (
 import hf_structure
 from hf_structure import GraphCollator, WordCollator, add_tapes
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.encoding import seen_mask
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
@@ -384,6 +385,7 @@ def sentence_trainer(
     options = {"tokenizer": tokenizer, "longest": longest}
     split = partial(seen_words, split=split, tokenizer=tokenizer)
     sets = load_sets(data_args, split, partial(encode_sentences, **options), prompts=False)
+    prepare_for_pipelines(tokenizer, pairs=model.config.pair_features is not None)
     return partial(SentenceTrainer, data_collator=SentenceCollator(tokenizer.pad_token_id)), sets
 
 
