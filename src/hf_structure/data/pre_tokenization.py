@@ -30,8 +30,8 @@ def prepare_for_pipelines(tokenizer: PreTrainedTokenizerBase, pairs: bool = Fals
 
 def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
     """
-    Splits normalised text into words, as [`tokenize_words`] splits it before it is normalised (but for numbers of a
-    certain length, such as phone numbers).
+    Splits normalised text into words, as [`tokenize_words`] splits it before it is normalised; but for what is told by
+    the length of numbers, such as phone numbers, and for clitics at the end of web addresses.
 
     Args:
         skip_punctuation (`bool`): Whether words that are punctuation are left out.
@@ -51,7 +51,7 @@ def _token_pattern() -> str:
     """The pattern of words, in the regular expressions of `tokenizers`."""
     pattern = TOKEN.pattern.replace("(?P<", "(?<").replace("(?P=same)", r"\k<same>")
     parts = pattern.replace(rf"(?<plain> {_LETTER}+", rf"(?<plain> (?:(?!{_DIGIT}){_LETTER})+").split(_LETTER)
-    return "(?ix)" + _LETTER.join(part.replace(r"\d", _DIGIT) for part in parts)
+    return "(?ix)" + _LETTER.join(part.replace(r"\d\d", r"\d+").replace(r"\d", _DIGIT) for part in parts)
 
 
 __all__ = ["prepare_for_pipelines", "word_pre_tokenizer"]
