@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hf_structure.data.collators import MaskedWordCollator, ParsingCollator, WordCollator
     from hf_structure.data.graph_batches import GraphCollator, add_tapes
     from hf_structure.data.graphs import load_graphs, to_graph_dataset
+    from hf_structure.data.pre_tokenization import prepare_for_pipelines
     from hf_structure.exporting.folder import export
     from hf_structure.hub.locating import resolve_model, short_names
     from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -77,6 +78,7 @@ _EXPORTS = {
     "data.collators": ["MaskedWordCollator", "ParsingCollator", "WordCollator"],
     "data.graph_batches": ["GraphCollator", "add_tapes"],
     "data.graphs": ["load_graphs", "to_graph_dataset"],
+    "data.pre_tokenization": ["prepare_for_pipelines"],
     "exporting.folder": ["export"],
     "hub.locating": ["resolve_model", "short_names"],
     "models.g2g_transformer.configuration_g2g_transformer": ["G2GTransformerConfig"],
@@ -180,6 +182,7 @@ __all__ = [
     "load_graphs",
     "number_words",
     "parse",
+    "prepare_for_pipelines",
     "resolve_model",
     "score",
     "short_names",

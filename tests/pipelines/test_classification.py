@@ -16,8 +16,8 @@ from hf_structure import (
     UDGNForTokenClassification,
     build_word_tokenizer,
     encode_words,
+    prepare_for_pipelines,
 )
-from hf_structure.data.pre_tokenization import prepare_for_pipelines
 
 VOCABULARY = ["the", "dog", "does", "n't", "bark", "cats", "sleep"]
 TEXT, WORDS = "The dog doesn't bark.", ["the", "dog", "does", "n't", "bark"]
@@ -59,6 +59,8 @@ def test_texts_are_classified_by_their_words(make):
         scores = {label["label"]: label["score"] for label in found}
         expected = logits(model, encode_words(words, tokenizer)).softmax(0).tolist()
         assert [scores[f"LABEL_{number}"] for number in range(3)] == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="a text without words"):
+        classify("...")
 
 
 def test_pairs_are_scored(make):

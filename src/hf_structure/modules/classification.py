@@ -121,12 +121,14 @@ class SequenceClassification:
             kwargs: As for the family's model without a head.
 
         Raises:
-            ValueError: as the family's model, or as [`part_pairs`].
+            ValueError: if there are no words; as the family's model, and as [`part_pairs`].
         """
         words = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, **kwargs}
         words = {name: value for name, value in words.items() if isinstance(value, torch.Tensor)}
         if attention_mask is None and words:
             attention_mask = all_words(next(iter(words.values())))
+        if words and not attention_mask.shape[1]:
+            raise ValueError("a text without words: this model reads no punctuation, perhaps")
         if self.config.pair_features and words:
             attention_mask, words = part_pairs(attention_mask, token_type_ids, words)
         outputs = self.base_model(attention_mask=attention_mask, **kwargs | words)
