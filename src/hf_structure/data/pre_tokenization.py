@@ -39,7 +39,7 @@ def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
     first, second = RUN_TOGETHER
     steps = [
         pre_tokenizers.Split(Regex(_token_pattern()), "removed", invert=True),
-        pre_tokenizers.Split(Regex(rf"(?i)(?<=.)(?:{CLITIC})(?=(?:{CLITIC})*\z)"), "isolated"),
+        pre_tokenizers.Split(Regex(rf"(?i)(?<=.)(?:{CLITIC})(?=(?:{CLITIC}){{0,2}}\z)"), "isolated"),
         pre_tokenizers.Split(Regex(rf"(?i)\A(?:{first})(?=(?:{second})\z)"), "isolated"),
     ]
     if skip_punctuation:
