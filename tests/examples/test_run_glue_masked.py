@@ -22,6 +22,7 @@ from hf_structure import (
     UDGNForSequenceClassification,
     build_word_tokenizer,
     encode_words,
+    parse,
 )
 from hf_structure.data.tasks import TASKS
 
@@ -172,11 +173,13 @@ def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path)
 
 
 def test_what_is_saved_reads_raw_text(tables, models, run, tmp_path):
-    run(*training(tables, models / "udgn", tmp_path, epochs=1))
+    run(*training(tables, models / "udgn", tmp_path, epochs=1), "--freeze_parser")
     row = {"sentence1": "the cat saw a dog", "sentence2": "a dog slept"}
     score = pipeline("text-classification", model=str(tmp_path), function_to_apply="none")
     found = score({"text": "The cat saw a dog.", "text_pair": "A dog slept!"})
     assert_close(torch.tensor([found["score"]]), literal_logits(tmp_path, row), atol=1e-5, rtol=1e-5)
+    trees = [parse("The cat saw a dog.", model=model).dependency.heads for model in (tmp_path, models / "udgn")]
+    assert trees[0] == trees[1]
 
 
 @pytest.mark.parametrize(
