@@ -49,9 +49,9 @@ OPTIONS = {
     "early_stopping_patience": 0,
     "num_maskings": 2,
 }
-# Small models learn faster with higher rates and less dropout than table 6 has.
-LEARNING_RATES = {"udgn": 2e-3, "structformer": 1e-3, "transformer": 1e-3}
-DROPOUT = {"hidden_dropout": 0.1, "parser_dropout": 0.1, "head_dropout": 0.1}  # StructFormer's are so by default
+# Small models learn faster with three times the rates of table 6, less dropout, and a parser of one layer.
+LEARNING_RATES = {"udgn": 3e-3, "structformer": 1e-3, "transformer": 1e-3}
+SMALL = {"hidden_dropout": 0.1, "parser_dropout": 0.1, "parser_num_layers": 1}
 COLUMNS = {
     "perplexity": "perplexity",
     "UAS, argmax": "uas_argmax",
@@ -125,7 +125,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models, tables and figures go")
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS), help="default: all")
     parser.add_argument("--hidden_size", type=int, default=128, help="of every model; default: 128")
-    parser.add_argument("--num_layers", type=int, default=3, help="of every model; default: 3")
+    parser.add_argument("--num_layers", type=int, default=2, help="of every model; default: 2")
     parser.add_argument("--num_train_epochs", type=float, default=10, help="default: 10")
     add_seeds_argument(parser)
     return parser
@@ -135,7 +135,7 @@ def settings_of(run: Run, args: argparse.Namespace) -> dict[str, object]:
     """The configuration of a run's model."""
     shape = {"hidden_size": args.hidden_size, "num_hidden_layers": args.num_layers, "num_attention_heads": 8}
     if run.model_type == "udgn":
-        shape |= {"root_score": "uniform", **DROPOUT}
+        shape |= {"root_score": "uniform", **SMALL}
     else:
         shape["intermediate_size"] = 4 * args.hidden_size
     return shape | run.settings

@@ -69,7 +69,7 @@ def test_models_differ_in_what_is_compared_alone(compare, calls):
     by_name = {call["output_dir"].name.removesuffix("-seed1"): call for call in calls}
     settings = {name: call["config_overrides"] for name, call in by_name.items()}
     base = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 8, "root_score": "uniform"}
-    base |= {"hidden_dropout": 0.1, "parser_dropout": 0.1, "head_dropout": 0.1}
+    base |= {"hidden_dropout": 0.1, "parser_dropout": 0.1, "parser_num_layers": 1}
     assert settings["udgn"] == base
     differences = {
         "no-gates": {"use_gate": False},
