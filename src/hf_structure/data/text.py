@@ -103,7 +103,7 @@ _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mi
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
 _SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
-_TOKEN = regex.compile(
+TOKEN = regex.compile(
     rf"""
       (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\Z) )  # most words: what it takes is what the others would, only faster
     | (?P<url> (?:https?://|ftp://|www\.){_ADDRESS} )
@@ -123,11 +123,11 @@ _TOKEN = regex.compile(
     regex.VERBOSE | regex.IGNORECASE,  # its \w has the marks of letters, many vowels of Hindi say; that of re has not
 )
 _CLUSTER = regex.compile(r"\X")
-_CLITIC = re.compile(r"(.+?)(n['’]t|['’](?:[smd]|re|ve|ll))", re.IGNORECASE)
+CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
+_CLITIC = re.compile(rf"(.+?)({CLITIC})", re.IGNORECASE)
 _NEGATED = "do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
-_RUN_TOGETHER = re.compile(
-    rf"(can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve))(not|na|ta|nt|m|ve)", re.IGNORECASE
-)
+RUN_TOGETHER = rf"can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)", "not|na|ta|nt|m|ve"
+_RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _END = re.compile(r"""(?P<word>.*?)(?P<mark>[.!?…]+)['"”’)\]]*""", re.DOTALL)
 _BEGIN = re.compile(r"""['"“‘(\[]*[A-Z0-9]""")
@@ -150,7 +150,7 @@ def tokenize_words(text: str) -> list[str]:
         text (`str`): A sentence, or any text; white space always separates words.
     """
     words, end, starts = [], -1, _cluster_starts(text)
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         parts = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end and end not in starts:
             words[-1] += parts[0]
