@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -116,6 +116,13 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_skip_long(parser: argparse.ArgumentParser) -> None:
+    """The option that says what happens to long sentences."""
+    parser.add_argument(
+        "--skip_long", action="store_true", help="leave out sentences that are too long, and say how many they were"
+    )
+
+
 def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True) -> Iterator[Item]:
     """Streams the sentences of files (`-` is standard input), empty lines of text too if they are not skipped."""
     for name in files:
@@ -186,6 +193,12 @@ def check_files(names: Iterable[str], output: str | None) -> None:
                 raise ValueError(f"{name} is a folder, not a file")
             if output is not None and Path(name).resolve() == Path(output).resolve():
                 raise ValueError(f"{name} is to be read and written at once: choose another --output")
+
+
+def check_inputs(names: Sequence[str], output: str | None) -> None:
+    """The same of files that are read one after the other: it is enough that one of them is there."""
+    there = [name for name in names if name == "-" or Path(name).exists()]
+    check_files(there or names, output)
 
 
 def named_systems(arguments: list[str]) -> dict[str, str]:
