@@ -81,11 +81,19 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_word_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """The option that says how raw text becomes words."""
+    parser.add_argument(
+        "--word_tokenizer",
+        choices=WORD_TOKENIZERS,
+        help="how raw text is split into words: by rules for English, at spaces, or by Unicode, for any language; "
+        "default: as the model says",
+    )
+
+
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """The options that say how a language model scores text, but for the beam."""
-    parser.add_argument(
-        "--word_tokenizer", choices=WORD_TOKENIZERS, help="how text is split into words; default: as the model says"
-    )
+    add_word_tokenizer(parser)
     parser.add_argument("--raw", action="store_true", help="tokenize the text as it is, not word by word")
     parser.add_argument(
         "--max_tokens",

@@ -13,6 +13,7 @@ from hf_structure.cli.common import (
     add_input_format,
     add_model,
     add_skip_long,
+    add_word_tokenizer,
     check_inputs,
     output_file,
     positive,
@@ -55,8 +56,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--sentences",
         choices=SENTENCES,
         default="split",
-        help="of raw text: rules for English find the sentences of a line (split, default), or it is one (line)",
+        help="of raw text: rules find the sentences of a line (split, default), or it is one (line)",
     )
+    add_word_tokenizer(parser)
     parser.add_argument(
         "--decoder",
         choices=["tree", "projective", "argmax"],
@@ -124,7 +126,8 @@ def run_parse(options: argparse.Namespace) -> None:
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of the command line, what [`~hf_structure.parse`] calls the same."""
-    names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words", "skip_long")
+    names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words")
+    names += ("skip_long", "word_tokenizer")
     settings = {name: getattr(options, name) for name in names}
     return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
 

@@ -138,8 +138,8 @@ def score(
             Whether the end token is scored; by default with the models of this library, but not with `raw`.
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
             How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`], as
-            [`parse`] does), `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if it does not,
-            `"english"` for the models of this library and `"spaces"` for others.
+            [`parse`] does), `"unicode"`, `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if
+            it does not, `"english"` for the models of this library and `"spaces"` for others.
         masking (`"within_word"` or `"original"`, *optional*):
             For masked models: whether the pieces of a word that follow are masked with each piece (the default; Kauf
             and Ivanova 2023), or each piece alone (Salazar et al. 2020).
