@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 from running import load_script
+from transformers import GPT2LMHeadModel
 
 from hf_structure.cli import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
-from hf_structure.training.comparison import PARTS, attachment_cells
+from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folders
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
 
@@ -75,6 +76,24 @@ def test_a_score_that_one_run_has_not_is_none_of_the_row(tmp_path):
     cells = attachment_cells(tmp_path / name for name in ("a", "b", "none"))
     assert cells == ["2", "55.0 ± 7.1", "-", "-", "-"]
     assert attachment_cells([tmp_path / "none"]) == []
+
+
+def test_cells_of_shares_and_of_perplexities():
+    runs = [{"test_perplexity": 200.0, "test_uas": 0.5}, {}, {"test_perplexity": 210.0, "test_uas": 0.52}]
+    assert score_cells(runs, ["perplexity", "uas", "uf1"]) == ["2", "205.0 ± 7.1", "51.0 ± 1.4", "-"]
+    assert score_cells(runs[:1], ["perplexity", "uas"]) == ["1", "200.0", "50.0"]
+    assert score_cells([{}], ["perplexity"]) == []
+
+
+def test_each_seed_has_a_folder():
+    assert seed_folders("runs", "udgn", [1, 3]) == {1: Path("runs/udgn-seed1"), 3: Path("runs/udgn-seed3")}
+
+
+def test_a_seed_is_given_once(compare, calls, capsys):
+    with pytest.raises(SystemExit):
+        compare("compare_g2gt", "--seeds", "1", "2", "1")
+    assert "--seeds: 1 2 1: each seed is given once" in capsys.readouterr().err
+    assert not calls
 
 
 def test_runs_from_an_encoder(compare, calls):
@@ -325,6 +344,22 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert compare_gilt(*options) == []
 
 
+def test_no_half_a_model_is_gone_on_from(compare_gilt, tmp_path, monkeypatch):
+    """Of a run that was killed while it wrote the model that others start from."""
+
+    def save(model, folder):
+        Path(folder).mkdir(parents=True)
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GPT2LMHeadModel, "save_pretrained", save)
+        with pytest.raises(OSError, match="killed"):
+            compare_gilt("--runs", "gpt2")
+    assert not (tmp_path / "out" / "gpt2-untrained").exists()
+    compare_gilt("--runs", "gpt2")
+    assert {path.name for path in (tmp_path / "out").glob("gpt2*")} == {"gpt2", "gpt2-untrained"}
+
+
 def test_a_run_that_starts_from_another_comes_after_it(compare_gilt):
     with pytest.raises(ValueError, match="gpt2 comes before"):
         compare_gilt("--runs", "gpt2-post")
@@ -393,3 +428,15 @@ def test_a_corpus_that_is_too_small_or_another_one(compare_sizes, tmp_path):
     compare_sizes("--configs", "a.json", "--sizes", "100")
     with pytest.raises(ValueError, match=r"other options \(sizes differ\)"):
         compare_sizes("--configs", "a.json", "--sizes", "50")
+
+
+def test_what_texts_are_made_of_is_written_before_them(compare_sizes, tmp_path, monkeypatch):
+    """Or else texts of a run that was killed then might be taken for those of other files."""
+
+    def kill(*arguments, **options):
+        raise OSError("killed")
+
+    monkeypatch.setattr("hf_structure.data.files.new_file", kill)  # the texts', not that of the options
+    with pytest.raises(OSError, match="killed"):
+        compare_sizes("--configs", "a.json", "--sizes", "100")
+    assert json.loads((tmp_path / "out" / "texts" / "options.json").read_text())["sizes"] == [100]
