@@ -47,11 +47,17 @@ def compare(calls, monkeypatch, tmp_path):
     return compare
 
 
+@pytest.fixture
+def no_figures(compare, monkeypatch):
+    """Figures take longer than all else."""
+    monkeypatch.setattr("compare_udgn.draw", lambda *_: None)
+
+
 def rows(text: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
 
 
-def test_every_model_is_trained_once(compare, calls, tmp_path):
+def test_every_model_is_trained_once(compare, no_figures, calls, tmp_path):
     script = compare("--seeds", "1", "2", "--", "--bf16")
     folders = [call["output_dir"].name for call in calls]
     assert len(set(folders)) == len(folders) == 2 * len(script.RUNS)
@@ -64,7 +70,7 @@ def test_every_model_is_trained_once(compare, calls, tmp_path):
     assert [call["output_dir"].name for call in calls[len(folders) :]] == ["kirchhoff-seed2"]
 
 
-def test_models_differ_in_what_is_compared_alone(compare, calls):
+def test_models_differ_in_what_is_compared_alone(compare, no_figures, calls):
     compare("--hidden_size", "16", "--num_layers", "2", "--num_train_epochs", "3")
     by_name = {call["output_dir"].name.removesuffix("-seed1"): call for call in calls}
     settings = {name: call["config_overrides"] for name, call in by_name.items()}
@@ -91,7 +97,7 @@ def test_models_differ_in_what_is_compared_alone(compare, calls):
     assert {call["num_train_epochs"] for call in calls} == {3.0}
 
 
-def test_tables(compare, capsys):
+def test_tables(compare, no_figures, capsys):
     compare("--groups", "models", "masks", "--seeds", "1", "3")
     lines = rows(capsys.readouterr().out)
     # The third word and the single one have their heads on the left; the first, the fourth and that one on the right.
