@@ -23,7 +23,7 @@ from hf_structure import (
     parse,
 )
 from hf_structure.cli import common
-from hf_structure.cli import parse as cli_parse
+from hf_structure.cli import results as cli_results
 from hf_structure.cli.main import main
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
@@ -273,12 +273,12 @@ def test_output_file(run, folder):
 def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch):
     written = []
 
-    def items(files, input_format):
+    def items(files, input_format, skip_empty):
         for _ in range(4):
             written.append(Path("out.txt.partial").read_text(encoding="utf-8").count("cat\n"))
             yield common.Item(["cat"])
 
-    monkeypatch.setattr(cli_parse, "read_items", items)
+    monkeypatch.setattr(cli_results, "read_items", items)
     monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
