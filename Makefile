@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space docs test test-slow fuzz lint clean
+.PHONY: demo space docs tutorials test test-slow fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -17,6 +17,10 @@ space: $(VENV)/installed
 # Builds the documentation site; to read it with its search: python -m http.server --directory site
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# Runs the notebooks of docs/tutorials and saves them with what comes out.
+tutorials: $(VENV)/installed-dev
+	PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python docs/tutorials/run.py
 
 # Installs what the tests need, and runs them.
 test: $(VENV)/installed-dev
