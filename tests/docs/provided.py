@@ -118,6 +118,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "deptr.conllu",
         "en_ewt-dev.conllu",
         "en_ewt-test.conllu",
+        "en_ewt-ud-test.conllu",
     ),
     lambda path: treebank(path, GENRES): (
         "train.conllu",
