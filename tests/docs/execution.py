@@ -24,7 +24,12 @@ from hf_structure.cli.main import build_parser, main
 
 FILTERS = ("awk", "grep")  # run as they are
 NOT_CHECKED = ("cat", "eval", "hf", "java", "mkdir", "sed", "udeval")  # of others
-TRAINED_BY = {"compare_g2gt": "run_parsing", "compare_gilt": "run_clm", "compare_rngt": "run_parsing"}  # else run_mlm
+TRAINED_BY = {
+    "compare_g2gt": "run_parsing",
+    "compare_gilt": "run_clm",
+    "compare_rngt": "run_parsing",
+    "compare_sts": "run_glue",
+}  # else run_mlm
 
 
 class Parsed(Exception):

@@ -46,7 +46,7 @@ PROGRAMS_NOT_RUN = {
     "eval": "completion of a shell: tests/cli has it",
 }
 NOT_RUN = {  # by a regular expression of the command line
-    r"examples/(compare_|run_glue|prune_vocabulary)": "trains a table of models, or begins with a model of the Hub",
+    r"examples/(compare_|run_dynamics|run_glue|prune_vocabulary)": "trains a table of models, or begins with a model of the Hub",
     TRAINING: "trains: test_trainings_run does, where it can",
     r"^python examples/convert_checkpoint.py .*structformer_s1": "begins with a model of the Hub",
     r"--dataset wikimedia/wikipedia": "a data set of the Hub",
@@ -54,7 +54,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^hf-structure score --model gpt2": "a model of the Hub",
     r"ar-|runs/ar": "a treebank of Arabic, and a model that the page trains on it",
     r"analyze --heads": "models of several runs; tests/cli analyzes such",
-    r"sts/": "tables that are not free",
+    r"^awk -v k": "tables that are not free",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
 }
