@@ -10,7 +10,7 @@ The folder `--data` holds tables with columns `sentence1`, `sentence2` and `scor
 Transformer, is trained in one way. Scores are Spearman's correlations over all pairs of a test set together (the "all"
 setting), times 100.
 
-The STS Benchmark is made of pairs of STS 2012 to 2017, so that most pairs of these sets were trained on. The first
+The STS Benchmark is made of pairs of STS 2012 to 2017, so that many pairs of these sets were trained on. The first
 table has all pairs, as in the paper; the second one those that are not in the training table, compared by letters and
 digits, in either order.
 
