@@ -119,6 +119,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "en_ewt-dev.conllu",
         "en_ewt-test.conllu",
         "en_ewt-ud-test.conllu",
+        "en_ewt-ud-dev.conllu",
     ),
     lambda path: treebank(path, GENRES): (
         "train.conllu",
