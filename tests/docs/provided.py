@@ -169,6 +169,9 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
 MODELS = {
     "runs/udgn": "udgn",
     "runs/small": "udgn",
+    "runs/udgn-1": "udgn",
+    "runs/udgn-2": "udgn",
+    "runs/udgn-3": "udgn",
     "runs/udgn-en": "udgn",
     "runs/udgn10/udgn-seed1": "udgn",
     "runs/structformer-1": "structformer",
