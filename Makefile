@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space tutorials test test-slow fuzz lint clean
+.PHONY: demo space docs tutorials test test-slow fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -13,6 +13,10 @@ demo: $(VENV)/installed
 space: $(VENV)/installed
 	$(PIP) '.[app]'
 	$(BIN)/python examples/space/app.py
+
+# Builds the documentation site; to read it with its search: python -m http.server --directory site
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # Runs the notebooks of docs/tutorials and saves them with what comes out.
 tutorials: $(VENV)/installed-dev
@@ -49,5 +53,10 @@ $(VENV)/installed-dev: setup.cfg pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
 	touch $@
 
+$(VENV)/installed-docs: setup.cfg pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build src/*.egg-info demo.html
+	rm -rf $(VENV) build site src/*.egg-info demo.html

@@ -1,0 +1,108 @@
+"""
+The documentation site shows the Markdown of the whole repository, as it is on GitHub.
+
+MkDocs knows the files of `docs/` alone. `PAGES` says where the others stand in the site; links between all of them are
+translated when a page is read. A link to a folder goes to its README. A file that is no page is copied to the site.
+"""
+
+import json
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+CARDS = sorted((ROOT / "src/hf_structure/checkpoints").glob("*/README.md"))
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "examples/README.md": "examples.md",
+    "examples/space/README.md": "space.md",
+    "model_cards/README.md": "models/index.md",
+    **{card.relative_to(ROOT).as_posix(): f"models/{card.parent.name}.md" for card in CARDS},
+}
+SOURCES = {page: source for source, page in PAGES.items()}
+CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
+TYPE = re.compile(r"<code>[^<]*`[^<]*</code>")  # "`int`, *optional*", where mkdocstrings expects a type alone
+REFERENCE = re.compile(r"\[<code>~?(?:\w+\.)*(\w+)</code>\]")  # [`~torch.nn.LSTM`], as transformers writes them
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages from outside `docs/`, and notebooks as pages."""
+    for source, page in PAGES.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        text = as_markdown(json.loads(Path(notebook.abs_src_path).read_text(encoding="utf-8")))
+        page = notebook.src_uri.replace(".ipynb", ".md")
+        PAGES[f"docs/{notebook.src_uri}"], SOURCES[page] = page, f"docs/{notebook.src_uri}"
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Translates the links of a page, but for what looks like one in code."""
+    source = SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def translated(link: re.Match) -> str:
+        if "://" in link[1] or link[1].startswith("mailto:"):
+            return link[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[1]))
+        uri = site_place(target, config, files)
+        return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + (link[2] or "")
+
+    pieces, end = [], 0
+    for code in CODE.finditer(markdown):
+        pieces += [LINK.sub(translated, markdown[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join([*pieces, LINK.sub(translated, markdown[end:])])
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Shows references and types of docstrings as code."""
+    html = TYPE.sub(lambda code: code[0].replace("`", "").replace("*optional*", "optional"), html)
+    return REFERENCE.sub(r"<code>\1</code>", html)
+
+
+def site_place(target: str, config: MkDocsConfig, files: Files) -> str:
+    """Where the site has a file or folder of the repository. What is nowhere stays as it is: MkDocs warns of it."""
+    if target in PAGES:
+        return PAGES[target]
+    if (ROOT / target).is_dir():
+        readme = posixpath.join(target, "README.md")
+        return site_place(readme if readme in PAGES else posixpath.dirname(target), config, files)
+    if target.startswith("docs/"):
+        return target.removeprefix("docs/")
+    if not (ROOT / target).is_file():
+        return target
+    if files.get_file_from_path(f"files/{target}") is None:
+        files.append(File.generated(config, f"files/{target}", abs_src_path=str(ROOT / target)))
+    return f"files/{target}"
+
+
+def as_markdown(notebook: dict) -> str:
+    """The cells of a notebook, and what they printed or drew."""
+    return "\n\n".join(part for cell in notebook["cells"] for part in _cell(cell))
+
+
+def _cell(cell: dict) -> list[str]:
+    text = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        return [text]
+    return [f"```python\n{text}\n```", *filter(None, map(_output, cell["outputs"]))]
+
+
+def _output(output: dict) -> str:
+    data = output.get("data", {})
+    if "image/png" in data:
+        return f'<img alt="" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">'
+    for kind in ("image/svg+xml", "text/html"):
+        if kind in data:  # without empty lines, which would end the element
+            return re.sub(r"\n\s*\n", "\n", "".join(data[kind]))
+    text = "".join(data.get("text/plain", output.get("text", "")))
+    return f"```text\n{text.rstrip()}\n```" if text else ""

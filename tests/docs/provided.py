@@ -1,0 +1,201 @@
+"""
+Small files under the names that documents use, so that their code and commands find what they read.
+
+`FILES` says what stands under which names, `MODELS` which folders hold a tiny random model of which kind. A name that
+no document uses any more does not belong here: a test says so.
+"""
+
+import gzip
+import itertools
+import json
+import lzma
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas
+import pytest
+from original_udgn import UDGN, Dictionary
+from test_masked_lms import SIZE, WORDS, randomised, saved
+from tiny_models import TINY, randomise, save
+
+from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
+from hf_structure.data.sdp import HEADER
+
+# Word, tag, head and relation.
+SENTENCES = [
+    "The/DT/2/det cat/NN/7/nsubj that/WDT/4/nsubj chased/VBD/2/acl:relcl the/DT/6/det mouse/NN/4/obj slept/VBD/0/root "
+    "././7/punct",
+    "Nobody/NN/2/nsubj saw/VBD/0/root it/PRP/2/obj ././2/punct",
+    "She/PRP/2/nsubj gave/VBD/0/root her/PRP$/4/nmod:poss brother/NN/2/iobj a/DT/6/det book/NN/2/obj ././2/punct",
+]
+GENRES = ("academic", "bio", "conversation", "court", "interview", "news", "speech", "textbook", "vlog", "voyage")
+LINES = [" ".join(word.split("/")[0] for word in sentence.split()) for sentence in SENTENCES]
+BRACKETS = """\
+( (S (NP (DT The) (NN cat)) (VP (VBD saw) (NP (DT the) (NN mouse))) (. .)) )
+( (S (NP (PRP She)) (VP (VBD gave) (NP (PRP$ her) (NN brother)) (NP (DT a) (NN book))) (. .)) )
+"""
+SDP = f"""{HEADER}
+#1
+1\tShe\tshe\tPRP\t-\t-\t_\tARG1
+2\tsleeps\tsleep\tVBZ\t+\t+\tv\t_
+
+"""
+WIKITEXT = " = Cats = \n \n The cat sat on the mat . It slept there . \n"
+CIRCUITS = {"circuits": {"Agreement": 0.5, "Licensing": 0.25}}
+PAIR = {"sentence_good": "The cats sleep.", "sentence_bad": "The cats sleeps.", "UID": "agreement_1"}
+PAIR |= {"linguistics_term": "subject_verb_agreement", "field": "syntax"}
+
+
+def treebank(path: Path, genres: Sequence[str] = GENRES[:3]) -> None:
+    """Trees in HEAD and DEPS; every sentence is a document of another genre."""
+    with path.open("w", encoding="utf-8") as file:
+        for genre, sentence in zip(genres, itertools.cycle(SENTENCES), strict=False):
+            print(f"# newdoc id = GUM_{genre}_1", file=file)
+            for number, word in enumerate(sentence.split(), start=1):
+                form, tag, head, relation = word.split("/")
+                print(number, form, "_", "X", tag, "_", head, relation, f"{head}:{relation}", "_", sep="\t", file=file)
+            print(file=file)
+
+
+def text(path: Path) -> None:
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+
+
+def compressed_treebank(path: Path) -> None:
+    treebank(path.with_suffix(""))
+    path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
+
+
+def compressed(path: Path) -> None:
+    path.write_bytes(lzma.compress("".join(f"{line}\n" for line in LINES).encode()))
+
+
+def table(path: Path) -> None:
+    content = {"SOURCES.tsv": "source\tlicence\nmoon\tCC0 1.0\n"}
+    content["DOCUMENTS.tsv.xz"] = "split\tkind\tnumber\tsource\ntrain\tweb\t1\tmoon\n"
+    data = content[path.name].encode()
+    path.write_bytes(lzma.compress(data) if path.suffix == ".xz" else data)
+
+
+def pairs(path: Path) -> None:
+    path.write_text("".join(json.dumps({**PAIR, "pairID": str(number)}) + "\n" for number in range(10)))
+
+
+def suite(path: Path) -> None:
+    sentences = {"match": ("The cats", "sleep", "."), "mismatch": ("The cats", "sleeps", ".")}
+    conditions = [
+        {"condition_name": name, "regions": [{"region_number": i, "content": c} for i, c in enumerate(regions, 1)]}
+        for name, regions in sentences.items()
+    ]
+    formulas = [{"type": "formula", "formula": "(2;%match%) < (2;%mismatch%)"}]
+    items = [{"item_number": 1, "conditions": conditions}]
+    meta = {"name": path.stem, "metric": "sum"}
+    path.write_text(json.dumps({"meta": meta, "predictions": formulas, "items": items}))
+
+
+def paradigm(path: Path) -> None:
+    path.write_text(json.dumps({"log_probs": [[-1.0, -2.0], [-2.0, -1.5]], "phenomenon": "agreement"}))
+
+
+def scored(path: Path) -> None:
+    path.write_text("".join(json.dumps({"words": line.split(), "log_prob": -9.0}) + "\n" for line in LINES))
+
+
+def checkpoint(path: Path) -> None:
+    saved(randomised(UDGN(8, 6, 2, SIZE, nhead=3, n_parser_layers=2)), path, "whole")
+
+
+FILES: dict[Callable[[Path], object], Sequence[str]] = {
+    treebank: (
+        "dev.conllu",
+        "test.conllu",
+        "gold.conllu",
+        "system.conllu",
+        "silver-a.conllu",
+        "silver-b.conllu",
+        "g2g.conllu",
+        "deptr.conllu",
+        "en_ewt-dev.conllu",
+        "en_ewt-test.conllu",
+        "en_ewt-ud-test.conllu",
+    ),
+    lambda path: treebank(path, GENRES): (
+        "train.conllu",
+        "en_ewt-train.conllu",
+        "en_gum-train.conllu",
+        "consensus.conllu",
+        "gum-free.conllu",
+    ),
+    text: ("notes.txt", "text.txt", "web.txt", "more.txt", "open.txt", "wikitext-valid.txt", "silver-a.txt"),
+    lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg", "dev.mrg"),
+    lambda path: path.write_text(BRACKETS * 3): ("train.mrg",),
+    lambda path: path.write_text(SDP): ("gold.sdp",),
+    lambda path: path.write_text(WIKITEXT): ("wiki.valid.tokens",),
+    lambda path: path.write_text(json.dumps(CIRCUITS)): (
+        "gilt/results.json",
+        "txl/results.json",
+        "runs/gilt/transformer-xl/suites/results.json",
+        "runs/gilt/trees/suites/results.json",
+        "runs/gilt/gpt2-post/suites/results.json",
+        "runs/gilt/gpt2-gilt/suites/results.json",
+    ),
+    paradigm: ("runs/gum/enhanced/blimp/paradigms/agreement.json", "runs/gum/trees/blimp/paradigms/agreement.json"),
+    lambda path: path.write_text(json.dumps([{"holds": [True]}])): (
+        "runs/gum/enhanced/suites/suites/number_a.json",
+        "runs/gum/trees/suites/suites/number_a.json",
+        "runs/sg-gpt2/suites/number_a.json",
+    ),
+    scored: ("gilt.jsonl", "gpt2.jsonl"),
+    compressed_treebank: ("silver.conllu.gz",),
+    compressed: ("open_text/train-web.txt.xz", "wiki.txt.xz"),
+    table: ("open_text/SOURCES.tsv", "open_text/DOCUMENTS.tsv.xz"),
+    pairs: ("blimp/data/agreement_1.jsonl",),
+    suite: ("test_suites/json/number_a.json",),
+    checkpoint: ("udgn.pt",),
+    lambda path: pandas.to_pickle(Dictionary(WORDS), path): ("ptb-dict.pkl",),
+    lambda path: pandas.DataFrame({"body": ["The cat slept. Nobody saw it."]}).to_parquet(path): ("articles.parquet",),
+}
+MODELS = {
+    "runs/udgn": "udgn",
+    "runs/small": "udgn",
+    "runs/udgn-en": "udgn",
+    "runs/udgn10/udgn-seed1": "udgn",
+    "runs/structformer-1": "structformer",
+    "runs/structformer-2": "structformer",
+    "runs/structformer-3": "structformer",
+    "runs/structformer-en-1": "structformer",
+    "runs/structformer-en-2": "structformer",
+    "runs/structformer-en-3": "structformer",
+    "runs/compare/structformer": "structformer",
+    "runs/ewt": "rng_transformer",
+    "runs/gold": "rng_transformer",
+    "runs/student": "rng_transformer",
+    "runs/student-refined": "rng_transformer",
+    "runs/two-treebanks": "rng_transformer",
+    "runs/refined": "rng_transformer",
+    "runs/fast-1": "rng_transformer",
+    "runs/fast-2": "rng_transformer",
+    "runs/tagged": "tagged_g2g_transformer",
+    "runs/g2gt-en-ewt-small": "g2g_transformer",
+    "runs/gilt": "graph_parser",
+    "runs/gilt/trees": "graph_parser",
+}
+
+
+def make(folder: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder with everything."""
+    for maker, names in FILES.items():
+        for name in names:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            maker(path)
+    udgn = UDGNForMaskedLM(
+        UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY)
+    )
+    made = {"udgn": save(randomise(udgn), words, folder / "runs/udgn")}
+    for name, kind in MODELS.items():
+        source = made.get(kind) or request.getfixturevalue(kind)
+        if source != folder / name:
+            shutil.copytree(source, folder / name, dirs_exist_ok=True)
+    return folder

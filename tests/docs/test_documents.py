@@ -1,0 +1,154 @@
+"""
+What documents print runs: each Python block pasted alone, each command on small files of the names that it has.
+
+A document is gone through from top to bottom, in a folder of its own that has all of `provided.py`. Commands are also
+read by the parsers of their programs, whether they run or not. What does not run is listed here, with the reason.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from fnmatch import fnmatch
+from itertools import chain
+
+import pytest
+from documents import DOCUMENTS, Block, blocks
+from execution import check, run
+from provided import FILES, MODELS
+from shell import Command, commands
+
+SHELL = ("", "bash", "console")
+TRAINING = r"examples/run_(clm|mlm|parsing)"
+NOT_TRAINED = {  # of these, by a regular expression
+    "--encoder|--base_model|runs/minilm": "begins with a model of the Hub",
+    "--dataset_name": "a data set of the Hub",
+    "bllip|ptb-sd": "data that is not free",
+    "part-": "a corpus of many files",
+}
+FEW_STEPS = ("--max_steps", "2", "--use_cpu", "--report_to", "none")
+PYTHON_NOT_RUN = {  # by a piece of the block
+    'model.push_to_hub("org/': "publishes; tests/hub does that with a Hub of its own",
+    'model="org/': "names on the Hub; tests/hub loads such",
+    'model="runs/ar"': "a model that the page trains",
+    'read_conllu("ar_pud.conllu")': "a treebank of Arabic",
+    'spacy.load("en_core_web_sm"': "a model that spaCy downloads",
+}
+PROGRAMS_NOT_RUN = {
+    "make": "makes an environment",
+    "pip": "installs",
+    "hf": "asks the Hub",
+    "mkdir": "makes a folder",
+    "sed": "of a treebank that is not here",
+    "udeval": "of udtools: tests/metrics has it",
+    "java": "the Stanford tools are no part of this",
+    "eval": "completion of a shell: tests/cli has it",
+}
+NOT_RUN = {  # by a regular expression of the command line
+    r"examples/(compare_|run_glue|prune_vocabulary)": "trains a table of models, or begins with a model of the Hub",
+    TRAINING: "trains: test_trainings_run does, where it can",
+    r"^python examples/convert_checkpoint.py .*structformer_s1": "begins with a model of the Hub",
+    r"--dataset wikimedia/wikipedia": "a data set of the Hub",
+    r"^hf-structure publish .* --language en$": "publishes; tests/hub does that with a Hub of its own",
+    r"^hf-structure score --model gpt2": "a model of the Hub",
+    r"ar-|runs/ar": "a treebank of Arabic, and a model that the page trains on it",
+    r"analyze --heads": "models of several runs; tests/cli analyzes such",
+    r"sts/": "tables that are not free",
+    r"lm_eval": "a task of the Hub; tests/integrations has it",
+    r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
+}
+PYTHON = {document: found for document in DOCUMENTS if (found := blocks(document, "python"))}
+COMMANDS = {
+    document: found
+    for document in DOCUMENTS
+    if (found := list(chain.from_iterable(map(commands, blocks(document, *SHELL)))))
+}
+
+
+def reason(command: Command) -> str | None:
+    """Why a command does not run."""
+    if command.elided:
+        return "the reader adds options"
+    patterns = (why for pattern, why in NOT_RUN.items() if re.search(pattern, command.line))
+    return next(patterns, PROGRAMS_NOT_RUN.get(command.program))
+
+
+def python_reason(block: Block) -> str | None:
+    return next((why for piece, why in PYTHON_NOT_RUN.items() if piece in block.code), None)
+
+
+def run_python(block: Block) -> None:
+    code = compile("\n" * (block.line - 1) + block.code, block.document, "exec")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # `open(...).write(...)` of short examples
+        exec(code, {"__name__": "__main__"})
+
+
+def run_commands(found: Iterator[Command], monkeypatch: pytest.MonkeyPatch) -> None:
+    written = b""
+    for command in found:
+        if reason(command) is None:
+            written = run(command, written if command.piped else b"", monkeypatch)
+            if command.output:
+                with open(command.output, "wb") as file:
+                    file.write(written)
+
+
+@pytest.mark.parametrize("document", sorted({*PYTHON, *COMMANDS}))
+def test_document_runs(document, work, monkeypatch, capsys):
+    for block in blocks(document, "python", *SHELL):
+        if block.language != "python":
+            run_commands(commands(block), monkeypatch)
+        elif python_reason(block) is None:
+            run_python(block)
+        capsys.readouterr()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", COMMANDS)
+def test_trainings_run(document, work, monkeypatch, capsys):
+    for command in COMMANDS[document]:
+        cannot = command.elided or any(re.search(pattern, command.line) for pattern in NOT_TRAINED)
+        if re.search(TRAINING, command.line) and not cannot:
+            run(replace(command, words=[*command.words, *FEW_STEPS]), b"", monkeypatch)
+
+
+@pytest.mark.parametrize("document", COMMANDS)
+def test_commands_have_the_options_of_their_programs(document, monkeypatch):
+    for command in COMMANDS[document]:
+        check(command, monkeypatch)
+
+
+@pytest.mark.parametrize("piece", PYTHON_NOT_RUN)
+def test_what_does_not_run_is_there_and_imports(piece):
+    found = [block for document in PYTHON.values() for block in document if piece in block.code]
+    assert found, "no block has it any more: take it out of PYTHON_NOT_RUN"
+    for block in found:
+        imports = [node for node in ast.parse(block.code).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        exec(compile(ast.Module(imports, []), block.place, "exec"), {})
+
+
+@pytest.mark.parametrize("pattern", [*NOT_RUN, *NOT_TRAINED])
+def test_commands_that_do_not_run_are_there(pattern):
+    every = chain.from_iterable(COMMANDS.values())
+    assert any(re.search(pattern, command.line) for command in every), "take it out of NOT_RUN or NOT_TRAINED"
+
+
+@pytest.mark.parametrize("program", PROGRAMS_NOT_RUN)
+def test_programs_that_do_not_run_are_there(program):
+    every = chain.from_iterable(COMMANDS.values())
+    assert any(command.program == program for command in every), "take it out of PROGRAMS_NOT_RUN"
+
+
+def test_provided_files_are_used():
+    code = "\n".join(block.code for block in chain.from_iterable(PYTHON.values()))
+    every = list(chain.from_iterable(COMMANDS.values()))
+    words = {word for command in every for word in [*command.words, *command.text.split()]}
+    unused = [
+        name
+        for name in chain(*FILES.values(), MODELS)
+        if f'"{name}"' not in code
+        and not any(fnmatch(name, word) or name.startswith(f"{word}/") or name in word for word in words)
+    ]
+    assert not unused, "no document names them: take them out of provided.py"
