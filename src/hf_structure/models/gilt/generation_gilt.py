@@ -332,17 +332,6 @@ class GraphGenerationMixin(GenerationMixin):
             model_kwargs["past_key_values"] = cache
         return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
 
-    def init_continuous_batching(self, *args, **kwargs):
-        """
-        As in transformers, for grafted backbones and without graphs.
-
-        Raises:
-            ValueError: a backbone from scratch.
-        """
-        if self.config.base_config is None:
-            raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
-        return super().init_continuous_batching(*args, **kwargs)
-
     def _with_graphs(self, result: ModelOutput, writer: GraphWriter) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""
         sequences, cache = result.sequences, result.past_key_values
