@@ -6,7 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.modules.grafting import GraftConfig
+from hf_structure.modules.configuration import GraftConfig
 
 
 @strict
