@@ -47,7 +47,7 @@ from hf_structure import GraphCollator, WordCollator, add_tapes
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
-from hf_structure.pipelines.scoring import reads_graphs, word_splitter
+from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.tokenization import encode_subwords
 from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import (
@@ -250,6 +250,11 @@ def best_graphs(
     arcs = [graph.nonzero().tolist() for graph in found.graphs[:, 0]]
     words = [range(word_ids[-1] + with_label) for word_ids in batch["word_ids"]]
     return {"arcs": arcs, **add_tapes({"words": words, "arcs": arcs}, features)}
+
+
+def reads_graphs(model: PreTrainedModel) -> bool:
+    """Whether it is GiLT."""
+    return getattr(model.config, "graph_layers", 0) > 0
 
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:

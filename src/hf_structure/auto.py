@@ -111,7 +111,11 @@ _MODELS = {
     },
     PushdownLMConfig: {
         "modeling_pushdown.PushdownLMModel": [AutoModel],
-        "modeling_pushdown.PushdownLMForCausalLM": [AutoModelForCausalLM, AutoModelForConstituencyParsing],
+        "modeling_pushdown.PushdownLMForCausalLM": [
+            AutoModelForCausalLM,
+            AutoModelForDependencyParsing,
+            AutoModelForConstituencyParsing,
+        ],
     },
 }
 for config_class, models in _MODELS.items():

@@ -310,6 +310,22 @@ class PushdownCausalLMOutput(ModelOutput):
 
 
 @dataclass
+class ConstituencyDecoderOutput(ModelOutput):
+    """
+    Constituency structure decoded for a batch of sentences.
+
+    Args:
+        spans (`torch.LongTensor` of shape `(batch_size, spans, 2)`):
+            Constituents, half-open in words from 0, outermost first; -1 for padding.
+        log_probs (`torch.FloatTensor` of shape `(batch_size,)`):
+            Log-probability of each sentence with its tree.
+    """
+
+    spans: torch.LongTensor | None = None
+    log_probs: torch.FloatTensor | None = None
+
+
+@dataclass
 class StackBeamOutput(ModelOutput):
     """
     Probabilities of given sentences, summed over the best constituency trees of each.

@@ -145,6 +145,11 @@ class GiLTConfig(GraftConfig):
         super().__post_init__(**kwargs)
 
     @property
+    def structure_layers(self) -> int:
+        """How many layers read structures."""
+        return self.graph_layers
+
+    @property
     def tape_features(self) -> TapeFeatures:
         """What is read from graphs."""
         return TapeFeatures(

@@ -18,9 +18,10 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 
+from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
 from hf_structure.algorithms.stack import replay_stacks
 from hf_structure.hub.publishing import PublishingMixin
-from hf_structure.modeling_outputs import PushdownCausalLMOutput, StackBeamOutput
+from hf_structure.modeling_outputs import ConstituencyDecoderOutput, PushdownCausalLMOutput, StackBeamOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import beam_search
 from hf_structure.models.pushdown.cache_pushdown import StackCache
@@ -30,6 +31,8 @@ from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_loss
 from hf_structure.modules.grafting import GraftMixin
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.tape_attention import TapeKeys, TapeLookup, read_tapes
+
+BEAM_SIZE = 16  # trees that parsing follows, by default
 
 
 class DepthKeys(TapeKeys):
@@ -370,6 +373,49 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, GenerationMix
                 1.
         """
         return beam_search(self, input_ids, attention_mask, beam_size=beam_size, k=k, max_tokens=max_tokens)
+
+    def decode(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.LongTensor | None = None,
+        decoder: str = "tree",
+        k: int = 1,
+        beam_size: int | None = None,
+        marginals: bool = False,
+    ) -> ConstituencyDecoderOutput:
+        """
+        The likeliest trees of sentences that a beam finds.
+
+        Args:
+            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
+                0 or less for those of none. The trees are about words then, and what begins or ends within a word is
+                left out; else about the tokens between the first and the one that ends the text.
+            decoder (`str`): `"tree"`, what every model understands; there is no other.
+            k (`int`): 1.
+            beam_size (`int`, *optional*): Trees followed, 16 by default.
+            marginals (`bool`): False; arcs have probabilities, constituents have none here.
+
+        Raises:
+            ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
+        """
+        if decoder != "tree" or k != 1 or marginals:
+            raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
+        found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size or BEAM_SIZE)
+        is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        if word_ids is None:
+            inner = ~self.is_last(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
+            word_ids = inner.cumsum(1) * inner
+        trees = []
+        for attachments, words, known in zip(found.attachments[:, 0], word_ids, is_token.bool(), strict=True):
+            words = words[known].clamp(min=0).tolist()
+            spans = {*word_spans(attachments_to_spans(attachments[known].tolist()), words)}
+            whole = {(0, max(words))} if max(words) > 1 else set()
+            trees.append(torch.tensor(sorted(spans | whole, key=lambda span: (span[0], -span[1]))).view(-1, 2))
+        spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
+        return ConstituencyDecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, 0])
 
 
 @torch.compiler.disable  # a question about values
