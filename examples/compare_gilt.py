@@ -7,11 +7,12 @@ and write one table.
         --output_dir runs/compare -- --bf16
 
 Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
-graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; attachments are as wide as
-GiLT's scorer between its perceptrons). Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights
-(`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says. Table 3: `gpt2`, a small model
-of GPT-2's architecture, trained from scratch; the same trained further without graphs (`gpt2-post`), and with graphs
-in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`). Table 6 is the column of arcs.
+graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; its attachments are as wide as
+GiLT's scorer between its perceptrons). Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`,
+`no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says.
+Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained further without graphs
+(`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`).
+Table 6 is the column of arcs.
 
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a

@@ -14,7 +14,7 @@ Attachments of the tokens between and binary trees over them are the same thing 
 
 from collections.abc import Sequence
 
-from hf_structure.algorithms.trees import heads_to_spans, is_projective, span_children, span_order
+from hf_structure.algorithms.trees import heads_to_spans, is_projective, is_tree, span_children, span_order
 
 Span = tuple[int, int]
 
@@ -53,9 +53,11 @@ def projective_heads(heads: Sequence[int]) -> list[int]:
         heads (sequence of `int`): Heads of the words, numbered from 1; 0 is the root.
 
     Raises:
-        ValueError: heads that form no tree.
+        ValueError: heads that form no tree with one root.
     """
     heads = list(heads)
+    if not is_tree(heads):
+        raise ValueError("the heads do not form a tree with one root")
     while not is_projective(heads):
         arcs = [(abs(head - word), word) for word, head in enumerate(heads, start=1) if head]
         _, word = min(arc for arc in arcs if not _dominates(heads, arc[1]))
@@ -86,7 +88,7 @@ def dependency_spans(heads: Sequence[int]) -> list[Span]:
         `list[tuple[int, int]]`: `len(heads) - 1` half-open spans in pre-order.
 
     Raises:
-        ValueError: heads that form no projective tree.
+        ValueError: heads that form no projective tree with one root.
     """
     yields, spans = heads_to_spans(heads), []
     for head, (_, last) in enumerate(yields, start=1):

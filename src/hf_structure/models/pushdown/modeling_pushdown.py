@@ -412,8 +412,9 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, GenerationMix
         for attachments, words, known in zip(found.attachments[:, 0], word_ids, is_token.bool(), strict=True):
             words = words[known].clamp(min=0).tolist()
             spans = {*word_spans(attachments_to_spans(attachments[known].tolist()), words)}
-            whole = {(0, max(words))} if max(words) > 1 else set()
-            trees.append(torch.tensor(sorted(spans | whole, key=lambda span: (span[0], -span[1]))).view(-1, 2))
+            spans |= {(0, max(words))} if max(words) > 1 else set()
+            spans = sorted(spans, key=lambda span: (span[0], -span[1]))
+            trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
         return ConstituencyDecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, 0])
 
