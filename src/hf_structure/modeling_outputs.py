@@ -346,6 +346,21 @@ class StackBeamOutput(ModelOutput):
 
 
 @dataclass
+class StackGenerateOutput(GenerateDecoderOnlyOutput):
+    """
+    Output of generation, and the constituency trees of what was generated.
+
+    Args:
+        sequences, scores, logits, attentions, hidden_states, past_key_values:
+            As in [`~transformers.generation.GenerateDecoderOnlyOutput`].
+        attachments (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
+            What each token of each text is reduced with, prompt and all; of no meaning after its end.
+    """
+
+    attachments: torch.LongTensor | None = None
+
+
+@dataclass
 class GraphGenerateOutput(GenerateDecoderOnlyOutput):
     """
     Output of generation, and the dependency graphs of what was generated.

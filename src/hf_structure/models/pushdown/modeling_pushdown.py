@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -26,6 +26,7 @@ from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import beam_search
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
+from hf_structure.models.pushdown.generation_pushdown import StackGenerationMixin
 from hf_structure.modules.backbones import new_backbone, positions_for
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
 from hf_structure.modules.grafting import GraftMixin
@@ -204,7 +205,7 @@ class PushdownLMModel(PushdownLMPreTrainedModel):
         return TapeLookup.of_some(depths, self.config.max_depth + 1, tables)
 
 
-class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, GenerationMixin):
+class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerationMixin):
     """Pushdown-LM with a language modelling head and a scorer of attachments."""
 
     def __init__(self, config: PushdownLMConfig):
