@@ -1,5 +1,7 @@
 """`hf-structure agree` and `hf-structure consensus`."""
 
+from dataclasses import replace
+
 import pytest
 
 from hf_structure.cli.main import main
@@ -12,7 +14,10 @@ TREES = {"a": [2, 3, 0], "b": [2, 3, 0], "c": [3, 0, 2]}
 @pytest.fixture
 def files(tmp_path):
     for name, heads in TREES.items():
-        sentence = ConlluSentence.from_words(WORDS, heads, [name] * 3, misc=["SpaceAfter=No|HeadProb=0.5", "_", "_"])
+        sentence = ConlluSentence.from_words(
+            WORDS, heads, [name] * 3, misc=["SpaceAfter=No|HeadProb=0.5", "_", "Votes=9"]
+        )
+        sentence = replace(sentence, comments=["# sent_id = 1", "# log_probability = -1.5"])
         write_conllu([sentence] * 2, tmp_path / f"{name}.conllu")
     return [str(tmp_path / f"{name}.conllu") for name in TREES]
 
@@ -40,6 +45,7 @@ def test_consensus(files, tmp_path, capsys):
     assert first.heads == [2, 3, 0]
     assert first.deprels == ["a"] * 3
     assert [token.misc for token in first.words] == ["SpaceAfter=No|Votes=2", "Votes=2", "Votes=2"]
+    assert first.comments == ["# sent_id = 1"]
     assert second == first
     main(["consensus", *files])
     assert capsys.readouterr().out == (tmp_path / "out.conllu").read_text()

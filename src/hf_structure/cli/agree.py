@@ -8,7 +8,7 @@ from statistics import mean
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, output_file, print_table
+from hf_structure.cli.common import check_files, output_file, print_table, without_probabilities
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES, load_sentences
 from hf_structure.data.files import plain_path
@@ -125,11 +125,9 @@ def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
     trees, labels = [sentence.heads for sentence in sentences], [sentence.deprels for sentence in sentences]
     heads = trees[0] if all(tree == trees[0] for tree in trees) and trees[0].count(0) == 1 else vote_heads(trees)
     votes = [sum(tree[word] == head for tree in trees) for word, head in enumerate(heads)]
-    misc = [_with_votes(token.misc, count) for token, count in zip(sentences[0].words, votes, strict=True)]
-    return sentences[0].with_heads(heads, vote_labels(heads, trees, labels)).with_column("misc", misc)
-
-
-def _with_votes(misc: str, count: int) -> str:
-    """MISC with the number of votes instead of one parser's probabilities."""
-    kept = [item for item in misc.split("|") if item != "_" and not item.partition("=")[0].endswith("Prob")]
-    return "|".join([*kept, f"Votes={count}"])
+    kept = without_probabilities(sentences[0])
+    notes = [
+        f"Votes={count}" if token.misc == "_" else f"{token.misc}|Votes={count}"
+        for token, count in zip(kept.words, votes, strict=True)
+    ]
+    return kept.with_heads(heads, vote_labels(heads, trees, labels)).with_column("misc", notes)

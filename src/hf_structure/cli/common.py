@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
+_NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # of what made the trees, in MISC
 
 
 @dataclass
@@ -199,6 +200,13 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
             raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
         systems[name] = file
     return systems
+
+
+def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
+    """What was noted beside the trees of earlier ones is not true of others."""
+    comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
+    notes = ([note for note in word.misc.split("|") if not note.startswith(_NOTES)] for word in sentence.words)
+    return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:

@@ -19,6 +19,7 @@ from hf_structure.cli.common import (
     output_file,
     positive,
     read_items,
+    without_probabilities,
 )
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
@@ -234,20 +235,13 @@ def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> s
         name = source.id if source else number
         names = {} if name is None else {"sent_id": str(name)}
         return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
-    source = _without_probabilities(source)
+    source = without_probabilities(source)
     if parsed.graph is not None:
         return str(source.with_deps(parsed.graph.deps()))
     tree = parsed.dependency
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
     return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
-
-
-def _without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
-    """What was noted beside the trees of an earlier parse is not true of others."""
-    comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
-    notes = ([note for note in word.misc.split("|") if not note.startswith(NOTES)] for word in sentence.words)
-    return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
 def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
@@ -265,7 +259,6 @@ def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
 
 
 SEVERAL = ("html", "json", "svg", "text", "tikz")  # formats of the k best
-NOTES = ("HeadProb=", "LabelProb=")  # of `DependencyTree.to_conllu`, in MISC
 HELD = {"brackets": ("constituency",), "conllu": ("dependency", "graph"), "sdp": ("graph",)}  # structures of formats
 DEFAULTS = {"brackets": "constituency", "sdp": "graph"}
 HEADERS = {"sdp": f"{HEADER}\n"}

@@ -7,8 +7,10 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_structure.conversion.checkpoint import Checkpoint
+from hf_structure.modules.pretrained_encoder import LAYER_PARTS
 
 AT_ONCE = 12  # names in a message
+BERT = ("query", "key", "value", "dense", "LayerNorm")  # last parts of the names of BERT's modules
 
 
 class Entry(NamedTuple):
@@ -50,6 +52,12 @@ def renamed(pairs: Mapping[str, str], parts: Iterable[str] = ("weight", "bias"),
     for source, target in pairs.items():
         for part in parts:
             yield Entry(f"{target}.{part}".format(**numbers), (f"{source}.{part}".format(**numbers),))
+
+
+def bert_layer(source: str, target: str) -> Iterator[Entry]:
+    """A layer of BERT as one of ours."""
+    parts = {old: new for old, new in LAYER_PARTS.items() if old.split(".")[-1] in BERT}
+    return renamed({f"{source}.{old}": f"{target}.{new}" for old, new in parts.items()})
 
 
 def stacked(*tensors: torch.Tensor) -> torch.Tensor:
@@ -102,4 +110,4 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:AT_ONCE]) + more
 
 
-__all__ = ["Entry", "Source", "fill", "renamed", "stacked"]
+__all__ = ["Entry", "Source", "bert_layer", "fill", "renamed", "stacked"]

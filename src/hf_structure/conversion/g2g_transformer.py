@@ -9,17 +9,15 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, Source, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, bert_layer, fill, renamed
 from hf_structure.conversion.pickles import attributes, read_pickle
 from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
-from hf_structure.modules.pretrained_encoder import LAYER_PARTS
 
 TAG, LABEL = "<p>:", "<l>:"  # how the release marks tags and labels among words
 ACTIONS = (LEFT_ARC, RIGHT_ARC, SHIFT, SWAP)  # in the order of the release
 ORDER = torch.tensor([ACTIONS.index(action) for action in range(len(ACTIONS))])
-BERT = ("query", "key", "value", "dense", "LayerNorm")
 WORDS, EMBEDDINGS = "bertmodel.embeddings.word_embeddings.weight", "bertmodel.embeddings"
 TWICE = f"{EMBEDDINGS}.label_emb.weight"  # the table of labels under a second name
 NULL = "[NULL]"
@@ -131,8 +129,7 @@ def _special(config: G2GTransformerConfig, numbers: dict[str, int]) -> Iterator[
 
 def _layer(i: int, config: G2GTransformerConfig) -> Iterator[Entry]:
     old, new = f"bertmodel.encoder.layer.{i}", f"g2g_transformer.layers.{i}"
-    parts = {source: target for source, target in LAYER_PARTS.items() if source.split(".")[-1] in BERT}
-    yield from renamed({f"{old}.{source}": f"{new}.{target}" for source, target in parts.items()})
+    yield from bert_layer(old, new)
     if config.use_graph_input:
         for kind, name in (("k", "key"), ("v", "value")):
             # The first row, of no relation, is zero.

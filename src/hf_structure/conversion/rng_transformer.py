@@ -8,12 +8,11 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, Source, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, bert_layer, fill, renamed
 from hf_structure.conversion.pickles import attributes, read_pickle
 from hf_structure.conversion.vocabularies import Vocabulary, saved_tokenizer
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
-from hf_structure.modules.pretrained_encoder import LAYER_PARTS
 
 NETWORKS = ("parser_graph.", "parser_baseline.")  # the one that reads graphs, and that of the first round
 SOURCE = "bertmodel."  # the BERT that training began with is saved beside the parser
@@ -126,17 +125,13 @@ def entries(config: RNGTransformerConfig, known: dict[str, Any], cls: int, sep: 
 
 def _layer(i: int, config: RNGTransformerConfig) -> Iterator[Entry]:
     old, new = f"bert.encoder.layer.{i}", f"rng_transformer.layers.{i}"
-    parts = {source: target for source, target in LAYER_PARTS.items() if source.split(".")[-1] in BERT}
-    yield from renamed({f"{old}.{source}": f"{new}.{target}" for source, target in parts.items()})
+    yield from bert_layer(old, new)
     if config.use_graph_input:
         for kind, name in (("k", "key"), ("v", "value")):
             source = (f"{old}.attention.self.dp_relation_{kind}.weight",)
             make = partial(_relations, labels=config.num_relations)
             yield Entry(f"{new}.attention.{name}_relations.weight", source, make)
         yield Entry(f"{new}.attention.value_offset.weight", source, lambda table: table[:1])
-
-
-BERT = ("query", "key", "value", "dense", "LayerNorm")  # last parts of the names of BERT's modules
 
 
 def _relations(table: torch.Tensor, labels: int) -> torch.Tensor:

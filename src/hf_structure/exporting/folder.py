@@ -1,6 +1,5 @@
 """Folders that transformers loads without this package: the model, its tokenizer and the code of both classes."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from hf_structure.exporting.closure import flat_name, flat_sources
 from hf_structure.exporting.families import is_registered, model_classes, pipelines
+from hf_structure.hub.compact import edit_json
 from hf_structure.hub.locating import resolve_model
 from hf_structure.pipelines.loading import own_tokenizer, read_config
 from hf_structure.version import __version__
@@ -122,7 +122,7 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
     for module, source in sources.items():
         (folder / f"{flat_name(module)}.py").write_text(HEADER.format(module=module) + source, encoding="utf-8")
     shutil.copyfile(LICENSE, folder / LICENSE.name)
-    _edit_config(
+    edit_json(
         folder / "config.json",
         auto_map={name: _reference(root) for name, root in autos.items()},
         custom_pipelines={
@@ -148,11 +148,6 @@ def _read(module: str) -> str:
     if spec is None or not spec.has_location or spec.submodule_search_locations is not None:
         raise ValueError(f"{module} is no module with a source file: define in such a one what the model needs")
     return Path(spec.origin).read_text(encoding="utf-8")
-
-
-def _edit_config(path: Path, **changes) -> None:
-    values = json.loads(path.read_text(encoding="utf-8")) | changes
-    path.write_text(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 __all__ = ["export"]

@@ -18,19 +18,19 @@ def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fol
     """
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    _edit_json(Path(folder) / "config.json", dtype="float32")
+    edit_json(Path(folder) / "config.json", dtype="float32")
     # Where the tokenizer happens to come from is of no interest where it is loaded again.
-    _edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
+    edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
     vocabulary = Path(folder) / "tokenizer.json"
     compact = json.dumps(json.loads(vocabulary.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))
     vocabulary.write_text(compact, "utf-8")
 
 
-def _edit_json(path: Path, **changes) -> None:
+def edit_json(path: Path, **changes: object) -> None:
     """Sets keys of a JSON object in a file; None removes one."""
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     values = {key: value for key, value in values.items() if key not in changes or value is not None}
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-__all__ = ["save_compact"]
+__all__ = ["edit_json", "save_compact"]

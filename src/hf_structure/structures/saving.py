@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hf_structure.data.files import path_beside
 from hf_structure.visualization.html import render_html
 
 SCALE = 2  # pixels of a PNG for each of the SVG
@@ -12,7 +13,7 @@ SCALE = 2  # pixels of a PNG for each of the SVG
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     """
-    Writes structures to a file, which is replaced if it is there.
+    Writes structures to a file, which is replaced if it is there, as a whole.
 
     Args:
         structures (`Sequence`): Parses, trees or graphs; `.svg`, `.png` and `.tex` hold one.
@@ -27,7 +28,9 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
         raise ValueError(f"{os.fspath(path)} should end in {', '.join(_FORMS)}")
     if suffix in _SINGLE and len(structures) != 1:
         raise ValueError(f"{suffix} holds one picture, not {len(structures)}: .html and .conllu hold any number")
-    Path(path).write_bytes(_FORMS[suffix](structures))
+    content = _FORMS[suffix](structures)
+    with path_beside(path) as partial:
+        partial.write_bytes(content)
 
 
 def _html(structures: Sequence[Any]) -> bytes:
