@@ -23,10 +23,13 @@ test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile new
 
-# Damages N files of every kind, and model folders, that must be read or refused in one line: make fuzz N=1000
+# Damages N files of every kind, and model folders, that must be read or refused in one line, and kills every script
+# that can go on KILLS times: make fuzz N=1000 KILLS=5
 N ?= 1000
+KILLS ?= 5
 fuzz: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 HF_STRUCTURE_FUZZ=$(N) $(BIN)/python -m pytest -n auto --timeout 0 tests/test_fuzz.py
+	OMP_NUM_THREADS=1 HF_STRUCTURE_FUZZ=$(N) HF_STRUCTURE_KILLS=$(KILLS) $(BIN)/python -m pytest -n auto --timeout 0 \
+		-m "slow or not slow" tests/test_fuzz.py tests/examples/test_kills.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

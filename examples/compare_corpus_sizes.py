@@ -70,11 +70,10 @@ def make_texts(args: argparse.Namespace) -> dict[int, Path]:
     ends = list(accumulate(sentence.count(" ") + 1 for sentence in sentences))
     if not ends or ends[-1] < max(texts):
         raise ValueError(f"the training files have {ends[-1] if ends else 0} words, but --sizes asks for {max(texts)}")
-    folder.mkdir(parents=True, exist_ok=True)
+    write_json(made_of, folder / "options.json")
     for size, text in texts.items():
         with new_file(text, overwrite=True) as file:
             file.writelines(f"{s}\n" for s, end in zip(sentences, ends, strict=True) if end <= size)
-    write_json(made_of, folder / "options.json")
     return texts
 
 

@@ -35,7 +35,7 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
-from hf_structure.training.scripts import load_object, run, write_json, write_text
+from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -128,7 +128,7 @@ def tokenizer_folder(args: argparse.Namespace) -> str:
         options = read_config(args)["options"]
         words = [sentence["words"] for file in args.train_file for sentence in load_sentences(file)]
         tokenizer = train_subword_tokenizer(words, vocab_size=options["vocab_size"], kind=options["tokenizer_type"])
-        tokenizer.save_pretrained(folder)
+        save_whole(folder, tokenizer)
     return str(folder)
 
 
@@ -160,7 +160,7 @@ def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
             eos_token_id=tokenizer.eos_token_id,
         )
         set_seed(args.seed)
-        GPT2LMHeadModel(config).save_pretrained(folder)
+        save_whole(folder, GPT2LMHeadModel(config))
     return folder
 
 
@@ -206,7 +206,7 @@ def base_model(run: Run, args: argparse.Namespace) -> Path:
         raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
     if not folder.exists():
         model = AutoModelForCausalLM.from_pretrained(trained, trust_remote_code=False)
-        model.to_base_lm().save_pretrained(folder)
+        save_whole(folder, model.to_base_lm())
     return folder
 
 

@@ -66,6 +66,7 @@ from hf_structure.training.scripts import (
     new_config,
     parse_command_line,
     run,
+    save_whole,
     train_and_evaluate,
 )
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
@@ -210,9 +211,7 @@ def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: Dataset
     folder = Path(output_dir, f"tokenizer-{args.tokenizer_type}-{args.vocab_size}-{text:08x}")
     if not folder.exists():
         options = {"vocab_size": args.vocab_size, "kind": args.tokenizer_type}
-        tokenizer = train_subword_tokenizer(words_of(sentences), **options)
-        tokenizer.save_pretrained(f"{folder}.partial")
-        Path(f"{folder}.partial").rename(folder)
+        save_whole(folder, train_subword_tokenizer(words_of(sentences), **options))
     return str(folder)
 
 

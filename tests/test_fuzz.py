@@ -5,6 +5,7 @@ Damaged files and model folders are read, or refused by one `ValueError` of one 
 seed gives is always the same: a failure names it, and `HF_STRUCTURE_FUZZ_SEED` begins with it.
 """
 
+import io
 import json
 import os
 import shutil
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from running import load_script
 
@@ -19,10 +22,13 @@ from hf_structure import parse
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import load_sentences
+from hf_structure.data.documents import Catalogue, read_documents
+from hf_structure.data.files import COMPRESSIONS
 from hf_structure.data.graphs import load_graphs
+from hf_structure.data.rows import open_file
 from hf_structure.data.sdp import read_sdp
 from hf_structure.data.tasks import TASKS, read_table, task_examples
-from hf_structure.data.text import read_text, tokenize_words
+from hf_structure.data.text import numbered_lines, read_text, tokenize_words
 from hf_structure.metrics.formulas import FormulaError, parse_formula
 from hf_structure.metrics.syntax_suites import read_suite
 from hf_structure.structures.constituency_tree import ConstituencyTree
@@ -50,6 +56,9 @@ SDP = """\
 
 """
 BRACKETS = "( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks) (-NONE- *T*-1)) (. .)) )\n"
+TEXT = "She can't see 👩‍💻, e.g. café.\n"
+CATALOGUE = "source\tlicence\tsplit\tkind\tnumber\nmoon\tCC0 1.0\ttrain\tweb\t1\n"
+WIKITEXT = ' = Title = \n \n The dog ( 1 @,@ 000 cats ) can not bark . " It is n\'t one . " <unk> !\n'
 FORMULA = "[(1;%a%) - (2;%a%)] > 0 & ((1;%b%) < 3.5 | (2;%b%) = (1;%a%) + 1)"
 REGIONS = [{"region_number": 1, "content": "The dog"}, {"region_number": 2, "content": "barks ."}]
 SUITE = {
@@ -111,9 +120,9 @@ def seeds(default: int) -> range:
     return range(FIRST_SEED, FIRST_SEED + int(os.environ.get("HF_STRUCTURE_FUZZ", default)))
 
 
-def damaged_text(random: Random, text: str) -> bytes:
+def damaged(random: Random, content: bytes) -> bytes:
     """With some places cut out, doubled, exchanged for something else, or for bytes that are no UTF-8."""
-    data = bytearray(text.encode())
+    data = bytearray(content)
     for _ in range(random.choice((1, 1, 2, 5))):
         start = random.randrange(len(data) + 1)
         end = min(start + random.choice((0, 0, 1, 1, 2, 10)), len(data))
@@ -206,6 +215,34 @@ def tokenized(path: Path) -> None:
         assert "".join(tokenize_words(" ".join(words))) == "".join(words)
 
 
+def unpacked(path: Path) -> None:
+    """Nothing else than what was packed comes out, though it may come twice."""
+    assert set(map(tuple, read_text(path))) == {tuple(TEXT.split())}
+
+
+def rows_of(path: Path) -> None:
+    for column in ("text", "words"):
+        for value in open_file(str(path), column):
+            assert isinstance(value(), str | list | None)
+
+
+def catalogue(path: Path) -> None:
+    Catalogue(path, path)
+
+
+def wikitext(path: Path) -> None:
+    paragraphs = load_script("prepare_wikitext").sentences_of(line for _, line in numbered_lines(path))
+    assert all("".join(words) for words in paragraphs)
+
+
+def parquet_table() -> bytes:
+    """Two columns, of texts and of words."""
+    file = io.BytesIO()
+    table = pyarrow.table({"text": [TEXT, None] * 3, "words": [TEXT.split(), []] * 3})
+    pyarrow.parquet.write_table(table, file)
+    return file.getvalue()
+
+
 READERS = {
     "conllu": ("a.conllu", CONLLU * 2, lambda path: exhaust(map(str, read_conllu(path)))),
     "trees": ("a.conllu", CONLLU * 2, write_trees),
@@ -215,7 +252,16 @@ READERS = {
     "sdp": ("a.sdp", SDP * 2, lambda path: exhaust(map(str, read_sdp(path)))),
     "graphs": ("a.sdp", SDP * 2, write_graphs),
     "brackets": ("a.mrg", BRACKETS * 2, write_brackets),
-    "text": ("a.txt", "She can't see 👩‍💻, e.g. café.\n" * 2, tokenized),
+    "text": ("a.txt", TEXT * 2, tokenized),
+    **{
+        suffix: (f"a.txt{suffix}", compression.compress(TEXT.encode() * 9), unpacked)
+        for suffix, compression in COMPRESSIONS.items()
+    },
+    "parquet": ("a.parquet", parquet_table(), rows_of),
+    "rows": ("a.jsonl", json.dumps({"text": TEXT, "words": TEXT.split()}) + "\n", rows_of),
+    "catalogue": ("a.tsv", CATALOGUE, catalogue),
+    "documents": ("a.txt", f"# title\n{TEXT}\n{TEXT}", lambda path: exhaust(read_documents(path))),
+    "wikitext": ("a.txt", WIKITEXT, wikitext),
     "tsv": ("a.tsv", "sentence\tlabel\na dog\t1\nno cat\t0\n", task_rows),
     "jsonl": ("a.jsonl", json.dumps({"sentence": "a dog", "label": 1}) + "\n", task_rows),
     "suite": ("a.json", json.dumps(SUITE), read_suite),
@@ -226,10 +272,11 @@ READERS = {
 @pytest.mark.parametrize(("file", "text", "read"), READERS.values(), ids=READERS)
 def test_damaged_files(tmp_path, file, text, read):
     path = tmp_path / file
-    path.write_text(text)
+    content = text if isinstance(text, bytes) else text.encode()
+    path.write_bytes(content)
     read(path)
     for seed in seeds(40):
-        path.write_bytes(damaged_text(Random(seed), text))
+        path.write_bytes(damaged(Random(seed), content))
         accept(lambda: read(path), seed, str(path))
 
 
@@ -243,7 +290,7 @@ def test_damaged_values(tmp_path, file, value, read):
 
 def test_damaged_formulas():
     for seed in seeds(100):
-        text = damaged_text(Random(seed), FORMULA).decode(errors="replace")
+        text = damaged(Random(seed), FORMULA.encode()).decode(errors="replace")
         try:
             parse_formula(text).holds({(name, number): 1.0 for name in "ab" for number in (1, 2)})
         except FormulaError:
@@ -255,13 +302,28 @@ def whole_folder(request) -> Path:
     return request.getfixturevalue(request.param)
 
 
+FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+
+
+def damaged_weights(random: Random, content: bytes) -> bytes:
+    """Cut off somewhere, or with another header: what is wrong in the weights themselves cannot be seen."""
+    if random.random() < 0.3:
+        return content[: random.randrange(len(content))]
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = damaged(random, content[:end])
+    return (header if len(header) == end else len(header[8:]).to_bytes(8, "little") + header[8:]) + content[end:]
+
+
 def damage_folder(random: Random, source: Path, target: Path) -> None:
     """A copy with one file damaged: a value of its JSON, or its text."""
     shutil.copytree(source, target)
-    path = random.choice([target / name for name in ("config.json", "tokenizer.json", "tokenizer_config.json")])
+    path = random.choice([target / name for name in FILES])
+    if path.suffix == ".safetensors":
+        path.write_bytes(damaged_weights(random, path.read_bytes()))
+        return
     text = path.read_text(encoding="utf-8")
     if random.random() < 0.2:
-        path.write_bytes(damaged_text(random, text))
+        path.write_bytes(damaged(random, text.encode()))
     else:
         path.write_text(json.dumps(damaged_json(random, json.loads(text))), encoding="utf-8")
 

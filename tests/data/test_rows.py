@@ -1,5 +1,3 @@
-import json
-
 import datasets
 import pyarrow
 import pytest
@@ -88,10 +86,12 @@ def test_a_wrong_split_names_those_there_are(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bad.parquet", "bad.jsonl"])
-def test_damaged_files_are_named(tmp_path, name):
-    (tmp_path / name).write_text(json.dumps({"text": "a"}) + '\n{"text": \n')
-    with pytest.raises(ValueError, match=name):
+@pytest.mark.parametrize("end", [b'{"text": \n', b'{"text": "\xff"}\n'], ids=["cut", "latin-1"])
+def test_damaged_files_are_named(tmp_path, name, end):
+    (tmp_path / name).write_bytes(b'{"text": "a"}\n' + end)
+    with pytest.raises(ValueError, match=rf"{name}: .+$") as error:
         values(open_file(str(tmp_path / name), "text"))
+    assert "\n" not in str(error.value)
 
 
 def test_which_files_have_rows():

@@ -96,6 +96,7 @@ def test_columns(row, columns):
     ("rows", "columns", "message"),
     [
         ([{"sentence1": "a", "label": 1}], {}, "^x.tsv: no column sentence2 or #2 String: there are sentence1, label"),
+        ([{"a\nb": "a"}], {}, r"^x.tsv: no column sentence1 or .*: there are a\\nb$"),
         ([PAIR], {}, "no column label or score or Quality"),
         ([PAIR | {"label": 1}], {"label": "gold"}, "no column gold"),
         ([PAIR | {"label": 1}, {"sentence1": "a", "sentence2": "b"}], {}, "x.tsv:2: there is no 'label'"),

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from running import load_script
+from transformers import GPT2LMHeadModel
 
 from hf_structure.cli import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
@@ -325,6 +326,22 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert compare_gilt(*options) == []
 
 
+def test_no_half_a_model_is_gone_on_from(compare_gilt, tmp_path, monkeypatch):
+    """Of a run that was killed while it wrote the model that others start from."""
+
+    def save(model, folder):
+        Path(folder).mkdir(parents=True)
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GPT2LMHeadModel, "save_pretrained", save)
+        with pytest.raises(OSError, match="killed"):
+            compare_gilt("--runs", "gpt2")
+    assert not (tmp_path / "out" / "gpt2-untrained").exists()
+    compare_gilt("--runs", "gpt2")
+    assert {path.name for path in (tmp_path / "out").glob("gpt2*")} == {"gpt2", "gpt2-untrained"}
+
+
 def test_a_run_that_starts_from_another_comes_after_it(compare_gilt):
     with pytest.raises(ValueError, match="gpt2 comes before"):
         compare_gilt("--runs", "gpt2-post")
@@ -393,3 +410,15 @@ def test_a_corpus_that_is_too_small_or_another_one(compare_sizes, tmp_path):
     compare_sizes("--configs", "a.json", "--sizes", "100")
     with pytest.raises(ValueError, match=r"other options \(sizes differ\)"):
         compare_sizes("--configs", "a.json", "--sizes", "50")
+
+
+def test_what_texts_are_made_of_is_written_before_them(compare_sizes, tmp_path, monkeypatch):
+    """Or else texts of a run that was killed then might be taken for those of other files."""
+
+    def kill(*arguments, **options):
+        raise OSError("killed")
+
+    monkeypatch.setattr("hf_structure.data.files.new_file", kill)  # the texts', not that of the options
+    with pytest.raises(OSError, match="killed"):
+        compare_sizes("--configs", "a.json", "--sizes", "100")
+    assert json.loads((tmp_path / "out" / "texts" / "options.json").read_text())["sizes"] == [100]

@@ -208,6 +208,24 @@ def test_killed_run_goes_on_with_the_same_losses(corpus, run, tmp_path):
     assert_same_run(whole, killed)
 
 
+def test_results_say_that_a_run_has_ended(script, corpus, run, tmp_path, monkeypatch):
+    """They are written after all else, the model card too."""
+
+    def kill(trainer):
+        raise OSError("killed")
+
+    arguments = [*training(corpus, tmp_path, epochs=1), "--test_file", corpus / "dev.conllu"]
+    with monkeypatch.context() as patch:
+        patch.setattr(script.MaskedLMTrainer, "create_model_card", kill)
+        with pytest.raises(OSError, match="killed"):
+            run(*arguments)
+    assert {path.name for path in tmp_path.glob("*_results.json")} == {"all_results.json"}
+    run(*arguments)
+    assert (tmp_path / "README.md").exists()
+    names = {f"{name}_results.json" for name in ("train", "eval", "test", "all")}
+    assert {path.name for path in tmp_path.glob("*_results.json")} == names
+
+
 @pytest.mark.parametrize("damage", ["no_state", "half_a_state", "weights_alone"])
 def test_checkpoint_that_was_not_written_to_its_end(corpus, run, tmp_path, damage):
     whole, killed = tmp_path / "whole", tmp_path / "killed"

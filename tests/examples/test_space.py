@@ -121,6 +121,11 @@ def free_port():
         return server.getsockname()[1]
 
 
+def is_open(port: str) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", int(port))) == 0
+
+
 @pytest.fixture
 def address(tmp_path):
     """Of the running app; the network is out of reach for it."""
@@ -132,10 +137,7 @@ def address(tmp_path):
     paths = os.pathsep.join([str(SPACE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
     app = subprocess.Popen([sys.executable, SPACE / "app.py"], env=os.environ | settings | {"PYTHONPATH": paths})
     try:
-        for _ in range(600):
-            with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", int(port))) == 0:
-                    break
+        while not is_open(port):
             assert app.poll() is None
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}", chromium
@@ -150,7 +152,7 @@ def test_in_a_browser(address):
     url, chromium = address
     with sync_playwright() as player:
         page = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(0)  # the machine may be busy
         requests, errors = [], []
         page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: errors.append(error))  # it cannot mark a built-in function

@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from accelerate import disk_offload
 from test_modeling_gilt import BACKBONES, WORD_OF_TOKEN, batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
 
@@ -291,3 +292,15 @@ def test_scores_that_are_not_numbers():
 def test_a_model_without_graphs():
     with pytest.raises(ValueError, match="no graph layers"):
         GiLTForCausalLM(tiny_config(graph_layers=0)).beam_search(**inputs_of((5,)))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_search_with_weights_on_disk(backbone, tmp_path):
+    model, batch = sure_model(backbone), inputs_of((9, 6))
+    expected = model.beam_search(**batch, beam_size=4, k=2)
+    disk_offload(model, tmp_path, torch.device("cpu"))
+    assert all(parameter.is_meta for parameter in model.parameters())
+    outputs = model.beam_search(**batch, beam_size=4, k=2)
+    assert_close(outputs.token_log_probs, expected.token_log_probs, atol=1e-5, rtol=1e-4)
+    assert torch.equal(outputs.graphs, expected.graphs)

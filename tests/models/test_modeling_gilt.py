@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 import torch
-from accelerate import cpu_offload
+from accelerate import cpu_offload, disk_offload
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import LENGTHS, ModelBattery, gradients, old_names
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
@@ -781,13 +781,17 @@ def test_generation_of_left_padded_batches(backbone):
     assert torch.equal(together, torch.stack(alone))
 
 
+@pytest.mark.parametrize("place", ["cpu", "disk"])
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
-def test_generation_with_offloaded_weights(backbone):
+def test_generation_with_offloaded_weights(backbone, place, tmp_path):
     model, prompt = tiny_model(backbone), torch.tensor([[2, 7, 8]])
     options = {"attention_mask": torch.ones_like(prompt), "do_sample": False, "pad_token_id": 1, "max_new_tokens": 6}
     options |= {"use_graph": True, "word_starts": torch.arange(30) % 3 == 0, "return_dict_in_generate": True}
     expected = model.generate(prompt, **options)
-    cpu_offload(model, torch.device("cpu"))
+    if place == "cpu":
+        cpu_offload(model, torch.device("cpu"))
+    else:
+        disk_offload(model, tmp_path, torch.device("cpu"))
     outputs = model.generate(prompt, **options)
     assert torch.equal(outputs.sequences, expected.sequences)
     assert torch.equal(outputs.graphs, expected.graphs)

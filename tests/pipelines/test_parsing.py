@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate import disk_offload
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, ByT5Tokenizer, pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
 import hf_structure
 from hf_structure import (
+    AutoModelForDependencyParsing,
     Parse,
     StructFormerConfig,
     StructFormerForMaskedLM,
@@ -457,6 +459,14 @@ def test_device(folder):
     assert parse("the cat slept", folder, device=torch.device("cpu")).dependency.is_tree
     with pytest.raises(ValueError, match="device 'nonsense'"):
         parse("the cat slept", folder, device="nonsense")
+
+
+def test_model_with_weights_on_disk(any_folder, tmp_path):
+    model = AutoModelForDependencyParsing.from_pretrained(any_folder)
+    disk_offload(model, tmp_path, torch.device("cpu"))
+    assert model.device.type == "meta"
+    sentences = random_sentences(5)
+    assert_close(parse(sentences, model), parse(sentences, any_folder))
 
 
 def test_dtype(folder):

@@ -1,9 +1,11 @@
 """Sentence scores: against a literal loop over prefixes, and against all graphs of a sentence."""
 
+import copy
 import math
 
 import pytest
 import torch
+from accelerate import disk_offload
 from tiny_models import randomise, unigram_tokenizer
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
@@ -61,6 +63,17 @@ def literal_log_probs(model, ids: list[int]) -> list[float]:
 
 
 # values
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gilt", "baseline"])
+def test_model_with_weights_on_disk(request, family, tokenizer, tmp_path):
+    model = request.getfixturevalue(family)
+    model, tokenizer = model if family == "gpt2" else (model, tokenizer)
+    model, expected = copy.deepcopy(model), score(TEXTS, model, tokenizer=tokenizer)
+    disk_offload(model, tmp_path, torch.device("cpu"))
+    assert model.device.type == "meta"
+    for found, wanted in zip(score(TEXTS, model, tokenizer=tokenizer), expected, strict=True):
+        assert found.token_surprisals == pytest.approx(wanted.token_surprisals, rel=1e-4)
 
 
 @pytest.mark.parametrize("raw", [True, False], ids=["raw", "words"])

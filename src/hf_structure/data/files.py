@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 
 class DataError(ValueError):
     """
-    A file that cannot be read. The message starts with `file:line:`.
+    A file that cannot be read. The message starts with `file:line:`, and is one line, whatever it cites.
 
     Args:
         message (`str`): What is wrong.
@@ -25,6 +25,7 @@ class DataError(ValueError):
     """
 
     def __init__(self, message: str, file: str, line: int | None = None):
+        message = r"\n".join(message.splitlines())
         super().__init__(f"{file}: {message}" if line is None else f"{file}:{line}: {message}")
         self.file, self.line = file, line
 

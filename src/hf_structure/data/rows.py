@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hf_structure.data.files import plain_path
+from hf_structure.data.files import DataError, plain_path
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,7 +62,7 @@ class Rows:
         return None if table is None else self._checked(table)
 
     def _checked(self, table: "pyarrow.Table") -> "pyarrow.ChunkedArray":
-        columns = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        columns = " ".join(", ".join(f"{field.name} ({field.type})" for field in table.schema).split())
         if self.column not in table.column_names:
             raise ValueError(f"{self.name} has no column {self.column!r}: the columns are {columns}")
         if not _holds_text(table.schema.field(self.column).type):
@@ -70,7 +70,10 @@ class Rows:
                 f"the column {self.column!r} of {self.name} holds neither strings nor lists of strings: the columns "
                 f"are {columns}"
             )
-        return table.column(self.column)
+        values = table.column(self.column)
+        with _named_errors(self.name):
+            values.validate(full=True)  # that it is UTF-8
+        return values
 
 
 def _value(values: "pyarrow.ChunkedArray", row: int) -> str | list[str] | None:
@@ -91,7 +94,7 @@ def _named_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise DataError(str(error), name) from error
 
 
 def open_file(path: str, column: str) -> Rows:

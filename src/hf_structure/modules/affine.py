@@ -16,13 +16,13 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 def by_call(method: Callable) -> Callable:
     """
-    Makes a method a call of its module, whose `forward` takes it with its arguments: hooks come to know of it, and
-    those that bring parameters from elsewhere do.
+    Makes a method a call of its module, whose `forward` takes it as `method`, with its arguments: hooks come to know
+    of it, and those that bring parameters from elsewhere do.
     """
 
     @wraps(method)
     def call(module: nn.Module, *args, **kwargs):
-        return module(method, *args, **kwargs)
+        return module(*args, method=method, **kwargs)
 
     return call
 

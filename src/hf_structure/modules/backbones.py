@@ -72,7 +72,7 @@ def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor)
 def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
     """What all layers read beside the hidden states, mask and cache, for tokens at positions `(1, length)`."""
     if isinstance(backbone, TransformerXLModel):
-        return {"content_bias": backbone.content_bias, "position_bias": backbone.position_bias}
+        return backbone.biases()
     if hasattr(backbone, "rotary_emb"):
         return {"position_embeddings": backbone.rotary_emb(hidden_states, positions), "position_ids": positions}
     return {"position_ids": positions}

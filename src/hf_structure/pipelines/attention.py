@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.pipelines.encoding import Sentence
-from hf_structure.pipelines.loading import WordTokenizer
+from hf_structure.pipelines.loading import WordTokenizer, compute_device
 from hf_structure.pipelines.parsing import choose_structures, load_parser, parse
 from hf_structure.structures.attention import GraphAttention
 from hf_structure.tokenization import encode_subwords
@@ -49,8 +49,9 @@ def graph_attention(
     options = {"sentences": "line", "structure": "graph", "beam_size": beam_size, "word_tokenizer": word_tokenizer}
     graph = parse([sentence], model, tokenizer=tokenizer, **options)[0].graph
     encoded = encode_subwords(graph.words, tokenizer)
-    ids, words = (torch.tensor([encoded[name]], device=model.device) for name in ("input_ids", "word_ids"))
-    arcs = pad_graphs([graph.arcs], len(graph.words)).to(model.device)
+    device = compute_device(model)
+    ids, words = (torch.tensor([encoded[name]], device=device) for name in ("input_ids", "word_ids"))
+    arcs = pad_graphs([graph.arcs], len(graph.words)).to(device)
     with _eager(model):
         maps = [
             model(ids, output_attentions=True, use_cache=False, **reading).attentions[layer - 1][0, head - 1].tolist()

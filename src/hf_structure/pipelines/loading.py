@@ -91,6 +91,15 @@ def choose_word_tokenizer(
     return WORD_TOKENIZERS[choice]
 
 
+def compute_device(model: PreTrainedModel) -> torch.device:
+    """Where a model computes: where its weights are, or where hooks bring those that are elsewhere (offloading)."""
+    for module in model.modules():
+        device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+        if device is not None:
+            return torch.device(device)
+    return model.device
+
+
 def longest_input(model: PreTrainedModel) -> int | None:
     """Number of tokens that a causal language model has positions for, if there is a limit."""
     config = getattr(model.config, "base_config", None) or model.config
@@ -228,6 +237,7 @@ def _first_line(error: Exception) -> str:
 __all__ = [
     "WordTokenizer",
     "choose_word_tokenizer",
+    "compute_device",
     "load_model",
     "load_weights",
     "longest_input",

@@ -18,6 +18,7 @@ from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import pad_words
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.text import find_words
+from hf_structure.pipelines.loading import compute_device
 from hf_structure.tokenization import encode_words, is_word_level, pieces_of_words
 
 
@@ -129,7 +130,8 @@ def _log_probs(
     masked = [_mask(sentence, position, masking, tokenizer.mask_token_id) for sentence, position in items]
     pad = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
-    logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
+    device = compute_device(model)
+    logits = model(**{name: value.to(device) for name, value in inputs.items()}).logits
     rows, positions = range(len(items)), [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
     logits = logits[rows, positions].float()

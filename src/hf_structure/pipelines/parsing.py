@@ -31,7 +31,7 @@ from hf_structure.pipelines.encoding import (
     with_columns,
 )
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
-from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model
+from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.pipelines.splitting import check_splitting, regroup, split_texts, warn_of_several
 from hf_structure.structures.constituency_tree import ConstituencyTree
@@ -407,7 +407,8 @@ def decode_batch(
 ) -> Mapping[str, torch.Tensor]:
     """What a model makes of a batch; `options` are those of its `decode`, or of [`decode_graphs`]."""
     batch = WordCollator(tokenizer.pad_token_id)(encoded)
-    batch = {name: value.to(model.device) for name, value in batch.items()}
+    device = compute_device(model)
+    batch = {name: value.to(device) for name, value in batch.items()}
     return decode_graphs(model, batch, **options) if gives_graphs(model) else model.decode(**batch, **options)
 
 

@@ -34,7 +34,14 @@ from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.graphs import builds_structures
-from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, load_model, longest_input, read_config
+from hf_structure.pipelines.loading import (
+    WordTokenizer,
+    choose_word_tokenizer,
+    compute_device,
+    load_model,
+    longest_input,
+    read_config,
+)
 from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_probs, special_ends
 from hf_structure.pipelines.options import DEFAULT_SCORER, MASKINGS
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
@@ -348,12 +355,12 @@ def token_log_probs(
     """
     max_tokens = _check_max_tokens(max_tokens, BEAM_TOKENS if beam_size else max(LOGITS // model.config.vocab_size, 1))
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
-    collate, results = WordCollator(pad_token_id=0), [[]] * len(sentences)
+    collate, results, device = WordCollator(pad_token_id=0), [[]] * len(sentences), compute_device(model)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
         order = _alike_together(sentences) if beam_size else None
         for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1), order):
             batch = collate([sentences[index] for index in indices])
-            batch = {name: value.to(model.device) for name, value in batch.items()}
+            batch = {name: value.to(device) for name, value in batch.items()}
             if beam_size is None:
                 values = _plain_log_probs(model, batch)
             else:

@@ -32,6 +32,7 @@ from transformers import (
 
 from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
+from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.training.cards import note_facts
 from hf_structure.training.trainers import last_complete_checkpoint
@@ -131,6 +132,8 @@ class RunArguments(TrainingArguments):
         if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
             raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()
+        if self.fsdp and int(self.fsdp_config.get("version", 2)) == 1:
+            raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -210,6 +213,13 @@ def _as_object(values: object, name: str) -> dict:
     if not isinstance(values, dict):
         raise ValueError(f"{name}: not a JSON object: {values}")
     return values
+
+
+def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) -> None:
+    """Saves a model or tokenizer to a new folder, which is there whole or not at all."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    part.save_pretrained(partial)
+    partial.rename(folder)
 
 
 def write_json(values: object, path: Path) -> None:
@@ -330,30 +340,39 @@ def train_and_evaluate(
 ) -> None:
     """
     Trains (or goes on) if there is a training set, reports on all sets there are, and writes the card of the model,
-    which goes to the Hub with it if that is wanted.
+    which goes to the Hub with it if that is wanted. The results of a set are written last: they say that a run ended.
     """
+    metrics = {}
     if trainer.train_dataset is not None:
         checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
         if trainer.is_world_process_zero():
             note_facts(trainer, model_args, data_args)
         result = trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
-        report(trainer, "train", result.metrics)
+        metrics["train"] = result.metrics
+        trainer.log_metrics("train", result.metrics)
         trainer.save_state()
-    if trainer.eval_dataset is not None:
-        report(trainer, "eval", trainer.evaluate())
-    if test_dataset is not None:
-        report(trainer, "test", trainer.evaluate(test_dataset, metric_key_prefix="test"))
+    for split, dataset in (("eval", trainer.eval_dataset), ("test", test_dataset)):
+        if dataset is not None:
+            metrics[split] = trainer.evaluate(dataset, metric_key_prefix=split)
+            trainer.log_metrics(split, metrics[split])
+    report(trainer, metrics)
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
-    elif trainer.train_dataset is not None or Path(trainer.args.output_dir, "config.json").exists():
+
+
+def report(trainer: Trainer, metrics: dict[str, dict[str, float]]) -> None:
+    """Writes the metrics of each set to the output folder, after the model card, which has them too."""
+    folder = Path(trainer.args.output_dir)
+    if not trainer.is_world_process_zero():
+        return
+    file = folder / RESULTS
+    together = load_object(file) if file.exists() else {}
+    write_json(together | {name: value for values in metrics.values() for name, value in values.items()}, file)
+    if trainer.train_dataset is not None or (folder / "config.json").exists():
         trainer.create_model_card()
-
-
-def report(trainer: Trainer, split: str, metrics: dict[str, float]) -> None:
-    """Prints the metrics and writes them to the output folder."""
-    trainer.log_metrics(split, metrics)
-    trainer.save_metrics(split, metrics)
+    for split, values in metrics.items():
+        write_json(values, folder / f"{split}_results.json")
 
 
 def file_states(*files: str | Path) -> list[list]:
@@ -420,6 +439,7 @@ __all__ = [
     "readable_settings",
     "report",
     "run",
+    "save_whole",
     "source_states",
     "train_and_evaluate",
     "write_json",

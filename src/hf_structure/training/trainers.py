@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
@@ -154,7 +155,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         model = self.accelerator.unwrap_model(self.model)
         training = model.training
         model.eval()
-        with self.compute_loss_context_manager():
+        with self.compute_loss_context_manager(), self._whole_weights(model):
             metrics = self.scores(model, dataset)
         model.train(training)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
@@ -162,6 +163,21 @@ class ScoringTrainer(TokenBudgetTrainer):
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    @contextlib.contextmanager
+    def _whole_weights(self, model) -> Iterator[None]:
+        """
+        Gathers the weights of a model that is sharded over processes, once: each process evaluates its own sentences,
+        which take more or fewer passes than those of others, and so cannot gather them for every pass.
+        """
+        parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        for part in parts:
+            part.set_reshard_after_forward(False, recurse=False)
+            part.unshard()
+        yield
+        for part in parts:
+            part.reshard()
+            part.set_reshard_after_forward(self.accelerator.state.fsdp_plugin.reshard_after_forward, recurse=False)
 
     def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
         """Writes the card of this library, see [`write_card`]; other arguments of transformers have no meaning."""

@@ -31,7 +31,7 @@ class GraphKeys(TapeKeys):
 
     def forward(self, lookup: TapeLookup) -> torch.Tensor:
         """f_l of the embeddings of all values, `(features, values, hidden_size)`."""
-        return lookup.embeddings @ self.fusion
+        return lookup.embeddings.to(self.fusion.device) @ self.fusion
 
 
 __all__ = ["GraphKeys"]

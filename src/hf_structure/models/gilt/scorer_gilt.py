@@ -109,7 +109,7 @@ class DependencyScorer(nn.Module):
             self.child_second, self.child_first(words)
         )
 
-    def forward(self, method: Callable, *args, **kwargs):
+    def forward(self, *args, method: Callable, **kwargs):
         """Runs a method that reads the module's own parameters, see [`by_call`]."""
         return method(self, *args, **kwargs)
 
