@@ -18,24 +18,30 @@ import argparse
 import random
 from itertools import accumulate, product
 from pathlib import Path
-from statistics import mean
 
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file, new_path
 from hf_structure.training.comparison import (
+    add_seeds_argument,
     markdown_table,
-    over_seeds,
     parse_arguments,
-    percent_over_seeds,
     read_results,
     run_script,
+    score_cells,
+    seed_folders,
 )
 from hf_structure.training.scripts import check_same_run, file_states, run, write_json, write_text
 from hf_structure.visualization.figures import plot_curves
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
-SHARES = {"UAS": "uas", "UUAS": "uuas", "UAS, argmax": "uas_argmax", "UUAS, argmax": "uuas_argmax", "UF1": "uf1"}
-TITLES = ("model", "words", "seeds", "perplexity", *SHARES)
+COLUMNS = {
+    "perplexity": "perplexity",
+    "UAS": "uas",
+    "UUAS": "uuas",
+    "UAS, argmax": "uas_argmax",
+    "UUAS, argmax": "uuas_argmax",
+    "UF1": "uf1",
+}
 SHUFFLE = 1  # the seed of the order of the sentences, which no run changes
 
 
@@ -48,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where texts, models and table go")
     parser.add_argument("--configs", nargs="+", required=True, metavar="FILE", help="as of run_mlm.py; one a model")
     parser.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="words of the training texts")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="SEED", help="default: 1")
+    add_seeds_argument(parser)
     return parser
 
 
@@ -79,7 +85,7 @@ def make_texts(args: argparse.Namespace) -> dict[int, Path]:
 
 def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:
     """Trains a model and evaluates it on the test files, as far as that is not done."""
-    folder = run_folder(args, config, int(text.stem), seed)
+    folder = run_folders(args, config, int(text.stem))[seed]
     if not (folder / "test_results.json").exists():
         run_script(
             SCRIPT,
@@ -96,8 +102,8 @@ def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.
         run_script(SCRIPT, model_name_or_path=folder, test_file=args.test_brackets, output_dir=folder / "constituents")
 
 
-def run_folder(args: argparse.Namespace, config: Path, size: int, seed: int) -> Path:
-    return Path(args.output_dir, f"{Path(config).stem}-{size}-seed{seed}")
+def run_folders(args: argparse.Namespace, config: Path, size: int) -> dict[int, Path]:
+    return seed_folders(args.output_dir, f"{Path(config).stem}-{size}", args.seeds)
 
 
 def results(folder: Path) -> dict[str, float]:
@@ -107,31 +113,26 @@ def results(folder: Path) -> dict[str, float]:
     return found | {name: value for name, value in constituents.items() if name == "test_uf1"}
 
 
-def ended(args: argparse.Namespace, config: Path, size: int, name: str) -> list[float | None]:
-    """One of the results of those seeds whose runs have ended; None where a run has not this one."""
-    runs = (results(run_folder(args, config, size, seed)) for seed in args.seeds)
-    return [found.get(f"test_{name}") for found in runs if found]
-
-
 def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
     rows = []
     for config, size in product(args.configs, sorted(args.sizes)):
-        if perplexities := ended(args, config, size, "perplexity"):
-            shares = (percent_over_seeds(ended(args, config, size, name)) for name in SHARES.values())
-            cells = (f"{size:,}", str(len(perplexities)), over_seeds(perplexities), *shares)
-            rows.append([Path(config).stem, *cells])
-    return markdown_table(TITLES, rows)
+        if cells := score_cells(map(results, run_folders(args, config, size).values()), COLUMNS.values()):
+            rows.append([Path(config).stem, f"{size:,}", *cells])
+    return markdown_table(("model", "words", "seeds", *COLUMNS), rows)
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Perplexity, UUAS and UF1 over the number of words, means of the seeds, in `curve.svg`."""
+    """Perplexity, UUAS and UF1 over the number of words, with the deviation of the seeds, in `curve.svg`."""
     panels = {}
     for title, name, unit in (("perplexity", "perplexity", 1), ("UUAS", "uuas", 0.01), ("UF1", "uf1", 0.01)):
         for config, size in product(args.configs, sorted(args.sizes)):
-            values = ended(args, config, size, name)
+            runs = filter(None, map(results, run_folders(args, config, size).values()))
+            values = [found.get(f"test_{name}") for found in runs]
             if values and None not in values:
-                panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = mean(values) / unit
+                panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = [
+                    value / unit for value in values
+                ]
     with new_path(Path(args.output_dir, "curve.svg"), overwrite=True) as path:
         plot_curves(panels, "words of training text").savefig(path, format="svg", bbox_inches="tight")
 

@@ -27,13 +27,14 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, set_seed
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score, train_subword_tokenizer
 from hf_structure.cli.common import positive, positives
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
+from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
 from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
@@ -144,23 +145,8 @@ def read_config(args: argparse.Namespace) -> dict:
 def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
     """A GPT-2 of the shape of the configuration."""
     if not folder.exists():
-        shape = read_config(args)["model"]
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args), trust_remote_code=False)
-        config = GPT2Config(
-            vocab_size=len(tokenizer),
-            n_positions=512,
-            n_embd=shape["hidden_size"],
-            n_layer=shape["num_hidden_layers"],
-            n_head=shape["num_attention_heads"],
-            n_inner=shape["intermediate_size"],
-            resid_pdrop=shape["hidden_dropout"],
-            embd_pdrop=shape["hidden_dropout"],
-            attn_pdrop=shape["attention_dropout"],
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-        set_seed(args.seed)
-        save_whole(folder, GPT2LMHeadModel(config))
+        save_whole(folder, new_gpt2(read_config(args)["model"], tokenizer, args.seed))
     return folder
 
 

@@ -223,8 +223,8 @@ def main() -> None:
     scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=known["beam_size"], **settings)
     results = evaluate_missing(options.data, options.every, folder / "paradigms", scorer, options.raw)
     summary = summarize(results, tie=1.0 if options.raw else 0.5)
-    write_json({"name": options.model, **known, **summary}, folder / "results.json")
     write_text(to_markdown(summary), folder / "results.md")
+    write_json({"name": options.model, **known, **summary}, folder / "results.json")  # last: the run has ended
     print(to_markdown(summary))
 
 

@@ -180,10 +180,10 @@ def main() -> None:
     write_json(known | states, folder / "options.json")
     results = evaluate_missing(list(found.values()), folder / "suites", scorer)
     summary = summarize(results, options.predictions)
+    write_text(to_markdown(summary, results), folder / "results.md")
     write_json(
         {"name": options.model, **known, "predictions": options.predictions, **summary}, folder / "results.json"
     )
-    write_text(to_markdown(summary, results), folder / "results.md")
     print(to_markdown(summary, results))
 
 

@@ -16,6 +16,7 @@ from random import Random
 import pyarrow
 import pyarrow.parquet
 import pytest
+import torch
 from running import load_script
 
 from hf_structure import parse
@@ -334,3 +335,51 @@ def test_damaged_model_folders(whole_folder, tmp_path):
         damage_folder(Random(seed), whole_folder, folder)
         accept(lambda folder=folder: parse(["the old cat saw .", "she slept"], folder), seed)
         shutil.rmtree(folder)
+
+
+PIECES = [*SPOILERS[:20], "e\u0301", "👩‍👩‍👧", "🇩🇪", "שלום", "\u202eabc", "ﬃ", "can't", "the", "cat", "saw"]
+PIECES += ["x" * 40, "\ud800", "\x7f"]
+
+
+def hostile_text(random: Random) -> str:
+    return "".join(random.choice(PIECES) + random.choice(("", " ", " ")) for _ in range(random.randint(1, 8)))
+
+
+def same(found: object, expected: object) -> bool:
+    """Whether numbers are close and all else is equal."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(same(found[name], value) for name, value in expected.items())
+    if isinstance(expected, list | tuple):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return found == (pytest.approx(expected, rel=1e-3, abs=1e-3) if isinstance(expected, float) else expected)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "structformer",
+        "subword_structformer",
+        "g2g_transformer",
+        "subword_g2g_transformer",
+        "subword_rng_transformer",
+        "graph_parser",
+    ],
+)
+def test_hostile_texts(request, family):
+    """Refused in one line, or parsed with nothing lost, and the same alone, in a batch, and by several threads."""
+    folder, texts, parses = request.getfixturevalue(family), [], []
+    for seed in seeds(6):
+        text, found = hostile_text(Random(seed)), []
+        accept(lambda text=text, found=found: found.extend(parse([text], folder)), seed)
+        assert all("".join("".join(each.words).split()) == "".join(text.split()) for each in found), f"seed {seed}"
+        texts += [text] * len(found)
+        parses += [each.to_dict() for each in found]
+    assert texts
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        together = parse(texts, folder)
+    finally:
+        torch.set_num_threads(threads)
+    for text, one, other in zip(texts, together, parses, strict=True):
+        assert same(one.to_dict(), other), repr(text)

@@ -14,7 +14,7 @@ from hf_structure import PushdownLMConfig
 from hf_structure.cli import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
-from hf_structure.training.comparison import PARTS, attachment_cells
+from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folders
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
 
@@ -77,6 +77,24 @@ def test_a_score_that_one_run_has_not_is_none_of_the_row(tmp_path):
     cells = attachment_cells(tmp_path / name for name in ("a", "b", "none"))
     assert cells == ["2", "55.0 ± 7.1", "-", "-", "-"]
     assert attachment_cells([tmp_path / "none"]) == []
+
+
+def test_cells_of_shares_and_of_perplexities():
+    runs = [{"test_perplexity": 200.0, "test_uas": 0.5}, {}, {"test_perplexity": 210.0, "test_uas": 0.52}]
+    assert score_cells(runs, ["perplexity", "uas", "uf1"]) == ["2", "205.0 ± 7.1", "51.0 ± 1.4", "-"]
+    assert score_cells(runs[:1], ["perplexity", "uas"]) == ["1", "200.0", "50.0"]
+    assert score_cells([{}], ["perplexity"]) == []
+
+
+def test_each_seed_has_a_folder():
+    assert seed_folders("runs", "udgn", [1, 3]) == {1: Path("runs/udgn-seed1"), 3: Path("runs/udgn-seed3")}
+
+
+def test_a_seed_is_given_once(compare, calls, capsys):
+    with pytest.raises(SystemExit):
+        compare("compare_g2gt", "--seeds", "1", "2", "1")
+    assert "--seeds: 1 2 1: each seed is given once" in capsys.readouterr().err
+    assert not calls
 
 
 def test_runs_from_an_encoder(compare, calls):

@@ -219,3 +219,15 @@ def test_wrong_items(run, gpt2, tmp_path, line, message):
 def test_no_data(script, tmp_path):
     with pytest.raises(ValueError, match="is no folder of JSON lines and no data set"):
         script.find_paradigms(str(tmp_path / "nothing"))
+
+
+def test_results_are_written_after_their_table(script, run, gpt2, data, tmp_path, monkeypatch):
+    """They say that a run has ended."""
+
+    def kill(*arguments):
+        raise OSError("killed")
+
+    monkeypatch.setattr(script, "write_text", kill)
+    with pytest.raises(OSError, match="killed"):
+        run("--model", gpt2, "--data", data, "--output_dir", tmp_path)
+    assert not (tmp_path / "results.json").exists()

@@ -288,3 +288,15 @@ def test_help(run, capsys):
     printed = capsys.readouterr().out
     assert "python examples/run_sg.py --model gilt-en" in printed
     assert '"circuits": {"Agreement"' in printed
+
+
+def test_results_are_written_after_their_table(script, run, gpt2, suites, tmp_path, monkeypatch):
+    """They say that a run has ended."""
+
+    def kill(*arguments):
+        raise OSError("killed")
+
+    monkeypatch.setattr(script, "write_text", kill)
+    with pytest.raises(OSError, match="killed"):
+        run(*line(gpt2, suites, tmp_path / "sg"))
+    assert not (tmp_path / "sg" / "results.json").exists()

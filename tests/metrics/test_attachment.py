@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
-from hf_structure.metrics.attachment import attachment_scores, score_sentences
+from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain, score_sentences
 
 FOLDER = Path(__file__).parents[2] / "src" / "hf_structure" / "metrics" / "attachment_score"
 LABELS = ["nsubj", "nsubj:pass", "obj", "obl", "obl:tmod", "punct", "punct:x"]
@@ -226,6 +226,13 @@ def test_sentences_without_labels_have_no_labelled_scores():
     unlabelled = ConlluSentence.from_words(SENTENCE.forms, SENTENCE.heads)
     scores = score_sentences(iter([unlabelled]), iter([SENTENCE]), ignore_labels=["aux"])
     assert (scores.uas, scores.las, scores.uuas, scores.ulas, scores.words) == (1.0, None, 1.0, None, 3)
+
+
+@pytest.mark.parametrize("length", range(5))
+def test_chains(length):
+    words = range(1, length + 1)
+    assert left_chain(length) == [word - 1 for word in words]
+    assert right_chain(length) == [0 if word == length else word + 1 for word in words]
 
 
 def test_right_neighbour_baseline_on_ewt(data_dir):

@@ -65,7 +65,7 @@ SETTINGS = {
 all_settings = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 TREES = {  # projective, and one with crossing arcs
     False: [[3, 3, 0, 5, 3, 5, 6], [0], [2, 0, 4, 2], [0, 1]],
-    True: [[4, 5, 0, 3, 3, 2, 6], [0], [3, 4, 0, 3], [2, 0]],
+    True: [[4, 5, 0, 3, 3, 2, 6], [0], [2, 4, 0, 3], [2, 0]],  # the third swaps a word that has a dependent
 }
 
 
@@ -199,6 +199,7 @@ class NaiveParser:
         self.cls, self.sep, self.null = cls, sep, null[0] if null else None
         self.plain = dict(enumerate([root, *words]))  # t_i
         self.composed = dict(self.plain)  # psi_i
+        self.latest = {}  # the latest dependent of each word, if it has any
         self.stack, self.buffer, self.heads, self.classes = [0], list(range(1, len(words) + 1)), {}, {}
         self.actions, self.log_prob = [], torch.zeros(())
 
@@ -292,14 +293,16 @@ class NaiveParser:
             self.heads[dependent] = self.stack[-1]
             known = label is not None
             self.classes[dependent] = label + self.config.num_relations * (action == RIGHT_ARC) if known else None
+            self.latest[self.stack[-1]] = dependent
         recursive = self.config.composition == "recursive"
         if self.config.composition != "none":
             changed = self.stack if recursive else self.stack[-1:] if action != SWAP else []
         source = dict(self.composed if recursive else self.plain)
         for word in changed:  # eq. 3 and 4
-            new = dependent is not None and word == self.stack[-1]
-            omega = source[dependent] if new else self.null
-            label_vector = self.label_embedding(self.classes[dependent] if new else None)
+            new = dependent if word == self.stack[-1] else None
+            new = new if recursive else self.latest.get(word)
+            omega = self.null if new is None else source[new]
+            label_vector = self.label_embedding(None if new is None else self.classes[new])
             self.composed[word] = source[word] + self.model.composition(source[word], omega, label_vector)
 
 

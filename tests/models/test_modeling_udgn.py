@@ -298,6 +298,10 @@ def test_number_of_parameters_does_not_depend_on_the_number_of_heads():
     [
         ({"hidden_size": 2, "num_attention_heads": 8}, "too many"),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1"),
+        ({"num_attention_heads": 0}, "num_attention_heads must be at least 1"),
+        ({"parser_hidden_size": 0}, "parser_hidden_size must be at least 1"),
+        ({"max_position_embeddings": 0}, "max_position_embeddings must be at least 1"),
+        ({"edge_floor": -1e-6}, "edge_floor must not be negative"),
         ({"vocab_size": 0}, "vocab_size"),
         ({"head_loss_weight": -1.0}, "head_loss_weight"),
         ({"competition": "sparsemax"}, "competition"),

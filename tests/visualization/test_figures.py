@@ -6,6 +6,7 @@ import torch
 
 from hf_structure.visualization.figures import (
     plot_class_scores,
+    plot_curves,
     plot_distances,
     plot_marginals,
     plot_parents,
@@ -17,6 +18,7 @@ CALLS = {
     "parents": lambda: plot_parents(["a"], [[0.0]]),
     "distances": lambda: plot_distances(["a"], [], [0.0]),
     "class scores": lambda: plot_class_scores({"a": [1.0]}, ["1"], "x", "y"),
+    "curves": lambda: plot_curves({"UAS": {"a": {1: [0.5]}}}, "x"),
     "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
 }
 
@@ -121,6 +123,28 @@ def test_relation_weights(tmp_path):
 def test_relation_weights_of_wrong_shape(shape):
     with pytest.raises(ValueError, match=r"shape \(layers, heads, 2\)"):
         plot_relation_weights(np.zeros(shape))
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_curves_have_means_and_deviations(log, tmp_path):
+    panels = {"UAS": {"$a": {10: [1.0, 3.0], 1: [4.0]}, "b": {1: [0.5]}}, "UUAS": {"b": {1: [7.0, 8.0]}}}
+    figure = plot_curves(panels, "words", log=log)
+    figure.savefig(tmp_path / "figure.png")
+    left, right = figure.axes
+    assert left.lines[0].get_xydata().tolist() == [[1, 4], [10, 2]]
+    one_run, two_runs = left.collections[0].get_segments()
+    assert two_runs == pytest.approx(np.array([[10, 2 - 2**0.5], [10, 2 + 2**0.5]]))
+    assert len(one_run) == 0
+    assert [axes.get_xscale() for axes in figure.axes] == ["log" if log else "linear"] * 2
+    assert texts(figure.legends[0].get_texts()) == ["$a", "b"]
+    colors = [{line.get_label(): line.get_color() for line in axes.lines} for axes in (left, right)]
+    assert colors[0]["$a"] != colors[0]["b"] == colors[1]["b"]
+
+
+@pytest.mark.parametrize("panels", [{}, {"UAS": {"a": {}}}, {"UAS": {"a": {1: []}}}], ids=["none", "model", "size"])
+def test_curves_of_nothing(panels):
+    with pytest.raises(ValueError, match="there must be a panel"):
+        plot_curves(panels, "words")
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

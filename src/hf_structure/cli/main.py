@@ -10,6 +10,7 @@ import warnings
 
 from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
+from hf_structure.cli.compare import add_compare
 from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
 from hf_structure.cli.export import add_export
@@ -29,6 +30,7 @@ examples:
   hf-structure parse --model rngt-en-ewt --refine --format conllu system.conllu > refined.conllu
   echo "The cat that chased the mouse slept." | hf-structure score --words
   hf-structure score --summary --beam_size 1,20,100 gold.conllu
+  hf-structure compare runs/gilt/blimp runs/gpt2/blimp
   hf-structure evaluate gold.conllu system.conllu --ignore punct
   hf-structure evaluate gold.mrg system.mrg --baselines
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
@@ -103,8 +105,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
-    parts = (add_parse, add_score, add_evaluate, add_analyze, add_agree, add_consensus, add_count, add_render)
-    for add in (*parts, add_export, add_publish):
+    parts = (add_parse, add_score, add_compare, add_evaluate, add_analyze, add_agree, add_consensus, add_count)
+    for add in (*parts, add_render, add_export, add_publish):
         add(commands)
     for command in commands.choices.values():
         command.set_defaults(command=command)

@@ -1,6 +1,12 @@
 """Metrics: plain functions, and folders over them that `evaluate.load` takes."""
 
-from hf_structure.metrics.attachment import AttachmentScores, attachment_scores, score_sentences
+from hf_structure.metrics.attachment import (
+    AttachmentScores,
+    attachment_scores,
+    left_chain,
+    right_chain,
+    score_sentences,
+)
 from hf_structure.metrics.constituency import (
     ConstituencyScores,
     LabelRecall,
@@ -26,8 +32,10 @@ __all__ = [
     "error_analysis",
     "label_recall",
     "left_branching",
+    "left_chain",
     "random_tree",
     "right_branching",
+    "right_chain",
     "score_sentences",
     "tree_depth",
     "unlabeled_f1",

@@ -129,6 +129,16 @@ def score_sentences(
     return attachment_scores(*columns, ignore_labels=ignore_labels, universal_labels=universal_labels)
 
 
+def left_chain(length: int) -> list[int]:
+    """Heads of a tree in which every word depends on its left neighbour; the first word is the root."""
+    return list(range(length))
+
+
+def right_chain(length: int) -> list[int]:
+    """Heads of a tree in which every word depends on its right neighbour; the last word is the root."""
+    return [*range(2, length + 1), 0][:length]
+
+
 def aligned_columns(
     predicted: Iterable[Sentence], gold: Iterable[Sentence]
 ) -> tuple[list[Sequence[int]], list[Sequence[int]], list[Sequence[str]] | None, list[Sequence[str]] | None]:

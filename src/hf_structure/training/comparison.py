@@ -19,6 +19,7 @@ ATTACHMENT = {  # columns of a table
     "UAS, no punctuation": "uas_no_punct",
     "LAS, no punctuation": "las_no_punct",
 }
+NO_SHARES = ("perplexity",)  # results that no percentages are made of
 
 
 def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
@@ -38,7 +39,34 @@ def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num_layers", type=int, default=2, help="of every model; default: 2")
     parser.add_argument("--num_train_epochs", type=float, default=4, help="default: 4")
     parser.add_argument("--learning_rate", type=float, default=1e-4, help="of pretrained parameters; default: 1e-4")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="SEED", help="default: 1")
+    add_seeds_argument(parser)
+
+
+class Seeds(argparse.Action):
+    """The seeds of a command line, which are different: the same run twice would be a deviation of 0."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if len(set(values)) < len(values):
+            parser.error(f"{option_string}: {' '.join(map(str, values))}: each seed is given once")
+        setattr(namespace, self.dest, values)
+
+
+def add_seeds_argument(parser: argparse.ArgumentParser) -> None:
+    """`--seeds 1 2 3 4`, with which every run of a script is done."""
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        default=[1],
+        action=Seeds,
+        metavar="SEED",
+        help="of every run; of several the table has mean and sample standard deviation; default: 1",
+    )
+
+
+def seed_folders(folder: str | Path, name: str, seeds: Iterable[int]) -> dict[int, Path]:
+    """Where a run goes with each of the seeds: `folder/name-seed1` and so on."""
+    return {seed: Path(folder, f"{name}-seed{seed}") for seed in seeds}
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:
@@ -64,11 +92,29 @@ def parsing_options(args: argparse.Namespace, encoder: str | None, settings: dic
 
 def attachment_cells(folders: Iterable[Path]) -> list[str]:
     """How many of a parser's runs, one for each seed, have ended, and their scores; nothing if none has."""
-    ended = [results for folder in folders if (results := read_results(folder / "test_results.json"))]
+    return score_cells((read_results(folder / "test_results.json") for folder in folders), ATTACHMENT.values())
+
+
+def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> list[str]:
+    """
+    Cells of a table's row.
+
+    Args:
+        results (`Iterable[dict[str, float]]`):
+            What each seed's run has found, as [`read_results`] gives it; empty for a run that has not ended.
+        names (`Iterable[str]`): Results to show, without their `test_`; shares, but for the perplexity.
+
+    Returns:
+        `list[str]`: how many runs have ended, and the mean and deviation of each result; nothing if none has ended.
+    """
+    ended = [found for found in results if found]
     if not ended:
         return []
-    scores = ([results.get(f"test_{name}") for results in ended] for name in ATTACHMENT.values())
-    return [str(len(ended)), *map(percent_over_seeds, scores)]
+    cells = [str(len(ended))]
+    for name in names:
+        values = [found.get(f"test_{name}") for found in ended]
+        cells.append(over_seeds(values) if name in NO_SHARES else percent_over_seeds(values))
+    return cells
 
 
 def run_script(script: Path, *options: object, **named: object) -> None:
@@ -132,6 +178,7 @@ def over_seeds(values: Sequence[float | None]) -> str:
 
 __all__ = [
     "add_parsing_arguments",
+    "add_seeds_argument",
     "attachment_cells",
     "encoders",
     "markdown_table",
@@ -143,4 +190,6 @@ __all__ = [
     "read_results",
     "run_command",
     "run_script",
+    "score_cells",
+    "seed_folders",
 ]

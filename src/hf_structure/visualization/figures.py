@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from hf_structure.visualization.style import EDGE, MUTED, check_lengths
@@ -171,13 +172,17 @@ def plot_class_scores(
     return figure
 
 
-def plot_curves(panels: Mapping[str, Mapping[str, Mapping[float, float]]], xlabel: str) -> "Figure":
+def plot_curves(
+    panels: Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]], xlabel: str, *, log: bool = True
+) -> "Figure":
     """
-    Values over sizes on a logarithmic axis: panels side by side, in each a line a model.
+    Values over sizes: panels side by side, in each a line a model through the means of its runs, and where there are
+    several, their sample standard deviation.
 
     Args:
-        panels (`Mapping`): What is measured, and for each model, by name, its value at each size.
+        panels (`Mapping`): What is measured, and for each model, by name, the values of its runs at each size.
         xlabel (`str`): What the sizes are.
+        log (`bool`): Whether the axis of the sizes is logarithmic.
 
     Returns:
         `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
@@ -186,7 +191,9 @@ def plot_curves(panels: Mapping[str, Mapping[str, Mapping[float, float]]], xlabe
         ImportError: matplotlib is not installed.
         ValueError: no panels, or a model without values.
     """
-    if not panels or not all(points for curves in panels.values() for points in curves.values()):
+    if not panels or not all(
+        points and all(points.values()) for curves in panels.values() for points in curves.values()
+    ):
         raise ValueError("there must be a panel, and of every model a value")
     figure = new_figure(3.4 * len(panels) + 1.2, 3.2)
     names = dict.fromkeys(name for curves in panels.values() for name in curves)
@@ -194,12 +201,18 @@ def plot_curves(panels: Mapping[str, Mapping[str, Mapping[float, float]]], xlabe
     for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for number, (name, marker) in enumerate(styles.items()):
             if points := curves.get(name):
-                axes.plot(*zip(*sorted(points.items()), strict=True), marker, ls="-", color=f"C{number}", label=name)
-        axes.set_xscale("log")
+                sizes, values = zip(*sorted(points.items()), strict=True)
+                means, color = list(map(mean, values)), f"C{number}"
+                axes.plot(sizes, means, marker, ls="-", color=color, label=name)
+                deviations = [stdev(each) if len(each) > 1 else math.nan for each in values]
+                axes.errorbar(sizes, means, deviations, fmt="none", ecolor=color, capsize=3)
+        axes.set_xscale("log" if log else "linear")
         axes.set(xlabel=xlabel, title=title)
         axes.grid(axis="y", color=EDGE)
         axes.spines[["top", "right"]].set_visible(False)
-    handles = {handle.get_label(): handle for axes in figure.axes for handle in axes.lines}
+    handles = {
+        handle.get_label(): handle for axes in figure.axes for handle in axes.lines if handle.get_label() in names
+    }
     legend = figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -55,7 +55,8 @@ class G2GTransformerConfig(StructureConfig):
         composition (`"recursive"`, `"latest"` or `"none"`, defaults to `"recursive"`):
             How words on the stack are composed with their dependents (section 3.1.2): at every step, from composed
             vectors, as in the paper; only with the latest dependent, from plain embeddings, as in the code its authors
-            released; or not at all.
+            released; or not at all. That code composes words of the buffer too, with `[NULL]` (so does
+            `layout="release"`), and after SWAP it gives dependents to other words; here they stay with their heads.
         use_graph_input (`bool`, defaults to `True`):
             Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
         use_graph_output (`bool`, defaults to `True`):

@@ -150,13 +150,15 @@ def compositions(
 ) -> Compositions:
     """
     What is composed after transitions: every word on the stack, eq. 3, only the top of which can have got a dependent,
-    eq. 4. If not `recursive`, only a word that was shifted or has got a dependent.
+    eq. 4. If not `recursive`, only a word that was shifted or has got a dependent: one that was swapped and is shifted
+    again keeps the dependent that it has.
     """
     slots = torch.arange(after.stack.shape[1], device=after.device)
     if recursive:
         changed = (slots < after.depth.unsqueeze(1)) & (actions != NO_ACTION).unsqueeze(1)
     else:
-        moved = (actions == SHIFT) | is_arc(actions)
+        has_dependent = (before.heads == after.top.unsqueeze(1)).any(1)
+        moved = (actions == SHIFT) & ~has_dependent | is_arc(actions)
         changed = (slots == after.depth.unsqueeze(1) - 1) & moved.unsqueeze(1)
     rows, slot = changed.nonzero(as_tuple=True)
     made = is_arc(actions)[rows] & (slot == after.depth[rows] - 1)

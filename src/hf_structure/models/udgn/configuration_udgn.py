@@ -6,6 +6,16 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.modules.configuration import StructureConfig
 
+AT_LEAST_ONE = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "parser_hidden_size",
+    "parser_num_layers",
+    "max_position_embeddings",
+)
+
 
 @strict
 class UDGNConfig(StructureConfig):
@@ -113,14 +123,14 @@ class UDGNConfig(StructureConfig):
 
     def __post_init__(self, **kwargs):
         if self.head_dim is None:
-            self.head_dim = 2 * self.hidden_size // self.num_attention_heads
+            self.head_dim = 2 * self.hidden_size // max(self.num_attention_heads, 1)
         if self.parser_hidden_size is None:
             self.parser_hidden_size = self.hidden_size
         super().__post_init__(**kwargs)
 
     def validate_sizes(self):
-        """Raises `ValueError` where a size makes no model."""
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "parser_num_layers"):
+        """Raises `ValueError` where a number makes no model."""
+        for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.head_dim < 1:
@@ -128,8 +138,9 @@ class UDGNConfig(StructureConfig):
                 f"head_dim is {self.head_dim}: {self.num_attention_heads} heads are too many for hidden_size "
                 f"{self.hidden_size}; give head_dim or fewer heads"
             )
-        if self.head_loss_weight < 0:
-            raise ValueError(f"head_loss_weight must not be negative, but is {self.head_loss_weight}")
+        for name in ("head_loss_weight", "edge_floor"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
 
 __all__ = ["UDGNConfig"]

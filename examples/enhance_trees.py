@@ -1,0 +1,90 @@
+"""
+Gives English trees in Universal Dependencies the enhanced graphs that rules make of them, in column DEPS.
+
+    python examples/enhance_trees.py silver.conllu.gz --output silver-enhanced.conllu.gz
+    python examples/run_clm.py --annotation enhanced --train_file silver-enhanced.conllu.gz ...
+
+The rules are those of `hf_structure.data.enhancement`: cases, conjuncts, shared and controlled subjects, relative
+clauses. They read words and relations only, so that any parser's output will do. How far they go is measured on a
+treebank with graphs:
+
+    python examples/enhance_trees.py --evaluate en_gum-test.conllu
+
+gives precision, recall and F1 of arcs, with and without their relations: of the trees as they are, of the graphs that
+the rules make of the same trees, and of what these have beyond the trees, which is where all the difference is.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tqdm import tqdm
+
+from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
+from hf_structure.data.enhancement import basic_arcs, enhance, labelled_arcs
+from hf_structure.data.files import new_file
+from hf_structure.metrics.counts import precision_recall_f1
+from hf_structure.training.comparison import markdown_table, percent
+
+ROWS = ("trees", "graphs", "beyond trees")
+TITLES = ("", "relations", "precision", "recall", "F1", "matched", "predicted", "gold")
+
+
+def enhanced(files: Iterable[str]) -> Iterator[tuple[ConlluSentence, ConlluSentence]]:
+    """All sentences, each with what the rules make of it. Raises `ConlluError` where a word has no head."""
+    for file in files:
+        for sentence in read_conllu(file):
+            if sentence.heads is None:
+                raise ConlluError("a sentence without heads cannot be enhanced: parse it first", file, sentence.line)
+            yield sentence, enhance(sentence)
+
+
+def write(files: Iterable[str], output: str, overwrite: bool) -> None:
+    sentences, arcs, words = 0, 0, 0
+    with new_file(output, overwrite) as file:
+        for _, sentence in tqdm(enhanced(files), unit=" sentences"):
+            file.write(str(sentence))
+            sentences, words = sentences + 1, words + len(sentence.words)
+            arcs += len(labelled_arcs(sentence))
+    print(f"{output}: {sentences:,} sentences, {words:,} words, {arcs:,} arcs")
+
+
+def table(files: Iterable[str]) -> str:
+    """How near the graphs are to those that the files have, in Markdown."""
+    counts = Counter()
+    for sentence, system in tqdm(enhanced(files), unit=" sentences"):
+        sides = [basic_arcs(sentence), labelled_arcs(system), labelled_arcs(sentence)]
+        for relations in ("with", "without"):
+            tree, found, gold = sides if relations == "with" else ({arc[:2] for arc in side} for side in sides)
+            pairs = zip(ROWS, ((tree, gold), (found, gold), (found - tree, gold - tree)), strict=True)
+            for name, (predicted, wanted) in pairs:
+                sizes = {"matched": predicted & wanted, "predicted": predicted, "gold": wanted}
+                counts.update({(name, relations, size): len(arcs) for size, arcs in sizes.items()})
+    if not counts["graphs", "with", "gold"]:
+        raise ValueError("the files have no enhanced graphs to compare with")
+    rows = []
+    for name, relations in dict.fromkeys(key[:2] for key in counts):
+        sizes = [counts[name, relations, size] for size in ("matched", "predicted", "gold")]
+        rows.append([name, relations, *map(percent, precision_recall_f1(*sizes)), *(f"{size:,}" for size in sizes)])
+    return markdown_table(TITLES, rows)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="CoNLL-U with trees; compressed or not")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--output", metavar="FILE", help="the file to write")
+    what.add_argument("--evaluate", action="store_true", help="compare with the graphs of the files instead")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    args = parser.parse_args(arguments)
+    try:
+        if args.evaluate:
+            print(table(args.files), end="")
+        else:
+            write(args.files, args.output, args.overwrite)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""`hf-structure compare`."""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hf_structure.cli.common import print_table
+from hf_structure.data.json_text import load_json, parse_json
+from hf_structure.data.text import numbered_lines
+from hf_structure.metrics.paired import Scores, paired_difference
+from hf_structure.metrics.syntax_suites import circuit_of
+
+TITLES = ("", "items", "first", "second", "difference", "standard error")
+
+
+class Results(NamedTuple):
+    """What is compared: scores by their name, a row each; and of sentences, which ones they are of."""
+
+    rows: dict[str, Scores]
+    sentences: list[list[str]] | None = None
+
+
+def add_compare(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "compare", help="the difference of two models, with its standard error", description=run_compare.__doc__
+    )
+    parser.set_defaults(run=run_compare)
+    for name in ("first", "second"):
+        parser.add_argument(
+            name, metavar=name.upper(), help="folder of run_blimp.py or run_sg.py, or file of score --format json"
+        )
+
+
+def run_compare(options: argparse.Namespace) -> None:
+    """
+    Compares two models on the same sentences: mean scores, their difference and its standard error, paired by item.
+    BLiMP: percent of pairs that are right (a tie: half), overall and by phenomenon. SyntaxGym: percent of items whose
+    first prediction holds. Scored sentences: mean log-probability in nats.
+    """
+    names = f"{options.first} and {options.second}"
+    one, other = (_read(Path(name)) for name in (options.first, options.second))
+    if set(one.rows) != set(other.rows) or one.sentences != other.sentences:
+        raise ValueError(f"{names} are not results of the same sentences")
+    rows = [list(TITLES)]
+    for title, scores in one.rows.items():
+        try:
+            found = paired_difference(scores, other.rows[title])
+        except ValueError as error:
+            raise ValueError(f"{names}: {title}: {error}") from error
+        numbers = (found.first, found.second, found.difference, found.standard_error)
+        cells = ("-" if number is None else f"{number:.2f}" for number in numbers)
+        rows.append([title, f"{found.items:,}", *cells])
+    print_table(rows)
+
+
+def _read(path: Path) -> Results:
+    for folder, rows in (("paradigms", _blimp_rows), ("suites", _suite_rows)):
+        if files := sorted((path / folder).glob("*.json")):
+            return Results(rows(files))
+    if path.is_dir():
+        raise ValueError(f"{path}: no folder of results of run_blimp.py (paradigms) or run_sg.py (suites)")
+    return _sentences(path)
+
+
+def _contents(files: list[Path], read: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
+    """The name of each file, and what is read from its JSON."""
+    for file in files:
+        content = load_json(file)
+        try:
+            yield file.stem, read(content)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise ValueError(f"{file}: no result of run_blimp.py or run_sg.py: {error!r}") from error
+
+
+def _blimp_rows(files: list[Path]) -> dict[str, Scores]:
+    def read(result: dict) -> tuple[str, list[float]]:
+        return result["phenomenon"], [50.0 * ((good > bad) + (good >= bad)) for good, bad in result["log_probs"]]
+
+    phenomena = defaultdict(dict)
+    for name, (phenomenon, scores) in _contents(files, read):
+        phenomena[phenomenon][name] = scores
+    paradigms = {name: scores for group in phenomena.values() for name, scores in group.items()}
+    pairs = [score for name in sorted(paradigms) for score in paradigms[name]]
+    return {"overall, mean of paradigms": paradigms, "overall, share of pairs": pairs, **phenomena}
+
+
+def _suite_rows(files: list[Path]) -> dict[str, Scores]:
+    def read(items: list[dict]) -> list[float]:
+        return [100.0 * item["holds"][0] for item in items]
+
+    circuits = defaultdict(dict)
+    for name, scores in _contents(files, read):
+        circuits[circuit_of(name) or "-"][name] = scores
+    without_other = {name: suites for name, suites in circuits.items() if name != "Other"}
+    return {"overall, without Other": without_other, **circuits}
+
+
+def _sentences(path: Path) -> Results:
+    words, scores = [], []
+    for number, line in numbered_lines(path):
+        content = parse_json(line, str(path), number)
+        if not isinstance(content, dict) or not {"words", "log_prob"} <= set(content):
+            raise ValueError(f"{path}:{number}: no sentence as `hf-structure score --format json` writes it")
+        words.append(content["words"])
+        scores.append(content["log_prob"])
+    return Results({"log-probability of a sentence": scores}, words)
