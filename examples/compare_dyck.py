@@ -42,8 +42,8 @@ from hf_structure.data.files import new_path
 from hf_structure.metrics.attachment import attachment_scores, left_chain
 from hf_structure.metrics.constituency import right_branching, unlabeled_f1
 from hf_structure.metrics.graphs import arc_scores
-from hf_structure.pipelines.masked_scoring import pseudo_log_probs
 from hf_structure.pipelines.graphs import builds_structures
+from hf_structure.pipelines.masked_scoring import pseudo_log_probs
 from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, token_log_probs
 from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords, encode_words
 from hf_structure.training.baselines import new_gpt2
