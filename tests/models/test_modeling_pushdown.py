@@ -1,5 +1,6 @@
 import copy
 import math
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -86,6 +87,7 @@ class TestPushdownLM(ModelBattery):
     auto_classes = {AutoModel: PushdownLMModel, AutoModelForCausalLM: PushdownLMForCausalLM}
     dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3, "attachment_dropout": 0.3}
     lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
+    decoding = MappingProxyType({})
 
     def config(self, **settings):
         return tiny_config(use_cache=False, **settings)
