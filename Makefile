@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space test test-slow fuzz lint clean
+.PHONY: demo space tutorials test test-slow fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -13,6 +13,10 @@ demo: $(VENV)/installed
 space: $(VENV)/installed
 	$(PIP) '.[app]'
 	$(BIN)/python examples/space/app.py
+
+# Runs the notebooks of docs/tutorials and saves them with what comes out.
+tutorials: $(VENV)/installed-dev
+	PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python docs/tutorials/run.py
 
 # Installs what the tests need, and runs them.
 test: $(VENV)/installed-dev

@@ -17,14 +17,15 @@ Table 6 is the column of arcs.
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
 beam; `falls` are sentences to which the beam before gives a higher probability. BLiMP and the suites of SyntaxGym are
-scored with the widest beam (see `run_blimp.py`, `run_sg.py`). What is finished is not done again, and what was
-stopped goes on: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
+scored with the widest beam (see `run_blimp.py`, `run_sg.py`). Of several `--seeds` the table has the mean and the
+sample standard deviation; the tokenizer is the same for all. What is finished is not done again, and what was stopped
+goes on: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
 """
 
 import argparse
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise, product
 from pathlib import Path
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -35,7 +36,15 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.baselines import new_gpt2
-from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
+from hf_structure.training.comparison import (
+    add_seeds_argument,
+    markdown_table,
+    parse_arguments,
+    read_results,
+    run_script,
+    score_cells,
+    seed_folders,
+)
 from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
 HERE = Path(__file__).parent
@@ -51,6 +60,21 @@ NEEDED = {  # of a configuration
     ),
     "options": ("tokenizer_type", "vocab_size", "learning_rate", "warmup_steps"),
 }
+
+
+PERPLEXITIES = ("perplexity", "word_perplexity")
+TESTS = {"blimp": "paradigms", "suites": "without_other"}  # folders, and what is shown of their results
+TITLES = (
+    "model",
+    "arcs a sentence",
+    "beam",
+    "seeds",
+    "perplexity",
+    "of a word",
+    "falls",
+    "BLiMP",
+    "SG, without Other",
+)
 
 
 @dataclass
@@ -112,7 +136,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--suites", metavar="FOLDER", help="SyntaxGym's suites, for run_sg.py")
     parser.add_argument("--post_epochs", type=float, default=3, help="of further training; default: 3")
     parser.add_argument("--post_learning_rate", type=float, default=1e-4, help="of a trained model; default: 1e-4")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
+    add_seeds_argument(parser)
     return parser
 
 
@@ -142,25 +166,30 @@ def read_config(args: argparse.Namespace) -> dict:
     return config
 
 
-def untrained_gpt2(folder: Path, args: argparse.Namespace) -> Path:
+def run_folder(name: str, seed: int, args: argparse.Namespace) -> Path:
+    return seed_folders(args.output_dir, name, [seed])[seed]
+
+
+def untrained_gpt2(seed: int, args: argparse.Namespace) -> Path:
     """A GPT-2 of the shape of the configuration."""
+    folder = run_folder("gpt2-untrained", seed, args)
     if not folder.exists():
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args), trust_remote_code=False)
-        save_whole(folder, new_gpt2(read_config(args)["model"], tokenizer, args.seed))
+        save_whole(folder, new_gpt2(read_config(args)["model"], tokenizer, seed))
     return folder
 
 
-def train(name: str, args: argparse.Namespace) -> None:
+def train(name: str, seed: int, args: argparse.Namespace) -> None:
     """Trains a model, if that is not done."""
-    folder = Path(args.output_dir, name)
+    folder = run_folder(name, seed, args)
     if (folder / "test_results.json").exists():
         return
     files = {key: getattr(args, key) for key in ("train_file", "validation_file", "test_file")}
-    named = {"tokenizer_name": tokenizer_folder(args), "seed": args.seed, "output_dir": folder, **files}
-    run_script(HERE / "run_clm.py", *args.options, **named, **training_options(name, args))
+    named = {"tokenizer_name": tokenizer_folder(args), "seed": seed, "output_dir": folder, **files}
+    run_script(HERE / "run_clm.py", *args.options, **named, **training_options(name, seed, args))
 
 
-def training_options(name: str, args: argparse.Namespace) -> dict:
+def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
     """What the configuration and the run say to `run_clm.py`."""
     run, config = RUNS[name], read_config(args)
     settings, options = config["model"], {**config["options"], "annotation": args.annotation}
@@ -175,18 +204,18 @@ def training_options(name: str, args: argparse.Namespace) -> dict:
     if not name.startswith("gpt2"):
         return {"model_type": model_type, **options, **run.options, "config_overrides": shape | own | run.settings}
     options |= {layers: config["model"]["num_hidden_layers"] // 2, "config_overrides": own}
-    options |= {"base_model": base_model(run, args), "base_learning_rate": options["learning_rate"]}
+    options |= {"base_model": base_model(run, seed, args), "base_learning_rate": options["learning_rate"]}
     if run.base:  # as gilt-gpt2.json: new parameters learn five times as fast, and the scorer after the warm-up
         options |= {"num_train_epochs": args.post_epochs, "lm_only_steps": options["warmup_steps"]}
         options |= {"learning_rate": 5 * args.post_learning_rate, "base_learning_rate": args.post_learning_rate}
     return options | run.options
 
 
-def base_model(run: Run, args: argparse.Namespace) -> Path:
+def base_model(run: Run, seed: int, args: argparse.Namespace) -> Path:
     """What a run is trained from: a GPT-2 that is not trained, or the base model of another run."""
     if run.base is None:
-        return untrained_gpt2(Path(args.output_dir, "gpt2-untrained"), args)
-    trained = Path(args.output_dir, run.base)
+        return untrained_gpt2(seed, args)
+    trained = run_folder(run.base, seed, args)
     folder = trained / "base"
     if not (trained / "test_results.json").exists():
         raise ValueError(f"{trained} is not trained: the run {run.base} comes before those that start from it")
@@ -196,9 +225,9 @@ def base_model(run: Run, args: argparse.Namespace) -> Path:
     return folder
 
 
-def evaluate(name: str, args: argparse.Namespace) -> None:
+def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
     """Perplexities and syntactic tests of a trained model, as far as that is not done."""
-    folder = Path(args.output_dir, name)
+    folder = run_folder(name, seed, args)
     for beam_size in beams(name, args):
         file = folder / perplexity_file(beam_size)
         if not file.exists():
@@ -229,38 +258,43 @@ def arcs_a_sentence(annotation: str, *files: str) -> float:
     return average_dependencies(chain.from_iterable(load_graphs(file, annotation) for file in files))
 
 
+def results(folder: Path, beam_size: int | None, before: int | None, is_widest: bool) -> dict[str, float]:
+    """What a run has found with a beam; `before` is the beam before it, if any. Nothing if it has not ended."""
+    if not (found := read_results(folder / perplexity_file(beam_size))):
+        return {}
+    scores = {f"test_{name}": found[name] for name in PERPLEXITIES}
+    if before and (narrower := read_results(folder / perplexity_file(before))):
+        scores["test_falls"] = count_falls(narrower["log_probs"], found["log_probs"])
+    for test, key in TESTS.items() if is_widest else ():
+        overall = read_results(folder / test / "results.json").get("overall", {})
+        scores[f"test_{test}"] = overall.get(key)
+    return scores
+
+
 def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
     """The rows of a model, one for each beam, as far as it has results."""
-    folder, found = Path(args.output_dir, name), []
-    run = RUNS[name]
+    found, run = [], RUNS[name]
+    folders = seed_folders(args.output_dir, name, args.seeds).values()
     arcs = f"{arcs_a_sentence(annotation_of(run, args), *args.train_file):.1f}" if run.has_graphs else "-"
-    before = None
-    for beam_size in beams(name, args):
-        if not (perplexities := read_results(folder / perplexity_file(beam_size))):
-            continue
-        numbers = [f"{perplexities[key]:,.1f}" for key in ("perplexity", "word_perplexity")]
-        numbers.append(str(count_falls(before, perplexities["log_probs"])) if before else "-")
-        before = perplexities["log_probs"]
-        tests = ["", ""]
-        if beam_size == beams(name, args)[-1]:
-            blimp, suites = (read_results(folder / test / "results.json") for test in ("blimp", "suites"))
-            tests = [percent(blimp.get("overall", {}).get("paradigms"))]
-            tests.append(percent(suites.get("overall", {}).get("without_other")))
-        found.append([name, arcs, str(beam_size or "-"), *numbers, *tests])
+    for before, beam_size in pairwise([None, *beams(name, args)]):
+        is_widest = beam_size == beams(name, args)[-1]
+        scores = [results(folder, beam_size, before, is_widest) for folder in folders]
+        if cells := score_cells(scores, [*PERPLEXITIES, "falls", *TESTS]):
+            tests = cells[-len(TESTS) :] if is_widest else [""] * len(TESTS)
+            found.append([name, arcs, str(beam_size or "-"), *cells[: -len(TESTS)], *tests])
     return found
 
 
 def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
-    titles = ("model", "arcs a sentence", "beam", "perplexity", "of a word", "falls", "BLiMP", "SG, without Other")
-    return markdown_table(titles, chain.from_iterable(rows(name, args) for name in args.runs))
+    return markdown_table(TITLES, chain.from_iterable(rows(name, args) for name in args.runs))
 
 
 def main() -> None:
     args, args.options = parse_arguments(build_parser())
-    for name in args.runs:
-        train(name, args)
-        evaluate(name, args)
+    for seed, name in product(args.seeds, args.runs):
+        train(name, seed, args)
+        evaluate(name, seed, args)
         write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 

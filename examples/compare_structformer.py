@@ -3,22 +3,34 @@ StructFormer's tables 1, 2, 4 and 6 in miniature: train StructFormer with severa
 the Transformer on the same text, and write one table.
 
     python examples/compare_structformer.py --train_file train.mrg --validation_file dev.mrg --test_file test.mrg \\
-        --test_trees test.dep.conllu --output_dir runs/compare -- --bf16
+        --test_trees stanford=test.stanford.conllu conll=test.conll.conllu --seeds 1 2 3 4 --output_dir runs/compare \\
+        -- --bf16
 
 The trees of the test files are compared with: constituents from `--test_file` (brackets), dependencies from
-`--test_trees` (CoNLL-U with the same sentences). What follows `--` goes to `run_mlm.py` as it is, in every run. A run
-that is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same command
-again. The table is printed and written to `table.md` whenever a run ends.
+`--test_trees` (CoNLL-U with the same sentences), those of each annotation in columns of their own. Of several
+`--seeds` the table has the mean and the sample standard deviation. What follows `--` goes to `run_mlm.py` as it is, in
+every run. A run that is finished is not done again, and one that was stopped goes on from its last checkpoint: give
+the same command again. The table is printed and written to `table.md` whenever a run ends.
 """
 
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hf_structure.cli.common import named_systems
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
-from hf_structure.training.comparison import markdown_table, parse_arguments, percent, read_results, run_script
+from hf_structure.training.comparison import (
+    add_seeds_argument,
+    markdown_table,
+    parse_arguments,
+    percent,
+    read_results,
+    run_script,
+    score_cells,
+    seed_folders,
+)
 from hf_structure.training.scripts import run, write_text
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
@@ -33,8 +45,7 @@ OPTIONS = {
     "early_stopping_patience": 0,
     "punctuation_by": "tags",
 }
-COLUMNS = ("perplexity", "uf1", "uas", "uuas", "uas_argmax", "uuas_argmax")
-TITLES = ("model", "mask rate", "perplexity", "UF1", "UAS", "UUAS", "UAS, argmax", "UUAS, argmax")
+ATTACHMENT = {"uas": "UAS", "uuas": "UUAS", "uas_argmax": "UAS, argmax", "uuas_argmax": "UUAS, argmax"}
 
 
 @dataclass
@@ -68,17 +79,29 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("train_file", "validation_file", "test_file"):
         parser.add_argument(f"--{name}", required=True, metavar="FILE", help="Penn Treebank brackets")
-    parser.add_argument("--test_trees", required=True, metavar="FILE", help="CoNLL-U, the sentences of --test_file")
+    parser.add_argument(
+        "--test_trees",
+        nargs="+",
+        required=True,
+        metavar="[NAME=]FILE",
+        help="CoNLL-U, the sentences of --test_file; several annotations have names",
+    )
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help=", ".join(RUNS))
     parser.add_argument("--hidden_size", type=int, default=128, help="of every model, with 4 layers; default: 128")
     parser.add_argument("--num_train_epochs", type=float, default=30, help="default: 30")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
+    add_seeds_argument(parser)
     return parser
 
 
-def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a model and evaluates it on both test files, as far as that is not done."""
+def annotations(args: argparse.Namespace) -> dict[str, str]:
+    """Files of dependency trees, by what their columns and folders have in their names; nothing if there is one."""
+    files = named_systems(args.test_trees)
+    return {f"-{name}": file for name, file in files.items()} if len(files) > 1 else {"": next(iter(files.values()))}
+
+
+def train(run: Run, seed: int, folder: Path, args: argparse.Namespace, options: list[str]) -> None:
+    """Trains a model and evaluates it on all test files, as far as that is not done."""
     if not (folder / "test_results.json").exists():
         run_script(
             SCRIPT,
@@ -90,65 +113,83 @@ def train(run: Run, folder: Path, args: argparse.Namespace, options: list[str]) 
             validation_file=args.validation_file,
             test_file=args.test_file,
             num_train_epochs=args.num_train_epochs,
-            seed=args.seed,
+            seed=seed,
             output_dir=folder,
             **OPTIONS,
         )
-    if not (folder / "trees" / "test_results.json").exists():
-        run_script(
-            SCRIPT,
-            model_name_or_path=folder,
-            test_file=args.test_trees,
-            punctuation_by=OPTIONS["punctuation_by"],
-            output_dir=folder / "trees",
-        )
+    for name, file in annotations(args).items():
+        if not (folder / f"trees{name}" / "test_results.json").exists():
+            run_script(
+                SCRIPT,
+                model_name_or_path=folder,
+                test_file=file,
+                punctuation_by=OPTIONS["punctuation_by"],
+                output_dir=folder / f"trees{name}",
+            )
 
 
-def results(folder: Path) -> dict[str, float]:
-    """What the two evaluations of a run have found, by the names of `COLUMNS`."""
-    found = read_results(folder / "trees" / "test_results.json", folder / "test_results.json")
-    return {name: found[f"test_{name}"] for name in COLUMNS if f"test_{name}" in found}
+def columns(args: argparse.Namespace) -> dict[str, str]:
+    """Names of results, and titles of their columns."""
+    named = {
+        f"{key}{name}": title + name.replace("-", ", ", 1)
+        for name in annotations(args)
+        for key, title in ATTACHMENT.items()
+    }
+    return {"perplexity": "perplexity", "uf1": "UF1", **named}
+
+
+def results(folder: Path, args: argparse.Namespace) -> dict[str, float]:
+    """What the evaluations of a run have found, by the names of `columns`; nothing if it has not ended."""
+    if not (found := read_results(folder / "test_results.json")):
+        return {}
+    for name in annotations(args):
+        trees = read_results(folder / f"trees{name}" / "test_results.json")
+        found |= {f"test_{key}{name}": trees[f"test_{key}"] for key in ATTACHMENT if f"test_{key}" in trees}
+    return found
 
 
 def baselines(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Branching trees, and the chain in which every word's head is its neighbour."""
     options = {"punctuation": "drop", "by": OPTIONS["punctuation_by"]}
     spans = [sentence["spans"] for sentence in load_sentences(args.test_file, **options)]
-    heads = [sentence["heads"] for sentence in load_sentences(args.test_trees, **options)]
-    lengths = list(map(len, heads))
+    heads = {
+        name: [sentence["heads"] for sentence in load_sentences(file, **options)]
+        for name, file in annotations(args).items()
+    }
+    lengths = list(map(len, next(iter(heads.values()))))
     chains = {
         "left": (left_branching, [list(range(length)) for length in lengths]),
         "right": (right_branching, [[*range(2, length + 1), 0] for length in lengths]),
     }
     rows = {}
     for side, (branching, chain) in chains.items():
-        scores = attachment_scores(chain, heads)
-        uf1 = unlabeled_f1([branching(length) for length in lengths], spans, lengths).uf1
-        rows[f"{side} branching, {side} neighbour as head"] = {"uf1": uf1, "uas": scores.uas, "uuas": scores.uuas}
+        found = {"uf1": unlabeled_f1([branching(length) for length in lengths], spans, lengths).uf1}
+        for name, gold in heads.items():
+            scores = attachment_scores(chain, gold)
+            found |= {f"uas{name}": scores.uas, f"uuas{name}": scores.uuas}
+        rows[f"{side} branching, {side} neighbour as head"] = found
     return rows
 
 
 def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
-
-    def row(title: str, mask_rate: str, values: dict[str, float]) -> list[str]:
-        perplexity = f"{values['perplexity']:.1f}" if "perplexity" in values else "-"
-        return [title, mask_rate, perplexity, *(percent(values.get(name)) for name in COLUMNS[1:])]
-
-    rows = [row(title, "-", values) for title, values in baselines(args).items()]
-    rows += [
-        row(RUNS[name].title, str(RUNS[name].mask_rate), values)
-        for name in args.runs
-        if (values := results(Path(args.output_dir, name)))
+    names = columns(args)
+    rows = [
+        [title, "-", "-", *(percent(values.get(name)) for name in names)] for title, values in baselines(args).items()
     ]
-    return markdown_table(TITLES, rows)
+    for name in args.runs:
+        folders = seed_folders(args.output_dir, name, args.seeds).values()
+        if cells := score_cells([results(folder, args) for folder in folders], names):
+            rows.append([RUNS[name].title, str(RUNS[name].mask_rate), *cells])
+    return markdown_table(["model", "mask rate", "seeds", *names.values()], rows)
 
 
 def main() -> None:
     args, options = parse_arguments(build_parser())
-    for name in args.runs:
-        train(RUNS[name], Path(args.output_dir, name), args, options)
-        write_text(table(args), Path(args.output_dir, "table.md"))
+    for seed in args.seeds:
+        for name in args.runs:
+            train(RUNS[name], seed, seed_folders(args.output_dir, name, args.seeds)[seed], args, options)
+            write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 
 

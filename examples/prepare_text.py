@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from hf_structure.data.documents import Catalogue, Choice, read_documents
 from hf_structure.data.files import compression_of, new_file, new_path, plain_path
-from hf_structure.data.text import split_sentences, tokenize_words
+from hf_structure.data.text import WORD_TOKENIZERS, split_sentences
 
 BLOCK = 1 << 22  # characters that a worker is given
 
@@ -68,11 +68,12 @@ def in_blocks(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield block
 
 
-def prepare_block(documents: list[Document], split: bool, suffix: str) -> tuple[bytes, Counter]:
+def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix: str) -> tuple[bytes, Counter]:
     """What is written of some documents, and the numbers of each source."""
     lines, counts = [], Counter()
     for source, text in documents:
-        sentences = list(filter(None, map(tokenize_words, split_sentences("\n".join(text)) if split else text)))
+        raw = split_sentences("\n".join(text)) if split else text
+        sentences = list(filter(None, map(WORD_TOKENIZERS[tokenizer], raw)))
         lines += [f"{' '.join(words)}\n" for words in sentences]
         counts[source, "documents"] += 1
         counts[source, "sentences"] += len(sentences)
@@ -123,7 +124,8 @@ def prepare(options: argparse.Namespace) -> None:
         raise ValueError("a choice of licences or sources needs --sources and --documents")
     catalogue = Catalogue(options.sources_file, options.documents_file) if options.sources_file else None
     blocks = in_blocks(chosen_documents(options.files, catalogue, choice))
-    work = partial(prepare_block, split=options.split_sentences, suffix=Path(options.output).suffix)
+    how = {"split": options.split_sentences, "tokenizer": options.word_tokenizer}
+    work = partial(prepare_block, **how, suffix=Path(options.output).suffix)
     counts = Counter()
     with new_path(options.output, options.overwrite) as path, open(path, "wb") as output:
         with tqdm(unit=" words", unit_scale=True) as bar:
@@ -150,6 +152,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", required=True, metavar="FILE", help="the text file to write, such as x.txt.xz")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     parser.add_argument("--split_sentences", action="store_true", help="split the text into sentences, too")
+    parser.add_argument(
+        "--word_tokenizer", choices=WORD_TOKENIZERS, default="english", help="what splits it into words"
+    )
     parser.add_argument("--num_workers", type=int, default=os.cpu_count(), help="processes; default: one a core")
     table = partial(parser.add_argument, metavar="FILE")
     table("--sources", dest="sources_file", help="table of sources: source, licence, ...")

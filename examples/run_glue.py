@@ -1,19 +1,31 @@
 """
-Fine-tune a causal language model on a task of GLUE, with or without dependency graphs (GiLT, section 4.3).
+Fine-tune a language model on a task of GLUE: a causal one, with or without dependency graphs (GiLT, section 4.3), or a
+masked one that induces structure (UDGN, section 4.5).
 
     accelerate launch examples/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2 \\
         --dataset_name nyu-mll/glue --train_file train --validation_file validation --output_dir runs/gilt-gpt2-rte
 
-`--task` is `rte`, `sst2` or `mrpc`, where the word of a class follows a prompt and the likeliest is predicted, or
-`stsb`, a linear regression on the final state of a prompt. The model is GiLT, which first parses the prompts as it is
-before this training (by a beam; `--parse_cache` keeps the parses for other seeds), or any causal language model. Files
-are tables, .tsv without quotes or .json(l), whose columns are called as in GLUE or named by options; with
-`--dataset_name`, they are splits of that data set of the Hub or folder.
+`--task` is `rte`, `sst2`, `mrpc` or `stsb`. Files are tables, .tsv without quotes or .json(l), whose columns are
+called as in GLUE or named by options; with `--dataset_name`, they are splits of that data set of the Hub or folder.
 
-Batches hold at most `--max_examples` prompts and `--max_tokens` tokens. The defaults are the paper's, where it gives
-them. The best checkpoint is kept, the one of the highest `score`: what the paper's table 2 reports, or the mean of the
-two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is given
-again.
+A causal language model reads prompts. The word of a class follows, and the likeliest is predicted; `stsb` is a linear
+regression on the final state of the prompt. GiLT first parses the prompts as it is before this training (by a beam;
+`--parse_cache` keeps the parses for other seeds).
+
+UDGN, StructFormer and its Transformer get a classifier of the mean of a sentence's word vectors, or of the means of
+two sentences, which are read apart. `--freeze_parser` trains all but the parser:
+
+    accelerate launch examples/run_glue.py --task stsb --model_name_or_path udgn-en --learning_rate 3e-4 \\
+        --train_file stsb-train.tsv --validation_file stsb-dev.tsv --test_file stsb-test.tsv sick-test.tsv \\
+        --output_dir runs/udgn-stsb
+
+Of several files for a test, the results are given for each and for all together; what is predicted for each row is
+written to `test_predictions.jsonl`.
+
+Batches hold at most `--max_examples` examples and `--max_tokens` tokens. The defaults are GiLT's, where its paper
+gives them. The best checkpoint is kept, that of the highest `score`: what table 2 of that paper reports, or the mean
+of the two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is
+given again.
 
 Without a training file a fine-tuned model is evaluated. A model that reads graphs is given those of the model it was
 trained from:
@@ -27,6 +39,8 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import datasets
@@ -38,6 +52,7 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -45,10 +60,12 @@ from transformers import (
 import hf_structure
 from hf_structure import GraphCollator, WordCollator, add_tapes
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.data.tasks import TASKS, Task, TaskCollator, read_table, task_examples
+from hf_structure.data.pre_tokenization import prepare_for_pipelines
+from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
+from hf_structure.pipelines.encoding import seen_mask
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
 from hf_structure.pipelines.scoring import word_splitter
-from hf_structure.tokenization import encode_subwords
+from hf_structure.tokenization import encode, encode_subwords
 from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import (
     DataArguments,
@@ -60,8 +77,9 @@ from hf_structure.training.scripts import (
     parse_command_line,
     run,
     train_and_evaluate,
+    write_text,
 )
-from hf_structure.training.trainers import TaskTrainer
+from hf_structure.training.trainers import SentenceTrainer, TaskTrainer
 
 logger = logging.getLogger("run_glue")
 
@@ -73,6 +91,9 @@ PARSED_TOGETHER = 64
 class TaskModelArguments(TrainedModelArguments):
     """What is fine-tuned."""
 
+    freeze_parser: bool = field(
+        default=False, metadata={"help": "Whether the parser that a masked model has is not trained."}
+    )
     parser: str | None = field(
         default=None,
         metadata={"help": "Model that parses the prompts; by default the one that is fine-tuned, as it is before."},
@@ -99,7 +120,9 @@ class TaskDataArguments(DataArguments):
         metadata={"help": "How sentences are split into words, english or spaces; by default as with the checkpoint."},
     )
     max_tokens: int = field(default=8192, metadata={"help": "Tokens of a batch on one device, padding counted."})
-    max_examples: int = field(default=64, metadata={"help": "Prompts of a training batch on one device, at most."})
+    max_examples: int = field(
+        default=64, metadata={"help": "Prompts or pairs of a training batch on one device, at most."}
+    )
 
 
 @dataclass
@@ -140,29 +163,49 @@ def load_task_model(
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **names)
     if config.pad_token_id is None:  # models of transformers find the last token by it
         config.pad_token_id = tokenizer.pad_token_id
-    if not task.classes:
-        config.problem_type = "regression"
+    config.problem_type = None if task.classes else "regression"
     auto_class = AutoModelForCausalLM if task.classes else AutoModelForSequenceClassification
     optional = "" if trains and not task.classes else "-"  # all may be missing, or none
+    if reads_sentences(config):
+        config.pair_features = task.pair_features
+        auto_class, optional = AutoModelForSequenceClassification, "classifier." if trains else "-"
     model = load_weights(folder, auto_class, "model of this task", optional, trust_remote_code, config=config)
     if getattr(model, "scorer", None) is not None:
         model.scorer.requires_grad_(False)  # the loss does not reach it
     return model.float()  # the weights; --bf16 computes in half precision
 
 
-def load_examples(names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]]) -> Dataset:
-    """Prompts of all files, or splits of the data set, with their labels. `ValueError` if there are none."""
+def reads_sentences(config: PreTrainedConfig) -> bool:
+    """Whether a model classifies sentences and pairs of them, not prompts."""
+    return hasattr(config, "pair_features")
+
+
+def freeze_parser(model: PreTrainedModel) -> None:
+    """Keeps the parser of a masked model as it is. `ValueError` if it has none."""
+    parser = getattr(model.base_model, "parser", None)
+    if parser is None:
+        raise ValueError("--freeze_parser: this model has no parser, or none that could be frozen")
+    parser.requires_grad_(False)
+
+
+def load_examples(
+    names: list[str], args: TaskDataArguments, split: Callable[[str], list[str]], prompts: bool
+) -> Dataset:
+    """
+    Prompts, or sentences apart, of all files or splits of the data set, with their labels and the name of the `file`.
+    `ValueError` if there are none.
+    """
     task = TASKS[args.task]
     columns = {part: getattr(args, f"{part}_column") for part in ("sentence1", "sentence2", "label")}
 
     def read(name: str) -> Iterator[dict]:
         logger.info("reading %s", name)
         if not args.dataset_name:
-            return task_examples(read_table(name), task, split, columns, name)
+            return task_examples(read_table(name), task, split, columns, name, prompts)
         rows = datasets.load_dataset(args.dataset_name, args.task, split=name)
-        return task_examples(enumerate(rows, start=1), task, split, columns, f"{args.dataset_name}, {name}")
+        return task_examples(enumerate(rows, start=1), task, split, columns, f"{args.dataset_name}, {name}", prompts)
 
-    examples = [example for name in names for example in read(name)]
+    examples = [example | {"file": name.split("/")[-1].split(".")[0]} for name in names for example in read(name)]
     if not examples:
         raise ValueError(f"{', '.join(names)}: no sentences")
     return Dataset.from_list(examples)
@@ -187,9 +230,21 @@ def encode_examples(
     columns = {name: [sentence[name][:-1] for sentence in encoded] for name in ("input_ids", "word_ids")}
     room = max(map(len, label_ids), default=0)
     columns["length"] = [len(ids) + room for ids in columns["input_ids"]]
-    columns["label"] = [example["label"] for example in examples]
     check_lengths(columns["length"], longest)
-    return Dataset.from_dict(columns)
+    return Dataset.from_dict(columns | {name: examples[name][:] for name in ("label", "file")})
+
+
+def encode_sentences(examples: Dataset, tokenizer: PreTrainedTokenizerBase, longest: int | None) -> Dataset:
+    """Ids of sentences, and which sentence of its pair each is of, `token_type_ids`."""
+    columns = {name: [] for name in ("input_ids", "token_type_ids", "length")}
+    for words, numbers in zip(examples["words"], examples["sentence_ids"], strict=True):
+        encoded = encode(words, tokenizer)
+        word_ids = encoded.get("word_ids", range(len(words)))
+        columns["input_ids"].append(encoded["input_ids"])
+        columns["token_type_ids"].append([numbers[word] for word in word_ids])
+        columns["length"].append(len(encoded["input_ids"]))
+    check_lengths([max(ids.count(0), ids.count(1)) for ids in columns["token_type_ids"]], longest)
+    return Dataset.from_dict(columns | {name: examples[name][:] for name in ("label", "file")})
 
 
 def parse_prompts(dataset: Dataset, folder: Path, parser: str, **options) -> Dataset:
@@ -282,49 +337,97 @@ def load_tokenizer(folder: str, trust_remote_code: bool = False) -> PreTrainedTo
 
 
 def load_sets(
-    args: TaskDataArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, label_ids: list[list[int]]
+    args: TaskDataArguments,
+    split: Callable[[str], list[str]],
+    encode_set: Callable[[Dataset], Dataset],
+    prompts: bool = True,
 ) -> list[Dataset | None]:
     """Training, validation and test set, not yet parsed."""
-    split = word_splitter(model, tokenizer, args.word_tokenizer)
     files = (args.train_file, args.validation_file, args.test_file)
-    examples = [load_examples(names, args, split) if names else None for names in files]
+    examples = [load_examples(names, args, split, prompts) if names else None for names in files]
     if examples[0]:
         examples[0] = without_long(examples[0], args.max_length)
-    return [each and encode_examples(each, tokenizer, label_ids, longest_input(model)) for each in examples]
+    return [each and encode_set(each) for each in examples]
 
 
-def main() -> None:
-    model_args, data_args, training_args = parse_arguments()
-    begin(training_args)
-    task = TASKS[data_args.task]
-    trust = model_args.trust_remote_code
-    folder = hf_structure.resolve_model(model_args.model_name_or_path, trust_remote_code=trust)
-    tokenizer = load_tokenizer(folder, trust)
-    label_ids = encode_labels(task, tokenizer)
-    trains = bool(data_args.train_file)
-    model = load_task_model(folder, task, tokenizer, trains, trust)
-    sets = load_sets(data_args, model, tokenizer, label_ids)
+def seen_words(text: str, split: Callable[[str], list[str]], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The words of a text that a masked model is shown: some are trained without punctuation."""
+    words = split(text)
+    return list(compress(words, seen_mask(words, tokenizer)))
+
+
+def prompt_trainer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    model_args: TaskModelArguments,
+    data_args: TaskDataArguments,
+    training_args: TaskTrainingArguments,
+    folder: str,
+) -> tuple[Callable[..., TaskTrainer], list[Dataset | None]]:
+    """What makes the trainer of a causal language model from its data sets, and those, parsed if it reads graphs."""
+    label_ids = encode_labels(TASKS[data_args.task], tokenizer)
+    split = word_splitter(model, tokenizer, data_args.word_tokenizer)
+    options = {"tokenizer": tokenizer, "label_ids": label_ids, "longest": longest_input(model)}
+    sets = load_sets(data_args, split, partial(encode_examples, **options))
     features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
     if reads_graphs(model):
-        parser = choose_parser(model_args, folder, tokenizer, trains)
+        parser = choose_parser(model_args, folder, tokenizer, data_args.trains)
         cache = Path(model_args.parse_cache or Path(training_args.output_dir, "parses"))
         options = {"beam_size": model_args.beam_size, "device": training_args.device, "with_label": bool(label_ids)}
         options |= features
         with training_args.main_process_first(local=False, desc="parsing"):
             sets = [each and parse_prompts(each, cache, parser, **options) for each in sets]
-    trainer = TaskTrainer(
+    collator = TaskCollator(GraphCollator(tokenizer.pad_token_id, **features), label_ids)
+    return partial(TaskTrainer, data_collator=collator), sets
+
+
+def sentence_trainer(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: TaskDataArguments
+) -> tuple[Callable[..., SentenceTrainer], list[Dataset | None]]:
+    """The same of a masked one."""
+    split = word_splitter(model, tokenizer, data_args.word_tokenizer)
+    longest = longest_input(model) if model.config.use_position_embeddings else None
+    options = {"tokenizer": tokenizer, "longest": longest}
+    split = partial(seen_words, split=split, tokenizer=tokenizer)
+    sets = load_sets(data_args, split, partial(encode_sentences, **options), prompts=False)
+    prepare_for_pipelines(tokenizer, pairs=model.config.pair_features is not None)
+    return partial(SentenceTrainer, data_collator=SentenceCollator(tokenizer.pad_token_id)), sets
+
+
+def write_predictions(trainer: TaskTrainer, dataset: Dataset) -> None:
+    """Writes what is predicted for each row: the `file` of the row, its `label` and the `prediction`."""
+    rows = zip(dataset["file"], dataset["label"], trainer.predictions, strict=True)
+    lines = (json.dumps(dict(zip(("file", "label", "prediction"), row, strict=True))) for row in rows)
+    write_text("".join(f"{line}\n" for line in lines), Path(trainer.args.output_dir, "test_predictions.jsonl"))
+
+
+def main() -> None:
+    model_args, data_args, training_args = parse_arguments()
+    begin(training_args)
+    task, trust = TASKS[data_args.task], model_args.trust_remote_code
+    folder = hf_structure.resolve_model(model_args.model_name_or_path, trust_remote_code=trust)
+    tokenizer = load_tokenizer(folder, trust)
+    model = load_task_model(folder, task, tokenizer, data_args.trains, trust)
+    if model_args.freeze_parser:
+        freeze_parser(model)
+    if reads_sentences(model.config):
+        make_trainer, sets = sentence_trainer(model, tokenizer, data_args)
+    else:
+        make_trainer, sets = prompt_trainer(model, tokenizer, model_args, data_args, training_args, folder)
+    trainer = make_trainer(
         model=model,
         args=training_args,
         task=task,
         train_dataset=sets[0],
         eval_dataset=sets[1],
-        data_collator=TaskCollator(GraphCollator(tokenizer.pad_token_id, **features), label_ids),
         processing_class=tokenizer,
         callbacks=callbacks(training_args) if sets[0] else [],
         max_tokens=data_args.max_tokens,
         max_sentences=data_args.max_examples,
     )
     train_and_evaluate(trainer, sets[2], model_args, data_args)
+    if sets[2] and trainer.is_world_process_zero():
+        write_predictions(trainer, sets[2])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
+from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_weights, read_tokenizer
 from hf_structure.tokenization import encode, is_word_level, train_word_tokenizer
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
@@ -94,6 +95,17 @@ class MLMDataArguments(TextArguments):
         default="auto",
         metadata={"help": "How punctuation is recognised.", "choices": ["auto", "deprel", "tags", "form"]},
     )
+    word_tokenizer: str = field(
+        default="english",
+        metadata={
+            "help": "What splits raw text into words, of a data set and when the model is used.",
+            "choices": list(WORD_TOKENIZERS),
+        },
+    )
+    lowercase: bool = field(default=True, metadata={"help": "Whether a vocabulary of words is one of lower case."})
+    replace_digits: bool = field(
+        default=True, metadata={"help": "Whether runs of digits are one word, N, in a vocabulary of words."}
+    )
     min_frequency: int = field(
         default=5, metadata={"help": "Words seen fewer times in the training text are unknown."}
     )
@@ -145,7 +157,8 @@ def how_to_read(args: MLMDataArguments) -> Reading:
     """How files and data sets are read, and what of them is kept."""
     read = partial(load_words, punctuation=args.punctuation, by=args.punctuation_by)
     drop_by = args.punctuation_by if args.punctuation == "drop" else None
-    return Reading(read, {"words": STRINGS, "heads": NUMBERS, "spans": PAIRS}, drop_by=drop_by)
+    features = {"words": STRINGS, "heads": NUMBERS, "spans": PAIRS}
+    return Reading(read, features, WORD_TOKENIZERS[args.word_tokenizer], drop_by)
 
 
 def encode_sentences(sentences: list[dict], tokenizer, is_ours: bool) -> list[dict]:
@@ -185,16 +198,14 @@ def load_tokenizer(
         tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True, **trust)
         missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
         tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
-        tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
-        return tokenizer
-    if data_args.vocabulary_file:
-        sentences = corpora.read(data_args.vocabulary_file, how_to_read(data_args))
-    return train_word_tokenizer(
-        words_of(sentences),
-        min_frequency=data_args.min_frequency,
-        vocab_size=data_args.vocab_size,
-        skip_punctuation=data_args.punctuation == "drop",
-    )
+    else:
+        if data_args.vocabulary_file:
+            sentences = corpora.read(data_args.vocabulary_file, how_to_read(data_args))
+        options = ("min_frequency", "vocab_size", "lowercase", "replace_digits")
+        tokenizer = train_word_tokenizer(words_of(sentences), **{name: getattr(data_args, name) for name in options})
+    tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
+    tokenizer.init_kwargs["word_tokenizer"] = data_args.word_tokenizer
+    return tokenizer
 
 
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):

@@ -54,6 +54,7 @@ from hf_structure.algorithms.trees import is_tree
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.normalization import keep_mask
+from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_weights, read_tokenizer
 from hf_structure.tokenization import encode, is_word_level, train_subword_tokenizer, train_word_tokenizer
@@ -107,6 +108,13 @@ class ParsingModelArguments(ModelArguments):
         metadata={
             "help": "From scratch: words, unigram or bpe for a vocabulary of the training trees, or a tokenizer of "
             "subwords (folder or Hub name)."
+        },
+    )
+    word_tokenizer: str = field(
+        default="english",
+        metadata={
+            "help": "What splits raw text into words like those of trees.",
+            "choices": list(WORD_TOKENIZERS),
         },
     )
     min_frequency: int = field(default=2, metadata={"help": "Words seen fewer times in training are unknown."})
@@ -206,14 +214,15 @@ def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> Pr
     size = args.vocab_size
     if args.encoder is None and args.tokenizer_name == "words":
         options = {"min_frequency": args.min_frequency, "vocab_size": size, "skip_punctuation": False}
-        return train_word_tokenizer(words_of(sentences), **options)
-    if args.encoder is None and args.tokenizer_name in TRAINED:
-        return train_subword_tokenizer(
-            words_of(sentences), kind=args.tokenizer_name, **({"vocab_size": size} if size else {})
-        )
-    tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True, **trust)
-    if tokenizer.pad_token is None:
-        tokenizer.add_special_tokens({"pad_token": "<pad>"})
+        tokenizer = train_word_tokenizer(words_of(sentences), **options)
+    elif args.encoder is None and args.tokenizer_name in TRAINED:
+        options = {"kind": args.tokenizer_name, **({"vocab_size": size} if size else {})}
+        tokenizer = train_subword_tokenizer(words_of(sentences), **options)
+    else:
+        tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True, **trust)
+        if tokenizer.pad_token is None:
+            tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    tokenizer.init_kwargs["word_tokenizer"] = args.word_tokenizer
     return tokenizer
 
 

@@ -3,8 +3,8 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, normalizers
-from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast, TokenizersBackend
 
 from hf_structure.data.normalization import normalize_word
 from hf_structure.tokenization import (
@@ -61,15 +61,18 @@ def test_any_words_give_one_id_each(tokenizer, words):
     assert len(encode_words(words, tokenizer)) == len(words)
 
 
-def test_tokenizer_that_splits_words_is_refused():
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import TokenizersBackend
-
+def test_given_words_are_not_split():
     backend = Tokenizer(models.WordLevel({"<unk>": 0, "do": 1, "n't": 2, "'": 3, "n": 4, "t": 5}, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.Punctuation()
     splitting = TokenizersBackend(tokenizer_object=backend, unk_token="<unk>")
-    with pytest.raises(ValueError, match=r"3 tokens for the word \"n't\""):
-        encode_words(["do", "n't"], splitting)
+    assert splitting("n't")["input_ids"] == [4, 3, 5]
+    assert encode_words(["do", "n't"], splitting) == [1, 2]
+
+
+def test_pieces_are_no_words():
+    pieces = train_subword_tokenizer([["a", "b"]], vocab_size=262, kind="bpe")
+    with pytest.raises(ValueError, match="one of pieces: one of words is needed"):
+        encode_words(["a"], pieces)
 
 
 @given(words_without_space)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hf_structure.data.collators import MaskedWordCollator, ParsingCollator, WordCollator
     from hf_structure.data.graph_batches import GraphCollator, add_tapes
     from hf_structure.data.graphs import load_graphs, to_graph_dataset
+    from hf_structure.data.pre_tokenization import prepare_for_pipelines
     from hf_structure.exporting.folder import export
     from hf_structure.hub.locating import resolve_model, short_names
     from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -40,11 +41,19 @@ if TYPE_CHECKING:
         RNGTransformerModel,
         RNGTransformerPreTrainedModel,
     )
+    from hf_structure.models.structformer.classification_structformer import (
+        StructFormerForSequenceClassification,
+        StructFormerForTokenClassification,
+    )
     from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
     from hf_structure.models.structformer.modeling_structformer import (
         StructFormerForMaskedLM,
         StructFormerModel,
         StructFormerPreTrainedModel,
+    )
+    from hf_structure.models.udgn.classification_udgn import (
+        UDGNForSequenceClassification,
+        UDGNForTokenClassification,
     )
     from hf_structure.models.udgn.configuration_udgn import UDGNConfig
     from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel, UDGNPreTrainedModel
@@ -76,6 +85,7 @@ _EXPORTS = {
     "data.collators": ["MaskedWordCollator", "ParsingCollator", "WordCollator"],
     "data.graph_batches": ["GraphCollator", "add_tapes"],
     "data.graphs": ["load_graphs", "to_graph_dataset"],
+    "data.pre_tokenization": ["prepare_for_pipelines"],
     "exporting.folder": ["export"],
     "hub.locating": ["resolve_model", "short_names"],
     "models.g2g_transformer.configuration_g2g_transformer": ["G2GTransformerConfig"],
@@ -101,12 +111,17 @@ _EXPORTS = {
         "RNGTransformerModel",
         "RNGTransformerPreTrainedModel",
     ],
+    "models.structformer.classification_structformer": [
+        "StructFormerForSequenceClassification",
+        "StructFormerForTokenClassification",
+    ],
     "models.structformer.configuration_structformer": ["StructFormerConfig"],
     "models.structformer.modeling_structformer": [
         "StructFormerForMaskedLM",
         "StructFormerModel",
         "StructFormerPreTrainedModel",
     ],
+    "models.udgn.classification_udgn": ["UDGNForSequenceClassification", "UDGNForTokenClassification"],
     "models.udgn.configuration_udgn": ["UDGNConfig"],
     "models.udgn.modeling_udgn": ["UDGNForMaskedLM", "UDGNModel", "UDGNPreTrainedModel"],
     "pipelines.parsing": ["parse"],
@@ -164,11 +179,15 @@ __all__ = [
     "StackCache",
     "StructFormerConfig",
     "StructFormerForMaskedLM",
+    "StructFormerForSequenceClassification",
+    "StructFormerForTokenClassification",
     "StructFormerModel",
     "StructFormerPreTrainedModel",
     "SyntacticDistances",
     "UDGNConfig",
     "UDGNForMaskedLM",
+    "UDGNForSequenceClassification",
+    "UDGNForTokenClassification",
     "UDGNModel",
     "UDGNPreTrainedModel",
     "WordCollator",
@@ -182,6 +201,7 @@ __all__ = [
     "load_graphs",
     "number_words",
     "parse",
+    "prepare_for_pipelines",
     "resolve_model",
     "score",
     "short_names",

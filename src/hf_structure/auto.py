@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
 )
 
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -86,10 +87,14 @@ class LateModel:
 _MODELS = {
     UDGNConfig: {
         "modeling_udgn.UDGNModel": [AutoModel],
+        "classification_udgn.UDGNForSequenceClassification": [AutoModelForSequenceClassification],
+        "classification_udgn.UDGNForTokenClassification": [AutoModelForTokenClassification],
         "modeling_udgn.UDGNForMaskedLM": [AutoModelForMaskedLM, AutoModelForDependencyParsing],
     },
     StructFormerConfig: {
         "modeling_structformer.StructFormerModel": [AutoModel],
+        "classification_structformer.StructFormerForSequenceClassification": [AutoModelForSequenceClassification],
+        "classification_structformer.StructFormerForTokenClassification": [AutoModelForTokenClassification],
         "modeling_structformer.StructFormerForMaskedLM": [
             AutoModelForMaskedLM,
             AutoModelForDependencyParsing,

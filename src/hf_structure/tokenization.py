@@ -100,21 +100,20 @@ def train_word_tokenizer(
 
 def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """
-    One id for each given word. White space inside a word does not split it, and a word with a special token inside,
-    such as `<unk>-like`, is unknown.
+    One id for each given word, however the tokenizer splits raw text. White space inside a word does not split it, and
+    a word with a special token inside, such as `<unk>-like`, is unknown.
 
     Raises:
-        ValueError: if the tokenizer splits a word into several tokens, i.e. is no word-level tokenizer.
+        ValueError: if the tokenizer has no vocabulary of words, or is none of the fast ones.
     """
-    glued = ["".join(word.split()) or tokenizer.unk_token for word in words]
-    ids_of_words = _ids_of_words(glued, tokenizer)
-    special_ids = set(tokenizer.all_special_ids)
-    for word, ids in zip(words, ids_of_words, strict=True):
-        if len(ids) != 1 and special_ids.isdisjoint(ids):
-            raise ValueError(
-                f"the tokenizer gives {len(ids)} tokens for the word {word!r}: a word-level one is needed"
-            )
-    return [ids[0] if len(ids) == 1 else tokenizer.unk_token_id for ids in ids_of_words]
+    if not is_word_level(tokenizer):
+        raise ValueError("the vocabulary of the tokenizer is one of pieces: one of words is needed")
+    backend, added = tokenizer.backend_tokenizer, tokenizer.added_tokens_encoder
+    glued = ["".join(word.split()) for word in words]
+    # In one go: no normaliser of ours looks beyond a letter, and none of the words has a line break in it.
+    text = "\n".join(glued) if backend.normalizer is None else backend.normalizer.normalize_str("\n".join(glued))
+    ids = (added.get(word, backend.token_to_id(known)) for word, known in zip(glued, text.split("\n"), strict=True))
+    return [tokenizer.unk_token_id if number is None else number for number in ids] if words else []
 
 
 def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:

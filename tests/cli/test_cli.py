@@ -23,7 +23,7 @@ from hf_structure import (
     parse,
 )
 from hf_structure.cli import common
-from hf_structure.cli import parse as cli_parse
+from hf_structure.cli import results as cli_results
 from hf_structure.cli.main import main
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
@@ -273,12 +273,12 @@ def test_output_file(run, folder):
 def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch):
     written = []
 
-    def items(files, input_format):
+    def items(files, input_format, skip_empty):
         for _ in range(4):
             written.append(Path("out.txt.partial").read_text(encoding="utf-8").count("cat\n"))
             yield common.Item(["cat"])
 
-    monkeypatch.setattr(cli_parse, "read_items", items)
+    monkeypatch.setattr(cli_results, "read_items", items)
     monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
@@ -642,6 +642,20 @@ def test_evaluate(run, system):
     assert float(values["UUAS"]) == pytest.approx(100 * 8 / 11, abs=0.005)
 
 
+def test_evaluate_pairs_or_words(run, fail, here):
+    Path("two.conllu").write_text(GOLD.replace("\t0\troot\t_\t_", "\t1\troot\t_\t_"), encoding="utf-8")
+    scores = [
+        json.loads(run("evaluate", "gold.conllu", "two.conllu", "--json", *more)) for more in ([], ["--uuas", "words"])
+    ]
+    assert [each["uuas"] for each in scores] == [
+        pytest.approx(10 / 11),
+        1.0,
+    ]  # of "Cats sleep" each hangs on the other
+    assert scores[0]["uas"] == scores[1]["uas"]
+    line, _ = fail("evaluate", "gold.conllu", "two.conllu", "--structure", "graph", "--uuas", "words")
+    assert "--uuas is for trees in CoNLL-U only" in line
+
+
 def test_evaluate_json_and_options(run, system):
     gold, predicted = (list(read_conllu(name)) for name in ("gold.conllu", system))
     columns = [[s.heads for s in predicted], [s.heads for s in gold], [s.deprels for s in predicted]]
@@ -977,6 +991,67 @@ def test_render_nothing(run, here):
     Path("empty.conllu").touch()
     assert run("render", "empty.conllu", "--format", "text") == ""
     assert "<svg" not in run("render", "empty.conllu")
+
+
+def test_render_two_files(run, systems):
+    page = run("render", "gold.conllu", "chain.conllu")
+    assert page.count("<svg") == 2
+    assert "<title>gold.conllu and chain.conllu</title>" in page
+    assert "Above the words: the gold tree." in page
+    assert "put there by rule" not in page
+    text = run("render", "gold.conllu", "chain.conllu", "--format", "text", "--limit", "1")
+    assert "✗ 1 Dogs, not 4 bark" in text
+    assert "✗" not in run("render", "gold.conllu", "right.conllu", "--format", "text")
+    tikz = run("render", "gold.conllu", "chain.conllu", "--format", "tikz", "--standalone")
+    assert tikz.count(r"\documentclass") == 2
+    assert run("render", "gold.conllu", "chain.conllu", "--format", "svg", "--width", "150").count("<svg") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda text: text.replace("\tn't", "\tnot"),
+            "other.conllu:6: the word is 'not', but \"n't\" in gold.conllu:6",
+        ),
+        (
+            lambda text: text.replace("1\tCats", "1\tDogs"),
+            "other.conllu:16: the word is 'Dogs', but 'Cats' in gold.conllu",
+        ),
+        (
+            lambda text: text.replace("9\t!\t!\tPUNCT\t.\t_\t4\tpunct\t_\t_\n", ""),
+            "other.conllu:1: without the word '!'",
+        ),
+        (lambda text: text.split("# sent_id = 2")[0], "gold.conllu:15: other.conllu ends before this sentence"),
+        (lambda text: text + text.split("\n\n")[1] + "\n\n", "other.conllu:19: gold.conllu ends before this"),
+        (
+            lambda text: text.rstrip() + "\n3\tnow\t_\t_\t_\t_\t2\t_\t_\t_\n\n",
+            "other.conllu:18: 'now' is no word of gold",
+        ),
+        (lambda text: text.replace("\t0\troot\t_\t_", "\t_\t_\t_\t_"), "other.conllu:15: words without a head"),
+        (lambda text: "a b\n", "other.conllu is not CoNLL-U"),
+    ],
+)
+def test_render_files_that_do_not_fit(fail, here, change, message):
+    Path("other.conllu").write_text(change(GOLD), encoding="utf-8")
+    name = "other.conllu"
+    if "is not CoNLL-U" in message:
+        Path(name).rename("other.txt")
+        name, message = "other.txt", message.replace(name, "other.txt")
+    assert message in fail("render", "gold.conllu", name, "--format", "text")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gold.conllu"] * 3, "--kind trees is about one FILE, or two"),
+        (["gold.conllu", "gold.conllu", "--kind", "graph"], "--kind graph is about one FILE"),
+        (["-", "-"], "standard input is one file, not two"),
+        (["gold.conllu", "gold.conllu", "--input_format", "brackets"], "from CoNLL-U only"),
+    ],
+)
+def test_render_arguments_of_two_files(fail, here, arguments, message):
+    assert message in fail("render", *arguments)[0]
 
 
 def test_render_brackets(run, trees):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from tiny_models import new_gilt, unigram_tokenizer
 from transformers import AutoTokenizer
 
 from hf_structure import corpus_scores, score
+from hf_structure.cli import common
+from hf_structure.cli import results as cli_results
+from hf_structure.cli import score as cli_score
 from hf_structure.cli.main import main
 from hf_structure.pipelines.scoring import count_falls
 
@@ -141,6 +146,98 @@ def test_summary_as_a_table(run, baseline):
     assert values["beam_size"] == values["falls"] == "-"
     assert values["words"] == str(expected["words"]) == "10"
     assert float(values["perplexity"]) == pytest.approx(expected["perplexity"], abs=0.01)
+
+
+# results as they come
+
+
+def test_lines_of_a_pipe_come_out_one_by_one(baseline):
+    command = [sys.executable, "-m", "hf_structure", "score", "--model", str(baseline)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for text in (b"Dogs sleep.\n", b"Cats sleep.\n"):
+            process.stdin.write(text)
+            process.stdin.flush()
+            if text.startswith(b"Dogs"):
+                assert process.stdout.readline().startswith(b"sentence\t")
+            assert process.stdout.readline().endswith(text)  # hangs if it waits for the end of the input
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("options", [["--output", "out.tsv"], ["--summary"]], ids=["lines", "summary"])
+def test_sentences_are_read_when_those_before_are_scored(run, gilt, monkeypatch, options):
+    """At most two at once, so that memory does not grow with the file."""
+    read, scored = [], []
+    real_score_chunk = cli_score._score_chunk
+
+    def items(files, input_format, skip_empty):
+        for _ in range(9):
+            read.append(len(scored))
+            yield common.Item(["cat"])
+
+    def score_chunk(items, **options):
+        yield from real_score_chunk(items, **options)
+        scored.extend(items)
+
+    monkeypatch.setattr(cli_results, "read_items", items)
+    monkeypatch.setattr(cli_score, "_score_chunk", score_chunk)
+    monkeypatch.setattr(cli_score, "FIRST", 1)
+    monkeypatch.setattr(cli_score, "MOST", 2)
+    run("--model", gilt, "--beam_size", 2, *options)
+    assert read == [0, 1, 1, 3, 3, 5, 5, 7, 7]
+
+
+def fails(run, capsys, *arguments) -> tuple[str, str]:
+    """Its error, and what it wrote before."""
+    with pytest.raises(SystemExit) as error:
+        run(*arguments)
+    return error.value.code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [("Dogs sleep.\n\nCats.\n", "bad.txt:2: a sentence without words"), ("Dogs sleep.\n\0\n", "bad.txt:2: a NUL")],
+    ids=["sentence", "file"],
+)
+def test_the_lines_of_all_files_come_before_an_error(run, baseline, capsys, bad, reason):
+    Path("bad.txt").write_text(bad)
+    Path("good.txt").write_text("Dogs sleep.\n" + TEXT)
+    expected = run("--model", baseline, "good.txt")
+    error, output = fails(run, capsys, "--model", baseline, "bad.txt", "notes.txt")
+    assert output == expected
+    assert reason in error
+    fails(run, capsys, "--model", baseline, "--output", "out.tsv", "bad.txt", "notes.txt")
+    assert Path("out.tsv.partial").read_text() == expected
+    assert not Path("out.tsv").exists()
+
+
+def test_no_summary_of_a_part(run, baseline, capsys):
+    Path("bad.txt").write_text("Dogs sleep.\n\n")
+    error, output = fails(run, capsys, "--model", baseline, "--summary", "notes.txt", "bad.txt")
+    assert "bad.txt:2" in error
+    assert output == ""
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory) -> Path:
+    """A model that reads twenty tokens at most."""
+    folder = tmp_path_factory.mktemp("short")
+    return new_gilt(folder, unigram_tokenizer(WORDS), graph_layers=0, max_position_embeddings=20)
+
+
+def test_long_sentences_are_left_out(run, short, capsys):
+    Path("long.txt").write_text(f"Dogs sleep.\n{'chase ' * 20}\nDogs sleep.\n")
+    error, output = fails(run, capsys, "--model", short, "long.txt")
+    assert "long.txt:2: " in error
+    assert "tokens are too many" in error
+    main(["score", "--model", str(short), "--skip-long", "long.txt"])
+    rows, note = capsys.readouterr()
+    _, first, third = table(rows)
+    assert rows.startswith(output)
+    assert (first[0], third[0], first[1:]) == ("1", "3", third[1:])
+    assert note == "hf-structure: 1 sentences left out that are too long, the first one long.txt:2\n"
+    main(["score", "--model", str(short), "--skip_long", "--summary", "--format", "json", "long.txt"])
+    assert json.loads(capsys.readouterr().out)["sentences"] == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import torch
 
 from hf_structure.data.files import DataError
 from hf_structure.data.graph_batches import GraphCollator, add_tapes
-from hf_structure.data.tasks import TASKS, TaskCollator, read_table, task_examples
+from hf_structure.data.tasks import TASKS, SentenceCollator, TaskCollator, read_table, task_examples
 from hf_structure.data.text import tokenize_words
 
 PAIR = {"sentence1": "It's (very) cold.", "sentence2": "He left", "sentence": "It's (very) cold."}
@@ -71,6 +71,38 @@ def test_labels(task, value, expected):
 def test_labels_outside(task, value, message):
     with pytest.raises(DataError, match=f"^<input>:1: .*{message}"):
         prompts(task, [PAIR | {"label": value}])
+
+
+# Sentences
+
+
+def test_sentences_without_a_prompt():
+    found = prompts("rte", [PAIR | {"label": 1}], str.split, prompts=False)
+    words = ["It's", "(very)", "cold.", "He", "left"]
+    assert found == [{"words": words, "sentence_ids": [0, 0, 0, 1, 1], "label": 1}]
+    (found,) = prompts("sst2", [PAIR | {"label": 0}], str.split, prompts=False)
+    assert found == {"words": words[:3], "sentence_ids": [0, 0, 0], "label": 0}
+
+
+def test_what_is_read_of_pairs():
+    features = {name: task.pair_features for name, task in TASKS.items()}
+    assert features == {"rte": "ordered", "sst2": None, "mrpc": "symmetric", "stsb": "symmetric"}
+
+
+@pytest.mark.parametrize(("labels", "dtype"), [((1, 0), torch.long), ((2.5, 4.0), torch.float)])
+def test_batches_of_sentences(labels, dtype):
+    rows = [([4, 5, 6], [0, 1, 1]), ([7], [0])]
+    batch = SentenceCollator(9)(
+        [
+            {"input_ids": ids, "token_type_ids": kinds, "label": label}
+            for (ids, kinds), label in zip(rows, labels, strict=True)
+        ]
+    )
+    assert batch["input_ids"].tolist() == [[4, 5, 6], [7, 9, 9]]
+    assert batch["token_type_ids"].tolist() == [[0, 1, 1], [0, 0, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert batch["labels"].tolist() == list(labels)
+    assert batch["labels"].dtype == dtype
 
 
 # Tables

@@ -328,8 +328,8 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     overrides = json.loads(value(scratch, "config_overrides"))
     assert (overrides["graph_features"], overrides["hidden_size"]) == (["degree", "distance"], 16)
     assert [value(command, "graph_layers") for command in (first, post, graft)] == ["0", "0", "1"]
-    assert value(first, "base_model").endswith("gpt2-untrained")
-    assert value(post, "base_model") == value(graft, "base_model") == str(tmp_path / "out" / "gpt2" / "base")
+    assert value(first, "base_model").endswith("gpt2-untrained-seed1")
+    assert value(post, "base_model") == value(graft, "base_model") == str(tmp_path / "out" / "gpt2-seed1" / "base")
     assert [value(command, "base_learning_rate") for command in (first, post, graft)] == ["0.001", "0.0001", "0.0001"]
     assert len({value(command, "tokenizer_name") for command in commands}) == 1
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-7:]]
@@ -341,7 +341,8 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
         ["gpt2-gilt", rows[1][1], "1"],
         ["gpt2-gilt", rows[1][1], "2"],
     ]
-    assert all(row[6] in ("0.0", "50.0", "100.0") for row in rows[2:5])
+    assert all(row[3] == "1" for row in rows[1:])
+    assert all(row[7] in ("0.0", "50.0", "100.0") for row in rows[2:5])
     assert compare_gilt(*options) == []
 
 
@@ -350,8 +351,8 @@ def test_pushdown_has_the_shape_of_gilt(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps(SMALL))
     files = [f"--{name}_file=some.conllu" for name in ("train", "validation", "test")]
     args = script.build_parser().parse_args([f"--config={tmp_path}/config.json", "--output_dir=out", *files])
-    monkeypatch.setattr(script, "base_model", lambda run, args: run.base)
-    scratch, graft = (script.training_options(name, args) for name in ("pushdown", "gpt2-pushdown"))
+    monkeypatch.setattr(script, "base_model", lambda run, seed, args: run.base)
+    scratch, graft = (script.training_options(name, 1, args) for name in ("pushdown", "gpt2-pushdown"))
     shape = {name: size for name, size in SMALL["model"].items() if not name.startswith(("graph", "scorer", "model"))}
     assert scratch["config_overrides"] == {**shape, "attachment_size": 8}
     assert scratch["model_type"] == graft["model_type"] == "pushdown"
@@ -360,6 +361,35 @@ def test_pushdown_has_the_shape_of_gilt(tmp_path, monkeypatch):
     assert "graph_layers" not in graft
     assert script.beams("pushdown", args) == script.beams("gpt2-pushdown", args) == [20]
     PushdownLMConfig(**scratch["config_overrides"])
+
+
+def test_rows_of_gilt_over_seeds(tmp_path, monkeypatch):
+    script = load_script("compare_gilt")
+    monkeypatch.setattr(script, "arcs_a_sentence", lambda *_: 8.0)
+    for seed, blimp in ((1, 0.5), (2, 0.6), (3, None)):
+        folder = tmp_path / f"trees-seed{seed}"
+        folder.mkdir()
+        for beam in (1, 2):
+            found = {"perplexity": 90 + seed, "word_perplexity": 200 - beam, "log_probs": [-beam, -1.0]}
+            (folder / f"perplexity-{beam}.json").write_text(json.dumps(found))
+        if blimp:
+            (folder / "blimp").mkdir()
+            (folder / "blimp" / "results.json").write_text(json.dumps({"overall": {"paradigms": blimp}}))
+    files = ["--train_file", "a", "--validation_file", "b", "--test_file", "c", "--config", "d"]
+    args = [*files, "--output_dir", str(tmp_path), "--beam_size", "1,2", "--runs", "trees", "gpt2"]
+    two = script.build_parser().parse_args([*args, "--seeds", "1", "2"])
+    assert script.rows("gpt2", two) == []
+    first = ["trees", "8.0", "1", "2", "91.5 ± 0.7", "199.0 ± 0.0", "-", "", ""]
+    second = ["trees", "8.0", "2", "2", "91.5 ± 0.7", "198.0 ± 0.0", "1.0 ± 0.0", "55.0 ± 7.1", "-"]
+    assert script.rows("trees", two) == [first, second]
+    three = script.build_parser().parse_args([*args, "--seeds", "1", "2", "3", "4"])
+    assert script.rows("trees", three)[1][3:8] == [  # a test of one seed is missing
+        "3",
+        "92.0 ± 1.0",
+        "198.0 ± 0.0",
+        "1.0 ± 0.0",
+        "-",
+    ]
 
 
 def test_no_half_a_model_is_gone_on_from(compare_gilt, tmp_path, monkeypatch):
@@ -373,9 +403,9 @@ def test_no_half_a_model_is_gone_on_from(compare_gilt, tmp_path, monkeypatch):
         patch.setattr(GPT2LMHeadModel, "save_pretrained", save)
         with pytest.raises(OSError, match="killed"):
             compare_gilt("--runs", "gpt2")
-    assert not (tmp_path / "out" / "gpt2-untrained").exists()
+    assert not (tmp_path / "out" / "gpt2-untrained-seed1").exists()
     compare_gilt("--runs", "gpt2")
-    assert {path.name for path in (tmp_path / "out").glob("gpt2*")} == {"gpt2", "gpt2-untrained"}
+    assert {path.name for path in (tmp_path / "out").glob("gpt2*")} == {"gpt2-seed1", "gpt2-untrained-seed1"}
 
 
 def test_a_run_that_starts_from_another_comes_after_it(compare_gilt):
@@ -387,6 +417,60 @@ def test_a_configuration_that_is_none_of_a_model_from_scratch(compare_gilt, tmp_
     (tmp_path / "config.json").write_text(json.dumps(SMALL | {"options": {"vocab_size": 100}}))
     with pytest.raises(ValueError, match="tokenizer_type, learning_rate, warmup_steps missing in 'options'"):
         compare_gilt("--runs", "trees")
+
+
+# StructFormer
+
+
+@pytest.fixture
+def compare_structformer(calls, corpus, monkeypatch, tmp_path):
+    """Runs the script with fake trainings and evaluations; the second annotation differs from the first."""
+    flat = [s.with_heads([0, *[1] * (len(s.words) - 1)]) for s in read_conllu(corpus / "dev.conllu")]
+    write_conllu(flat, tmp_path / "flat.conllu")
+
+    def run_script(name, *options, **named):
+        calls.append((name, options, named))
+        named["output_dir"].mkdir(parents=True, exist_ok=True)
+        value = 0.1 * named["seed"] if "seed" in named else 0.9 if named["test_file"].endswith("flat.conllu") else 0.5
+        scores = {"test_uas": value, "test_uuas": value, "test_uas_argmax": value, "test_uuas_argmax": value}
+        found = {"test_perplexity": 100 * named["seed"], "test_uf1": value} if "seed" in named else scores
+        (named["output_dir"] / "test_results.json").write_text(json.dumps(found))
+
+    def compare(*arguments):
+        script = load_script("compare_structformer")
+        monkeypatch.setattr(script, "run_script", run_script)
+        files = [f"--{part}_file={corpus}/dev.mrg" for part in PARTS]
+        monkeypatch.setattr(sys, "argv", ["x", *files, f"--output_dir={tmp_path}/out", *arguments])
+        script.main()
+
+    return compare
+
+
+def test_two_annotations_in_one_table_over_seeds(compare_structformer, calls, corpus, tmp_path, capsys):
+    trees = [f"stanford={corpus}/dev.conllu", f"conll={tmp_path}/flat.conllu"]
+    arguments = ["--runs", "structformer-parent", "udgn", "--seeds", "1", "2", "--test_trees", *trees]
+    compare_structformer(*arguments)
+    names = [str(named["output_dir"].relative_to(tmp_path / "out")) for _, _, named in calls]
+    folders = [f"{run}-seed{seed}" for seed in (1, 2) for run in ("structformer-parent", "udgn")]
+    assert names == [f"{folder}{part}" for folder in folders for part in ("", "/trees-stanford", "/trees-conll")]
+    assert calls[0][2]["config_overrides"]["relations"] == ["parent"]
+    table = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert table[0][:6] == ["model", "mask rate", "seeds", "perplexity", "UF1", "UAS, stanford"]
+    assert table[0][9:] == ["UAS, conll", "UUAS, conll", "UAS, argmax, conll", "UUAS, argmax, conll"]
+    assert all(len(row) == len(table[0]) for row in table[2:])
+    assert table[2][:4] == ["left branching, left neighbour as head", "-", "-", "-"]
+    assert table[2][5] != table[2][9]
+    scores = ["2", "150.0 ± 70.7", "15.0 ± 7.1", *["50.0 ± 0.0"] * 4, *["90.0 ± 0.0"] * 4]
+    assert table[4] == ["structformer, parent", "0.3", *scores]
+    compare_structformer(*arguments)
+    assert len(calls) == 12
+
+
+def test_one_annotation_needs_no_name(compare_structformer, calls, corpus, capsys):
+    compare_structformer("--runs", "transformer", "--test_trees", f"{corpus}/dev.conllu")
+    assert [named["output_dir"].name for _, _, named in calls] == ["transformer-seed1", "trees"]
+    titles = "| model | mask rate | seeds | perplexity | UF1 | UAS | UUAS | UAS, argmax | UUAS, argmax |"
+    assert capsys.readouterr().out.splitlines()[0] == titles
 
 
 # Sizes of the corpus

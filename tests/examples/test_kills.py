@@ -117,6 +117,10 @@ LINES: dict[str, Callable[[Path, Path], list[str]]] = {
         *("--runs", "structformer-0.1", *files(made, "mrg", ALL), f"--test_trees={made}/dev.conllu", *SHAPE),
         *(f"--output_dir={output}", *LATER),
     ],
+    "compare_udgn": lambda made, output: [
+        *("--groups", "models", *files(made, parts=ALL), *SHAPE, "--num_layers=1", f"--output_dir={output}", *LATER),
+        "--min_frequency=1",
+    ],
     "compare_g2gt": lambda made, output: [
         *("--runs", "G2G", *files(made, parts=ALL), *SHAPE, "--num_layers=1", f"--output_dir={output}", *LATER)
     ],

@@ -368,11 +368,12 @@ def test_words_are_those_of_the_checkpoint(models, run, script, tmp_path, monkey
     tokenizer.save_pretrained(tmp_path / "spaces")
     model = tmp_path / "spaces" if family == "spaces" else models / family
     seen = []
-    monkeypatch.setattr(script, "encode_examples", lambda examples, *_: seen.extend(examples) or 1 / 0)
+    monkeypatch.setattr(script, "encode_examples", lambda examples, **_: seen.extend(examples) or 1 / 0)
     write_table(tmp_path / "sst2-dev.tsv", [{"sentence": "I can't.", "label": 1}])
     with pytest.raises(ZeroDivisionError):
         run(*evaluation(tmp_path, model, tmp_path / "run", "sst2"), *options)
-    assert seen == [{"words": ["Sentence1", ":", *words, ";", "Sentiment", ":"], "label": 1}]
+    words = ["Sentence1", ":", *words, ";", "Sentiment", ":"]
+    assert seen == [{"words": words, "label": 1, "file": "sst2-dev"}]
 
 
 def test_sts_benchmark(data_dir, models, run, tmp_path):

@@ -61,9 +61,10 @@ class LateForMaskedLM(UDGNForMaskedLM):
 # For each model: what transformers loads it with, its parser included; the model classes of its family; its pipelines.
 MASKED, CAUSAL, PARSER = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForTokenClassification"
 LANGUAGE_MODEL = {"AutoModel", CAUSAL, "AutoModelForSequenceClassification"}
+ENCODER = {"AutoModel", MASKED, "AutoModelForSequenceClassification", "AutoModelForTokenClassification"}
 MODELS = {
-    "udgn": (MASKED, {"AutoModel", MASKED}, {"dependency-parsing"}),
-    "subword_structformer": (MASKED, {"AutoModel", MASKED}, {"dependency-parsing", "constituency-parsing"}),
+    "udgn": (MASKED, ENCODER, {"dependency-parsing"}),
+    "subword_structformer": (MASKED, ENCODER, {"dependency-parsing", "constituency-parsing"}),
     "subword_g2g_transformer": (PARSER, {"AutoModel", PARSER}, {"dependency-parsing"}),
     "rng_transformer": (PARSER, {"AutoModel", PARSER}, {"dependency-parsing"}),
     "graph_parser": (CAUSAL, LANGUAGE_MODEL, {"graph-parsing"}),
@@ -118,8 +119,8 @@ def exported(request, tmp_path_factory) -> Path:
 
 def questions(name: str) -> dict[str, list[str]]:
     """What is asked of a model, here and outside; the parsers take more than tokens, and parse in pipelines."""
-    _, autos, tasks = MODELS[name]
-    return {"autos": sorted(autos - {PARSER}), "tasks": sorted(tasks)}
+    main, autos, tasks = MODELS[name]
+    return {"autos": sorted(autos - {PARSER} if main == PARSER else autos), "tasks": sorted(tasks)}
 
 
 def ask_outside(task: str, folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -129,6 +129,18 @@ def test_model_that_does_not_parse(udgn):
     assert "hf-structure parse" not in card.text
 
 
+def test_model_of_pairs_is_shown_with_a_pair(udgn):
+    config = json.loads((udgn / "config.json").read_text())
+    config |= {"architectures": ["UDGNForSequenceClassification"], "pair_features": "symmetric"}
+    for code in ({}, {"auto_map": {"AutoConfig": "x.X"}}):
+        (udgn / "config.json").write_text(json.dumps(config | code))
+        card = make_card(udgn, "org/pairs")
+        assert card.data.pipeline_tag == "text-classification"
+        assert '({"text": "The cat slept.", "text_pair": "No cat was awake."}))' in card.text
+        (udgn / "config.json").write_text(json.dumps(config | code | {"pair_features": None}))
+        assert '"text_pair"' not in make_card(udgn, "org/one").text
+
+
 def test_handwritten_cards_are_told_from_others(udgn):
     assert read_card(udgn) is None
     make_card(udgn, "org/udgn").save(udgn / "README.md")

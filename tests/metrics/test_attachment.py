@@ -120,6 +120,45 @@ def test_a_pair_predicted_from_both_ends_counts_once():
     assert (scores.uas, scores.uuas) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
 
 
+def test_a_pair_predicted_from_both_ends_counts_twice_by_words():
+    scores = attachment_scores([[2, 1, 2]], [[2, 0, 2]], undirected="words")
+    assert (scores.uas, scores.uuas) == (2 / 3, 1.0)
+    assert (scores.words, scores.pairs) == (3, 3)
+    assert attachment_scores([[2, 1, 2]], [[2, 0, 2]]).uuas == 2 / 3
+
+
+@given(st.integers(0, 10**6), st.booleans())
+def test_undirected_scores_by_words_are_the_literal_ones(seed, universal):
+    random = Random(seed)
+    gold, gold_labels = random_tree(random, random.randint(1, 8))
+    n = len(gold)
+    heads = [random.choice([head for head in range(n + 1) if head != word]) for word in range(1, n + 1)]
+    labels = random.choices(LABELS, k=n)
+    short = {label: label.split(":")[0] if universal else label for label in [*LABELS, "root"]}
+    right, labelled = 0, 0
+    for word, (head, label) in enumerate(zip(heads, labels, strict=True), start=1):
+        if gold[word - 1] == head:
+            right, labelled = right + 1, labelled + (short[gold_labels[word - 1]] == short[label])
+        elif head and gold[head - 1] == word:
+            right, labelled = right + 1, labelled + (short[gold_labels[head - 1]] == short[label])
+    columns = ([heads], [gold], [labels], [gold_labels])
+    scores = attachment_scores(*columns, universal_labels=universal, undirected="words")
+    assert (scores.uuas, scores.ulas) == (right / n, labelled / n)
+    assert scores.uuas >= attachment_scores(*columns).uuas  # never less than by pairs
+
+
+@given(st.integers(0, 10**6))
+def test_of_trees_both_undirected_scores_are_the_same(seed):
+    corpus = random_corpus(seed, sentences=3)
+    columns = [[row[i] for row in corpus] for i in (3, 1, 4, 2)]
+    assert attachment_scores(*columns) == attachment_scores(*columns, undirected="words")
+
+
+def test_an_unknown_way_to_count_is_refused():
+    with pytest.raises(ValueError, match="undirected must be one of pairs, words, not 'arcs'"):
+        attachment_scores([[0]], [[0]], undirected="arcs")
+
+
 def test_a_gold_pair_annotated_from_both_ends_counts_once():
     scores = attachment_scores([[2, 1, 0]], [[2, 1, 0]])
     assert (scores.words, scores.pairs, scores.uuas) == (3, 2, 1.0)
@@ -275,6 +314,8 @@ def test_evaluate_module_with_heads(metric):
     assert metric.compute() == expected
     kept = metric.compute(predictions=predictions, references=references, keep=[[False, False, True], [True]])
     assert kept == {"uas": 1.0, "uuas": 1.0, "sentences": 2, "words": 2, "pairs": 2}
+    twice = {"predictions": [[2, 1, 2]], "references": [[2, 0, 2]]}
+    assert [metric.compute(**twice, undirected=way)["uuas"] for way in ("pairs", "words")] == [2 / 3, 1.0]
 
 
 def test_evaluate_module_with_labels(metric):

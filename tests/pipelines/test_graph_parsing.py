@@ -152,7 +152,9 @@ def test_words_are_split_as_the_checkpoint_says(model, tokenizer):
         assert parse(text, model, tokenizer=tokenizer, word_tokenizer="english").words[2] == "ca"
     finally:
         del tokenizer.init_kwargs["word_tokenizer"]
-    with pytest.raises(ValueError, match="word_tokenizer must be one of english, spaces, or a function, not 'french'"):
+    with pytest.raises(
+        ValueError, match="word_tokenizer must be one of english, spaces, unicode, or a function, not 'french'"
+    ):
         parse(text, model, tokenizer=tokenizer, word_tokenizer="french")
 
 

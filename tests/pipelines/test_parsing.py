@@ -585,7 +585,9 @@ def test_wrong_word_tokenizer_and_vocabulary_of_a_folder(folder, tmp_path):
             use()
     tokenizer = tiny_tokenizer()
     tokenizer.init_kwargs["word_tokenizer"] = {}
-    with pytest.raises(ValueError, match=r"word_tokenizer must be one of english, spaces, or a function, not \{\}"):
+    with pytest.raises(
+        ValueError, match=r"word_tokenizer must be one of english, spaces, unicode, or a function, not \{\}"
+    ):
         parse("the cat", folder, tokenizer=tokenizer)
 
 

@@ -230,7 +230,10 @@ def test_an_empty_raw_sentence(gpt2):
     ("options", "message"),
     [
         ({"beam_size": 4}, "builds no structures"),
-        ({"word_tokenizer": "french"}, "word_tokenizer must be one of english, spaces, or a function, not 'french'"),
+        (
+            {"word_tokenizer": "french"},
+            "word_tokenizer must be one of english, spaces, unicode, or a function, not 'french'",
+        ),
         ({"raw": True, "word_tokenizer": "english"}, "leave word_tokenizer out"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"device": "abacus"}, "cannot compute on the device 'abacus'"),

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from hf_structure.cli.common import check_files, named_systems, print_table, save_figure
+from hf_structure.cli.heads import analyze_heads
 from hf_structure.data.conllu import read_conllu
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 from hf_structure.visualization.figures import plot_class_scores
@@ -28,7 +29,7 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("gold", help="CoNLL-U with the right trees")
     parser.add_argument(
         "systems",
-        nargs="+",
+        nargs="*",
         metavar="[NAME=]FILE",
         help="CoNLL-U with the trees of a parser; default name: the file's",
     )
@@ -43,17 +44,42 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
         "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--output_dir", metavar="FOLDER", help="draw the three figures there")
+    parser.add_argument("--output_dir", metavar="FOLDER", help="draw the figures there")
     parser.add_argument("--format", choices=FIGURES, help="of the figures; default: pdf")
+    heads = parser.add_argument_group("heads of masked language models")
+    heads.add_argument(
+        "--heads",
+        action="store_true",
+        help="instead of parsers, compare the heads of models with the relations of the gold trees",
+    )
+    heads.add_argument(
+        "--model",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]MODEL",
+        help="UDGN or StructFormer: bundled, a folder, or on the Hub; those of one name (default: that of the family) "
+        "are runs of one row, with mean and sample standard deviation",
+    )
+    heads.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+    heads.add_argument("--trust_remote_code", action="store_true", help="run code that comes with a model")
 
 
 def run_analyze(options: argparse.Namespace) -> None:
     """
     Compares the trees of one or several parsers with gold trees: labelled F1 by the length of dependencies and by
-    their distance to the root, LAS by the length of sentences, and how frequent each class is.
+    their distance to the root, LAS by the length of sentences, and how frequent each class is. With --heads: the
+    Pearson correlation of the heads of language models with the relations of gold trees, in both directions; the table
+    shows for each of the most frequent relations the head that fits it best, the heat maps and the JSON show all.
     """
     if options.format and not options.output_dir:
         raise ValueError("--format is that of the figures: it needs --output_dir")
+    if options.heads:
+        if options.systems or not options.model:
+            raise ValueError("--heads is about models: it takes --model, and no file but the gold one")
+        analyze_heads(options)
+        return
+    if options.model or not options.systems:
+        raise ValueError("files of parsers are needed; --model goes with --heads")
     systems = named_systems(options.systems)
     check_files([options.gold, *systems.values()], None)
     gold = list(read_conllu(options.gold))

@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,11 +82,19 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_word_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """The option that says how raw text becomes words."""
+    parser.add_argument(
+        "--word_tokenizer",
+        choices=WORD_TOKENIZERS,
+        help="how raw text is split into words: by rules for English, at spaces, or by Unicode, for any language; "
+        "default: as the model says",
+    )
+
+
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """The options that say how a language model scores text, but for the beam."""
-    parser.add_argument(
-        "--word_tokenizer", choices=WORD_TOKENIZERS, help="how text is split into words; default: as the model says"
-    )
+    add_word_tokenizer(parser)
     parser.add_argument("--raw", action="store_true", help="tokenize the text as it is, not word by word")
     parser.add_argument(
         "--max_tokens",
@@ -114,6 +122,13 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="raw: a sentence a line; words: the same, already split at spaces; brackets: the words of Penn Treebank "
         "trees; auto (default): what the suffix says, CoNLL-U or SDP if the first lines look like it, else raw",
+    )
+
+
+def add_skip_long(parser: argparse.ArgumentParser) -> None:
+    """The option that says what happens to long sentences."""
+    parser.add_argument(
+        "--skip_long", action="store_true", help="leave out sentences that are too long, and say how many they were"
     )
 
 
@@ -187,6 +202,12 @@ def check_files(names: Iterable[str], output: str | None) -> None:
                 raise ValueError(f"{name} is a folder, not a file")
             if output is not None and Path(name).resolve() == Path(output).resolve():
                 raise ValueError(f"{name} is to be read and written at once: choose another --output")
+
+
+def check_inputs(names: Sequence[str], output: str | None) -> None:
+    """The same of files that are read one after the other: it is enough that one of them is there."""
+    there = [name for name in names if name == "-" or Path(name).exists()]
+    check_files(there or names, output)
 
 
 def named_systems(arguments: list[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
 from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
-from hf_structure.metrics.attachment import check_words, score_sentences
+from hf_structure.metrics.attachment import UNDIRECTED, check_words, score_sentences
 from hf_structure.metrics.constituency import (
     EMPTY_GOLD,
     ConstituencyScores,
@@ -29,7 +29,7 @@ from hf_structure.metrics.graphs import arc_scores
 _PUNCTUATION_BY = {"drop": "tags", "drop_by_form": "form", "keep": None}
 _SCORED = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
 _OPTIONS = {
-    "tree": ("ignore", "universal"),
+    "tree": ("ignore", "universal", "uuas"),
     "brackets": (*_SCORED, "count_duplicates", "empty_gold", "punctuation", "baselines"),
     "graph": ("annotation", "system_annotation"),
 }
@@ -61,6 +61,12 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
     )
     dependencies.add_argument(
         "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
+    )
+    dependencies.add_argument(
+        "--uuas",
+        choices=UNDIRECTED,
+        help="what UUAS and ULAS count: gold pairs of words that are predicted too (default), or words whose "
+        "predicted pair is a gold one, as in StructFormer's released code: more for argmax heads, the same for trees",
     )
     graphs = parser.add_argument_group("unlabelled arcs of graphs, those from the root included")
     graphs.add_argument(
@@ -133,6 +139,7 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
         read_conllu(options.gold),
         ignore_labels=set(options.ignore),
         universal_labels=options.universal,
+        undirected=options.uuas or UNDIRECTED[0],
     )
     _print_scores(asdict(scores), options.json, str.upper)
 

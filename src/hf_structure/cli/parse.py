@@ -2,25 +2,24 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
-from hf_structure.cli.arriving import chunks, is_live
 from hf_structure.cli.common import (
     Item,
     add_dtype,
     add_input_format,
     add_model,
-    check_files,
+    add_skip_long,
+    add_word_tokenizer,
+    check_inputs,
     output_file,
     positive,
-    read_items,
     without_probabilities,
 )
+from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
@@ -58,8 +57,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--sentences",
         choices=SENTENCES,
         default="split",
-        help="of raw text: rules for English find the sentences of a line (split, default), or it is one (line)",
+        help="of raw text: rules find the sentences of a line (split, default), or it is one (line)",
     )
+    add_word_tokenizer(parser)
     parser.add_argument(
         "--decoder",
         choices=["tree", "projective", "argmax"],
@@ -99,9 +99,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="refuse longer sentences; default: %(default)s",
     )
-    parser.add_argument(
-        "--skip_long", action="store_true", help="leave out sentences that are too long, and say how many they were"
-    )
+    add_skip_long(parser)
 
 
 def run_parse(options: argparse.Namespace) -> None:
@@ -110,72 +108,39 @@ def run_parse(options: argparse.Namespace) -> None:
     said when those of all others are written.
     """
     _check_parse(options)
-    from hf_structure.pipelines.parsing import load_parser, parse
+    from hf_structure.pipelines.parsing import WINDOW, load_parser, parse
 
     model, tokenizer = load_parser(
         options.model, None, options.device, options.dtype, trust_remote_code=options.trust_remote_code
     )
     parse_chunk = partial(parse, model=model, tokenizer=tokenizer, sentences="line", **_settings(options))
     parse_chunk([])  # raises errors of options before a file is opened
-    if "-" in options.files and sys.stdin.isatty():
-        print("hf-structure: one sentence a line or several, end with Ctrl-D", file=sys.stderr)
+    ask_for_lines(options.files, "one sentence a line or several")
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
-        skipped = _write(_parse_files(options, parse_chunk, failures), options.format, file)
-        if skipped:
-            message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
-            print(f"hf-structure: {message}", file=sys.stderr)
-        for failure in failures[:-1]:
-            print(f"hf-structure: {failure}", file=sys.stderr)
-        if failures:
-            raise failures[-1]
-
-
-class BadInputError(ValueError):
-    """What is wrong with a file that is read."""
+        process = partial(_parse_chunk, parse_chunk=parse_chunk, refine=options.refine)
+        sizes = options.batch_size, options.batch_size * WINDOW
+        read = partial(_sentences, options=options)
+        pairs = results_of(options.files, read, process, sizes, options.output is not None, failures)
+        report(_write(pairs, options.format, file), failures)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of the command line, what [`~hf_structure.parse`] calls the same."""
-    names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words", "skip_long")
+    names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words")
+    names += ("skip_long", "word_tokenizer")
     settings = {name: getattr(options, name) for name in names}
     return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
 
 
-def _parse_files(
-    options: argparse.Namespace, parse_chunk: Callable[..., Iterator[Parse | None]], failures: list[BadInputError]
-) -> Iterator[tuple[Parse | None, Item]]:
-    """The parses of all files and what they are of; what is wrong with a file ends it and goes to `failures`."""
-    from tqdm import tqdm
-
-    from hf_structure.pipelines.parsing import WINDOW
-
-    size = options.batch_size
-    with tqdm(unit=" sentences", disable=options.output is None or not sys.stderr.isatty()) as bar:
-        for name in options.files:
-            items = _sentences(name, options)
-            try:
-                for chunk in chunks(items, size, size * WINDOW, name == "-" and is_live()):
-                    for pair in _parse_chunk(chunk, parse_chunk, options.refine):
-                        bar.update()
-                        yield pair
-            except BadInputError as failure:
-                failures.append(failure)
-
-
 def _sentences(name: str, options: argparse.Namespace) -> Iterator[Item]:
     """The sentences of a file. Raises `BadInputError`."""
-    try:
-        for item in read_items([name], options.input_format):
-            if item.text is None or options.sentences == "line":
-                yield item
-            else:
-                for text in split_sentences(item.text):
-                    yield replace(item, text=text, words=tokenize_words(text))
-    except OSError as error:
-        raise BadInputError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
+    for item in read_file(name, options.input_format):
+        if item.text is None or options.sentences == "line":
+            yield item
+        else:
+            for text in split_sentences(item.text):
+                yield replace(item, text=text, words=tokenize_words(text))
 
 
 def _parse_chunk(
@@ -190,20 +155,26 @@ def _parse_chunk(
 
 
 def _write(pairs: Iterator[tuple[Parse | None, Item]], format: str, file: IO[str]) -> list[str]:
-    """Writes parses as they come; the places of those that are left out."""
+    """Writes parses as they come, a page of HTML in the end; the places of those that are left out."""
+    skipped: list[str] = []
+    numbered = _numbered(pairs, skipped)
     if format == "html":
-        parses = [parsed for parsed, _ in pairs if parsed is not None]
-        file.write(render_html(parses))
-        return []
+        file.write(render_html([parsed for _, parsed, _ in numbered]))
+        return skipped
     file.write(HEADERS.get(format, ""))
-    skipped = []
-    for number, (parsed, item) in enumerate(pairs, start=1):
-        if parsed is None:
-            skipped.append(item.place)
-            continue
+    for number, parsed, item in numbered:
         file.write(WRITERS[format](parsed, item.source, number))
         file.flush()
     return skipped
+
+
+def _numbered(pairs: Iterator[tuple[Parse | None, Item]], skipped: list[str]) -> Iterator[tuple[int, Parse, Item]]:
+    """Parses with their numbers, from 1; the places of those that are left out go to `skipped`."""
+    for number, (parsed, item) in enumerate(pairs, start=1):
+        if parsed is None:
+            skipped.append(item.place)
+        else:
+            yield number, parsed, item
 
 
 def _initial_tree(item: Item) -> ConlluSentence:
@@ -226,8 +197,7 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.get, held))} only")
     if options.marginals and options.structure == "constituency":
         raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
-    there = [name for name in options.files if name == "-" or Path(name).exists()]
-    check_files(there or options.files, options.output)
+    check_inputs(options.files, options.output)
 
 
 def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> str:

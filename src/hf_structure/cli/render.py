@@ -15,18 +15,20 @@ from hf_structure.cli.common import (
     output_file,
     positive,
 )
+from hf_structure.cli.comparing import NOTE as COMPARISON_NOTE
+from hf_structure.cli.comparing import read_comparisons, read_tree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
+from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
-from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
-from hf_structure.visualization.html import WIDTH, render_html
+from hf_structure.visualization.html import NOTE, WIDTH, render_html
 
 FIGURES = ("distances", "parents", "relations", "attention", "tapes", "circuits")
 KINDS = ("trees", "graph", *FIGURES)
-WRITERS: dict[str, Callable[[Parse, argparse.Namespace], str]] = {
+WRITERS: dict[str, Callable[[Parse | TreeComparison, argparse.Namespace], str]] = {
     "svg": lambda parsed, options: parsed.to_svg(width=options.width),
     "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n",
     "tikz": lambda parsed, options: parsed.to_tikz(options.standalone),
@@ -41,8 +43,9 @@ def add_render(commands: argparse._SubParsersAction) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="CoNLL-U, SDP or brackets with trees or graphs, or text for a model to parse (-: stdin); for circuits, "
-        "results of run_sg.py or JSON {model: {circuit: score}}, [NAME=]FILE",
+        help="CoNLL-U, SDP or brackets with trees or graphs, or text for a model to parse (-: stdin); of two CoNLL-U "
+        "files, gold and system, the trees are drawn together, gold arcs above the words and the others below; for "
+        "circuits, results of run_sg.py or JSON {model: {circuit: score}}, [NAME=]FILE",
     )
     parser.add_argument(
         "--kind",
@@ -75,12 +78,14 @@ def add_render(commands: argparse._SubParsersAction) -> None:
 
 
 def run_render(options: argparse.Namespace) -> None:
-    """Draws the trees or graphs of a file, what a model thinks of sentences, or scores of models."""
+    """Draws the trees or graphs of a file or two, what a model thinks of sentences, or scores of models."""
     if options.kind == "circuits":
         if not options.files:
             raise ValueError("--kind circuits needs a FILE of scores, or several")
-    elif len(options.files) > 1:
-        raise ValueError(f"--kind {options.kind} is about one FILE")
+    elif len(options.files) > 2 or (len(options.files) == 2 and options.kind != "trees"):
+        raise ValueError(f"--kind {options.kind} is about one FILE" + (", or two" if options.kind == "trees" else ""))
+    elif options.files == ["-", "-"]:
+        raise ValueError("standard input is one file, not two")
     elif not options.files and options.kind != "relations":
         raise ValueError("a FILE is needed, except for --kind relations")
     _check_options(options)
@@ -105,11 +110,15 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _render_structures(options: argparse.Namespace) -> None:
-    (name,) = options.files
-    parses = islice(_read_parses(name, options), options.limit)
+    several = len(options.files) > 1
+    found = (
+        read_comparisons(*options.files, options.input_format) if several else _read_parses(*options.files, options)
+    )
+    parses = islice(found, options.limit)
     if options.format in (None, "html"):
-        title = options.kind.capitalize() if name == "-" else Path(name).name
-        pictures = [render_html(parses, title=title, width=options.width or WIDTH)]
+        named = [Path(name).name for name in options.files if name != "-"]
+        title, note = " and ".join(named) or options.kind.capitalize(), COMPARISON_NOTE if several else NOTE
+        pictures = [render_html(parses, title=title, width=options.width or WIDTH, note=note)]
     else:
         pictures = (WRITERS[options.format](parsed, options) + "\n" for parsed in parses)
     with output_file(options.output) as file:
@@ -132,10 +141,7 @@ def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:
 
 def _conllu_parses(file: IO[bytes], name: str) -> Iterator[Parse]:
     for sentence in read_conllu(file):
-        if sentence.heads is None:
-            raise ValueError(f"{name}:{sentence.line}: words without a head: there is no tree to draw")
-        labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
-        yield Parse(sentence.forms, DependencyTree(sentence.forms, sentence.heads, labels))
+        yield Parse(sentence.forms, read_tree(sentence, name))
 
 
 def _bracket_parses(file: IO[bytes]) -> Iterator[Parse]:

@@ -4,7 +4,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Any
 
 from hf_structure.cli.common import (
     Item,
@@ -12,19 +14,20 @@ from hf_structure.cli.common import (
     add_masking,
     add_model,
     add_scoring,
-    check_files,
+    add_skip_long,
+    check_inputs,
     output_file,
     positives,
     print_table,
-    read_items,
 )
+from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of
 from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.options import DEFAULT_SCORER
 
 if TYPE_CHECKING:
     from hf_structure.pipelines.scoring import SentenceScore
 
-Scorer = Callable[[int | None], list["SentenceScore"]]
+Scores = tuple["SentenceScore | None", ...]  # of a sentence, one for every size of the beam
 
 
 def add_score(commands: argparse._SubParsersAction) -> None:
@@ -56,44 +59,62 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         "--words", action="store_true", help="with --format tsv: a line for every word (json has them)"
     )
     parser.add_argument("--summary", action="store_true", help="the perplexities of the corpus instead of sentences")
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
+    )
+    add_skip_long(parser)
 
 
 def run_score(options: argparse.Namespace) -> None:
     """
     Writes log-probabilities and perplexities of sentences, one a line of text, and surprisals of their words and
-    tokens. Logarithms are natural ones: everything is in nats.
+    tokens, as they are scored. Logarithms are natural ones: everything is in nats. What is wrong with a file is said
+    when those of all others are written.
     """
     _check_score(options)
     from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
 
-    items = list(read_items(options.files, options.input_format, skip_empty=False))
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
-
-    def scorer(beam_size: int | None) -> list["SentenceScore"]:
-        try:
-            return score(
-                [item.words if item.text is None else item.text for item in items],
-                model,
-                tokenizer=tokenizer,
-                beam_size=beam_size,
-                raw=options.raw,
-                eos=options.eos,
-                masking=options.masking,
-                word_tokenizer=options.word_tokenizer,
-                max_tokens=options.max_tokens,
-                progress=sys.stderr.isatty(),
-            )
-        except SentenceError as error:
-            raise ValueError(f"{items[error.number - 1].place}: {error.reason}") from error
-
+    scorer = partial(score, model=model, tokenizer=tokenizer, **_settings(options))
+    sizes = [choose_beam(model, size) for size in options.beam_size] if options.summary else options.beam_size
+    scorer([], beam_size=sizes[0])  # raises errors of options before a file is opened
+    ask_for_lines(options.files, "one sentence a line")
+    failures: list[BadInputError] = []
+    read = partial(read_file, input_format=options.input_format, skip_empty=False)
+    process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
+    show = options.summary or options.output is not None
+    pairs = results_of(options.files, read, process, (FIRST, MOST), show, failures)
     if options.summary:
-        _print_summary(scorer, [choose_beam(model, size) for size in options.beam_size], options.format == "json")
+        _print_summary(pairs, sizes, options.format == "json", failures)
     else:
-        scores = scorer(*options.beam_size)
         with output_file(options.output) as file:
-            file.writelines(_lines(scores, items, options))
+            report(_write(pairs, options, file), failures)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Of the command line, what [`~hf_structure.score`] calls the same."""
+    names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long")
+    return {name: getattr(options, name) for name in names}
+
+
+def _score_chunk(
+    items: Sequence[Item], scorer: Callable[..., list["SentenceScore | None"]], beam_sizes: Sequence[int | None]
+) -> Iterator[tuple[Scores, Item]]:
+    """
+    The scores of each sentence, one for every size of the beam, and what it was read from. Raises `BadInputError` with
+    the place of a sentence that cannot be scored, when those before it are out.
+    """
+    sentences, failure = [item.words if item.text is None else item.text for item in items], None
+    try:
+        scores = [scorer(sentences, beam_size=size) for size in beam_sizes]
+    except SentenceError as error:  # it is raised before anything is computed
+        good = error.number - 1
+        failure = BadInputError(f"{items[good].place}: {error.reason}")
+        scores = [scorer(sentences[:good], beam_size=size) for size in beam_sizes]
+    yield from zip(zip(*scores, strict=True), items, strict=False)  # items may go on behind the failure
+    if failure is not None:
+        raise failure
 
 
 def _check_score(options: argparse.Namespace) -> None:
@@ -104,40 +125,73 @@ def _check_score(options: argparse.Namespace) -> None:
         raise ValueError("--summary is about the whole corpus, on stdout: it takes neither --words nor --output")
     if len(options.beam_size) > 1 and not options.summary:
         raise ValueError("several sizes of the beam are for --summary")
-    check_files(options.files, options.output)
+    check_inputs(options.files, options.output)
 
 
-def _lines(scores: Sequence["SentenceScore"], items: Sequence[Item], options: argparse.Namespace) -> Iterator[str]:
-    if options.format == "json":
-        yield from (json.dumps(scored.to_dict(), ensure_ascii=False) + "\n" for scored in scores)
-    elif options.words:
-        yield "sentence\tword\tsurprisal\tform\n"
-        for sentence, scored in enumerate(scores, start=1):
-            for word, (form, surprisal) in enumerate(zip(scored.words, scored.word_surprisals, strict=True), start=1):
-                yield f"{sentence}\t{word}\t{surprisal:.4f}\t{' '.join(form.split())}\n"
-    else:
-        yield "sentence\tlog_prob\tperplexity\ttokens\ttext\n"
-        for sentence, scored in enumerate(scores, start=1):
-            text = " ".join(scored.text.split())
-            yield f"{sentence}\t{scored.log_prob:.4f}\t{scored.perplexity:.2f}\t{len(scored.tokens)}\t{text}\n"
+def _write(pairs: Iterator[tuple[Scores, Item]], options: argparse.Namespace, file: IO[str]) -> list[str]:
+    """Writes scores as they come; the places of the sentences that are left out."""
+    skipped, form = [], "words" if options.words else options.format
+    file.write(HEADERS[form])
+    for number, ((scored,), item) in enumerate(pairs, start=1):
+        if scored is None:
+            skipped.append(item.place)
+            continue
+        file.writelines(WRITERS[form](number, scored))
+        file.flush()
+    return skipped
 
 
-def _print_summary(scorer: Scorer, beam_sizes: Sequence[int | None], as_json: bool) -> None:
+def _json_line(_: int, scored: "SentenceScore") -> Iterator[str]:
+    yield json.dumps(scored.to_dict(), ensure_ascii=False) + "\n"
+
+
+def _word_lines(sentence: int, scored: "SentenceScore") -> Iterator[str]:
+    for word, (form, surprisal) in enumerate(zip(scored.words, scored.word_surprisals, strict=True), start=1):
+        yield f"{sentence}\t{word}\t{surprisal:.4f}\t{' '.join(form.split())}\n"
+
+
+def _sentence_line(sentence: int, scored: "SentenceScore") -> Iterator[str]:
+    text = " ".join(scored.text.split())
+    yield f"{sentence}\t{scored.log_prob:.4f}\t{scored.perplexity:.2f}\t{len(scored.tokens)}\t{text}\n"
+
+
+def _print_summary(
+    pairs: Iterator[tuple[Scores, Item]],
+    beam_sizes: Sequence[int | None],
+    as_json: bool,
+    failures: Sequence[BadInputError],
+) -> None:
     """One line for each size of the beam; `falls`: sentences that the size before gives a higher probability."""
-    from hf_structure.pipelines.scoring import corpus_scores, count_falls
+    from hf_structure.pipelines.scoring import CorpusTotals, count_falls
 
-    rows, before = [], None
-    for beam_size in beam_sizes:
-        scores = scorer(beam_size)
-        log_probs = [scored.log_prob for scored in scores]
-        falls = None if before is None else count_falls(before, log_probs)
-        rows.append({"beam_size": beam_size, **corpus_scores(scores), "falls": falls})
-        before = log_probs
+    totals, falls, skipped = [CorpusTotals() for _ in beam_sizes], [0] * len(beam_sizes), []
+    for scores, item in pairs:
+        if scores[0] is None:
+            skipped.append(item.place)
+            continue
+        for corpus, scored in zip(totals, scores, strict=True):
+            corpus.add(scored)
+        for place, (before, scored) in enumerate(pairwise(scores), start=1):
+            falls[place] += count_falls([before.log_prob], [scored.log_prob])
+    report(skipped, failures)  # there are no figures of a part of a corpus
+    rows = [
+        {"beam_size": size, **corpus.scores(), "falls": count if place else None}
+        for place, (size, corpus, count) in enumerate(zip(beam_sizes, totals, falls, strict=True))
+    ]
     if as_json:
         sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
-        return
-    print_table([list(rows[0]), *(list(map(_cell, row.values())) for row in rows)])
+    else:
+        print_table([list(rows[0]), *(list(map(_cell, row.values())) for row in rows)])
 
 
 def _cell(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+FIRST, MOST = 64, 4096  # sentences that are scored together: at first, so that the first ones come soon, and at most
+HEADERS = {
+    "json": "",
+    "tsv": "sentence\tlog_prob\tperplexity\ttokens\ttext\n",
+    "words": "sentence\tword\tsurprisal\tform\n",
+}
+WRITERS = {"json": _json_line, "tsv": _sentence_line, "words": _word_lines}

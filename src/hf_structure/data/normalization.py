@@ -24,7 +24,7 @@ UPOS_WORD_TAGS = frozenset([
 
 _DIGITS = re.compile("[0-9]+")
 _PUNCTUATION_SYMBOLS = frozenset("^`~|=+<>_")
-_WORD_SIGNS = frozenset("%&#@")  # of a punctuation category in Unicode, but read as words
+_WORD_SIGNS = frozenset("%&#@％＆＃＠٪")  # of a punctuation category in Unicode, but read as words
 _BRACKET_ESCAPES = frozenset(["-LRB-", "-RRB-", "-LCB-", "-RCB-", "-LSB-", "-RSB-"])
 
 
@@ -41,8 +41,8 @@ def normalize_word(word: str) -> str:
 def is_punctuation(word: str) -> bool:
     """
     Whether a word is punctuation by its form: every character is of a Unicode punctuation category or one of
-    ``^`~|=+<>_``, but none of the signs that are read as words (`% & # @`; currency signs are no punctuation to
-    Unicode). The Penn Treebank's bracket names (`-LRB-`) are punctuation.
+    ``^`~|=+<>_``, but none of the signs that are read as words (`% & # @`, wide ones and Arabic's `٪` too; currency
+    signs are no punctuation to Unicode). The Penn Treebank's bracket names (`-LRB-`) are punctuation.
     """
     return bool(word) and (word in _BRACKET_ESCAPES or all(map(_is_punctuation_character, word)))
 

@@ -1,4 +1,7 @@
-"""Tasks of GLUE as prompts of a language model (GiLT, section 4.3 and appendix A): their words, tables and batches."""
+"""
+Tasks of GLUE: their words, tables and batches, as prompts of a language model (GiLT, section 4.3 and appendix A) or as
+sentences and pairs of them (UDGN, section 4.5).
+"""
 
 import math
 import os
@@ -9,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
 from hf_structure.data.files import DataError, plain_path
 from hf_structure.data.graph_batches import GraphCollator
 from hf_structure.data.json_text import parse_json
@@ -35,36 +38,31 @@ class Task:
         classes (`tuple[str, ...]`): Names of the classes in GLUE's order; none for a regression.
         labels (`tuple[str, ...]`): The word of each class.
         reported (`tuple[str, ...]`): The metrics that table 2 reports.
+        is_ordered (`bool`): Whether the first of two sentences is another part than the second.
     """
 
     prompt: str
     classes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     reported: tuple[str, ...] = ("f1",)
+    is_ordered: bool = False
 
     @property
     def sentences(self) -> list[str]:
         """Names of the sentences in the prompt."""
         return [part[1:-1] for part in self.prompt.split() if part.startswith("{")]
 
-    def words(self, sentences: Mapping[str, str], split: Callable[[str], list[str]]) -> list[str]:
-        """
-        The prompt's words.
+    @property
+    def pair_features(self) -> str | None:
+        """What a classifier of sentences reads of pairs, see [`UDGNConfig`]; None where there are none."""
+        if len(self.sentences) == 1:
+            return None
+        return "ordered" if self.is_ordered else "symmetric"
 
-        Args:
-            sentences (`Mapping[str, str]`): The sentences by their names.
-            split (`Callable[[str], list[str]]`): How a sentence is split into words.
-
-        Raises:
-            ValueError: a sentence without words.
-        """
-        words = []
-        for part in self.prompt.split():
-            found = split(sentences[part[1:-1]]) if part.startswith("{") else [part]
-            if not found:
-                raise ValueError(f"{part[1:-1]} has no words")
-            words += found
-        return words
+    def words(self, sentences: Mapping[str, Sequence[str]]) -> list[str]:
+        """The prompt's words, from the words of the sentences by their names."""
+        parts = (sentences[part[1:-1]] if part.startswith("{") else [part] for part in self.prompt.split())
+        return [word for part in parts for word in part]
 
     def read_label(self, value: Any) -> int | float:
         """The class that a name or number stands for, or a score. Raises `ValueError` where it is neither."""
@@ -84,7 +82,7 @@ class Task:
 
 
 TASKS = {
-    "rte": Task(f"{_PAIR} Label :", ("entailment", "not_entailment"), ("0", "1")),
+    "rte": Task(f"{_PAIR} Label :", ("entailment", "not_entailment"), ("0", "1"), is_ordered=True),
     "sst2": Task("Sentence1 : {sentence1} ; Sentiment :", ("negative", "positive"), ("0", "1")),
     "mrpc": Task(
         f"{_PAIR} Label :", ("not_equivalent", "equivalent"), ("inequivalent", "equivalent"), ("accuracy", "f1")
@@ -142,6 +140,7 @@ def task_examples(
     split: Callable[[str], list[str]],
     columns: Mapping[str, str | None] | None = None,
     name: str = "<input>",
+    prompts: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """
     Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score).
@@ -153,6 +152,9 @@ def task_examples(
         columns (`Mapping[str, str | None]`, *optional*):
             Columns of `sentence1`, `sentence2` and `label`, where they do not have one of the names in `COLUMNS`.
         name (`str`): What the table is called in messages.
+        prompts (`bool`):
+            Whether there are prompts: or else, `words` are those of the sentences alone, and `sentence_ids`
+            (`list[int]`) say of each word which sentence it is of, from 0.
 
     Raises:
         DataError: a column is missing, a sentence is empty, or a label is none of the task's.
@@ -161,15 +163,29 @@ def task_examples(
     for number, row in rows:
         found = found or _find_columns(row, task, columns or {}, name)
         try:
-            texts = {part: row[found[part]] for part in task.sentences}
-            for part, text in texts.items():
-                if not isinstance(text, str):
-                    raise ValueError(f"{part} is no text, but {text!r}")
-            yield {"words": task.words(texts, split), "label": task.read_label(row[found["label"]])}
+            sentences = {part: _split(part, row[found[part]], split) for part in task.sentences}
+            label = {"label": task.read_label(row[found["label"]])}
+            yield ({"words": task.words(sentences)} if prompts else _apart(sentences)) | label
         except KeyError as error:
             raise DataError(f"there is no {error.args[0]!r}", name, number) from error
         except ValueError as error:
             raise DataError(str(error), name, number) from error
+
+
+def _split(name: str, text: Any, split: Callable[[str], list[str]]) -> list[str]:
+    if not isinstance(text, str):
+        raise ValueError(f"{name} is no text, but {text!r}")
+    words = split(text)
+    if not words:
+        raise ValueError(f"{name} has no words")
+    return words
+
+
+def _apart(sentences: Mapping[str, list[str]]) -> dict[str, list]:
+    """Words of sentences one after the other, and which sentence each is of."""
+    numbered = [(word, number) for number, words in enumerate(sentences.values()) for word in words]
+    words, numbers = zip(*numbered, strict=True)
+    return {"words": list(words), "sentence_ids": list(numbers)}
 
 
 def _find_columns(row: Mapping[str, Any], task: Task, given: Mapping[str, str | None], name: str) -> dict[str, str]:
@@ -218,6 +234,25 @@ class TaskCollator:
         return batch
 
 
+@dataclass
+class SentenceCollator(WordCollator):
+    """
+    Batches of sentences, or of pairs, for classifiers of them.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+
+    Called with dictionaries that hold `input_ids`, `token_type_ids` (0 for the words of a first sentence, 1 for those
+    of a second one) and `label`; returns these, padded, `attention_mask` and `labels`, the classes or scores,
+    `(batch_size,)`.
+    """
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = super().__call__(examples)
+        batch["token_type_ids"] = pad_words([example["token_type_ids"] for example in examples], 0)
+        return batch | {"labels": torch.tensor([example["label"] for example in examples])}
+
+
 def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:
     """An example with one more word."""
     longer = example | {"input_ids": [*example["input_ids"], *word]}
@@ -226,4 +261,4 @@ def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:
     return longer
 
 
-__all__ = ["COLUMNS", "TASKS", "Task", "TaskCollator", "read_table", "task_examples"]
+__all__ = ["COLUMNS", "TASKS", "SentenceCollator", "Task", "TaskCollator", "read_table", "task_examples"]

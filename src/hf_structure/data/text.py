@@ -1,7 +1,7 @@
 """Plain text: numbered lines with clear errors, sentences of space-separated words, and raw text to words.
 
-`tokenize_words` and `split_sentences` are small rule sets in the style of the English Universal Dependencies; any
-callable of the same signature can stand in for them.
+`tokenize_words` is a small rule set in the style of the English Universal Dependencies, `unicode_words` knows no
+language, and `split_sentences` few words of one; any callable of the same signature can stand in for them.
 """
 
 import os
@@ -103,7 +103,7 @@ _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mi
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
 _SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
-_TOKEN = regex.compile(
+TOKEN = regex.compile(
     rf"""
       (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\Z) )  # most words: what it takes is what the others would, only faster
     | (?P<url> (?:https?://|ftp://|www\.){_ADDRESS} )
@@ -123,15 +123,19 @@ _TOKEN = regex.compile(
     regex.VERBOSE | regex.IGNORECASE,  # its \w has the marks of letters, many vowels of Hindi say; that of re has not
 )
 _CLUSTER = regex.compile(r"\X")
-_CLITIC = re.compile(r"(.+?)(n['’]t|['’](?:[smd]|re|ve|ll))", re.IGNORECASE)
+CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
+_CLITIC = re.compile(rf"(.+?)({CLITIC})", re.IGNORECASE)
 _NEGATED = "do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
-_RUN_TOGETHER = re.compile(
-    rf"(can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve))(not|na|ta|nt|m|ve)", re.IGNORECASE
-)
+RUN_TOGETHER = rf"can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)", "not|na|ta|nt|m|ve"
+_RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
+_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
 _PARAGRAPH = re.compile(r"\n\s*\n")
-_END = re.compile(r"""(?P<word>.*?)(?P<mark>[.!?…]+)['"”’)\]]*""", re.DOTALL)
-_BEGIN = re.compile(r"""['"“‘(\[]*[A-Z0-9]""")
-_NO_END = re.compile(rf"(?:{_ABBREVIATIONS}|[a-z]|(?:[a-z]\.)+[a-z])", re.IGNORECASE)
+_END = regex.compile(r"""(?P<word>.*?)(?P<mark>[\p{Sentence_Terminal}…]+)['"\p{Pe}\p{Pi}\p{Pf}]*""", regex.DOTALL)
+_BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]""")
+_NO_END = regex.compile(rf"(?:{_ABBREVIATIONS}|\p{{L}}\p{{M}}*|(?:\p{{L}}\.)+\p{{L}})", regex.IGNORECASE)
+_OPENING = re.compile("['\"“‘„«(\\[]*")
+# A mark that needs no white space behind it, and no closing quotation mark or other mark there.
+_WIDE_END = regex.compile(r"""[。！？｡](?=[^'"\p{Sentence_Terminal}\p{Pe}\p{Pf}\p{Po}…])""")
 
 
 def tokenize_words(text: str) -> list[str]:
@@ -150,7 +154,7 @@ def tokenize_words(text: str) -> list[str]:
         text (`str`): A sentence, or any text; white space always separates words.
     """
     words, end, starts = [], -1, _cluster_starts(text)
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         parts = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end and end not in starts:
             words[-1] += parts[0]
@@ -188,12 +192,25 @@ def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
     return None if text[end:].strip() else spans
 
 
+def unicode_words(text: str) -> list[str]:
+    """
+    Words of raw text of any language, by Unicode's word boundaries (UAX 29), that of Hebrew's quotation mark inside a
+    word among them. White space goes; every sign is a word. Languages that are written without spaces need a
+    dictionary, which is not here: every Chinese character is a word.
+
+    Args:
+        text (`str`): A sentence, or any text; white space always separates words.
+    """
+    return [word for chunk in text.split() for word in _BOUNDARY.split(chunk) if word]
+
+
 def split_sentences(text: str) -> list[str]:
     """
-    Sentences of raw English, white space at their ends taken off. An empty line ends a sentence; so do `.`, `!`, `?`
-    and `…`, with closing quotation marks and brackets, before white space and a capital letter or digit (after opening
-    ones or not). A full stop does not after abbreviations, single letters and letters with full stops (`Dr.`, `J.`,
-    `U.S.`).
+    Sentences of raw text, white space at their ends taken off. An empty line ends a sentence. So do the marks that end
+    sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`, with closing quotation marks and brackets,
+    before white space and what may begin a sentence: a capital letter, a letter of a script that has none, or a digit
+    (after opening marks or not). `。`, `！` and `？` need no white space where no closing mark follows. A full stop
+    does not end one after English abbreviations, single letters and letters with full stops (`Dr.`, `J.`, `U.S.`).
 
     Args:
         text (`str`): Running text; single line breaks in it are white space like any other.
@@ -203,20 +220,28 @@ def split_sentences(text: str) -> list[str]:
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each sentence that [`split_sentences`] finds."""
-    chunks = list(re.finditer(r"\S+", text))
-    starts, ends = [chunk.start() for chunk in chunks[:1]], []
-    for chunk, following in pairwise(chunks):
-        space = text[chunk.end() : following.start()]
-        if _PARAGRAPH.search(space) or (_BEGIN.match(following[0]) and _may_end(chunk[0])):
-            ends.append(chunk.end())
-            starts.append(following.start())
-    return list(zip(starts, [*ends, *(chunk.end() for chunk in chunks[-1:])], strict=True))
+    chunks = [span for chunk in re.finditer(r"\S+", text) for span in _parts(text, *chunk.span())]
+    starts, ends = [start for start, _ in chunks[:1]], []
+    for (start, end), (following, _) in pairwise(chunks):
+        space = text[end:following]
+        if not space or _PARAGRAPH.search(space) or (_BEGIN.match(text, following) and _may_end(text[start:end])):
+            ends.append(end)
+            starts.append(following)
+    return list(zip(starts, [*ends, *(end for _, end in chunks[-1:])], strict=True))
+
+
+def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What stands between white space, parted at marks that need none."""
+    for match in () if text.isascii() else _WIDE_END.finditer(text, start, end):
+        yield start, match.end()
+        start = match.end()
+    yield start, end
 
 
 def _may_end(chunk: str) -> bool:
     match = _END.fullmatch(chunk)
-    return match is not None and not (match["mark"] == "." and _NO_END.fullmatch(match["word"].lstrip("'\"“‘([")))
+    return match is not None and not (match["mark"] == "." and _NO_END.fullmatch(_OPENING.sub("", match["word"], 1)))
 
 
 # How raw sentences are split into words, by the name that a checkpoint's tokenizer may hold.
-WORD_TOKENIZERS = {"english": tokenize_words, "spaces": str.split}
+WORD_TOKENIZERS = {"english": tokenize_words, "spaces": str.split, "unicode": unicode_words}

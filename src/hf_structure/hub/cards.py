@@ -8,7 +8,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 
-from hf_structure.hub.families import Family, Kind, family_of, kind_of
+from hf_structure.hub.families import PAIR, PAIRS, Family, Kind, family_of, kind_of
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
@@ -126,7 +126,8 @@ def _sample(config: dict, kind: Kind, name: str) -> str:
         return kind.sample.format(name=name)
     trusted = f'"{tasks[0] if tasks else kind.pipeline_tag}", model="{name}", trust_remote_code=True'
     text = "The cat <mask> ." if not tasks and kind.pipeline_tag == "fill-mask" else "The cat slept."
-    return f'from transformers import pipeline\n\nprint(pipeline({trusted})("{text}"))'
+    given = PAIR.format() if kind is PAIRS and not tasks else f'"{text}"'
+    return f"from transformers import pipeline\n\nprint(pipeline({trusted})({given}))"
 
 
 def _introduction(family: Family | None, config: dict, facts: CardFacts) -> list[str]:

@@ -20,6 +20,8 @@ print(fill(f"The cat {{fill.tokenizer.mask_token}} ."))"""
 CLASSIFY = """from transformers import pipeline
 
 print(pipeline("text-classification", model="{name}")("The cat that chased the mouse slept."))"""
+PAIR = """{{"text": "The cat slept.", "text_pair": "No cat was awake."}}"""
+COMPARE = CLASSIFY.replace('"The cat that chased the mouse slept."', PAIR)
 
 PARSING = """hf-structure parse --model {name} --format conllu test.conllu > system.conllu
 hf-structure evaluate test.conllu system.conllu"""
@@ -102,8 +104,10 @@ KINDS = {
     "ForMaskedLM": Kind("fill-mask", FILL),
     "ForCausalLM": Kind("text-generation", SCORE, SCORING),
     "ForSequenceClassification": Kind("text-classification", CLASSIFY),
+    "ForTokenClassification": Kind("token-classification", CLASSIFY.replace("text-", "token-")),
 }
 INDUCTION = Kind("fill-mask", PARSE, PARSING)  # of masked language models that parse
+PAIRS = Kind("text-classification", COMPARE)  # of classifiers of pairs of sentences
 OTHER = Kind(None, LOAD)
 
 
@@ -117,7 +121,9 @@ def kind_of(config: dict) -> Kind:
     architecture = (config.get("architectures") or [""])[0]
     if architecture.endswith("ForMaskedLM") and family_of(config) and config.get("attention") != "softmax":
         return INDUCTION
+    if architecture.endswith("ForSequenceClassification") and config.get("pair_features"):
+        return PAIRS
     return next((kind for suffix, kind in KINDS.items() if architecture.endswith(suffix)), OTHER)
 
 
-__all__ = ["Family", "Kind", "family_of", "kind_of"]
+__all__ = ["PAIR", "PAIRS", "Family", "Kind", "family_of", "kind_of"]

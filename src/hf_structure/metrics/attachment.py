@@ -12,6 +12,7 @@ from typing import Protocol
 from hf_structure.algorithms.trees import check_heads
 
 _UNLABELLED, _LABELLED = ("uas", "uuas"), ("las", "ulas")
+UNDIRECTED = ("pairs", "words")  # what the undirected scores count
 
 
 class Sentence(Protocol):
@@ -33,8 +34,9 @@ class AttachmentScores:
     Args:
         uas (`float`): Share of words with the gold head.
         las (`float` or None): Share of words with the gold head and label; None without labels.
-        uuas (`float`): Share of gold pairs (word and head, in no order) that are also predicted.
-        ulas (`float` or None): Share of gold pairs that are also predicted with the gold label; None without labels.
+        uuas (`float`): Share of gold pairs (word and head, in no order) that are also predicted; with
+            `undirected="words"`, share of words whose predicted pair is a gold one.
+        ulas (`float` or None): The same of pairs with their labels; None without labels.
         sentences (`int`): Number of sentences.
         words (`int`): Number of scored words.
         pairs (`int`): Number of gold pairs; the number of words, if the gold heads form trees.
@@ -58,6 +60,7 @@ def attachment_scores(
     keep: Sequence[Sequence[bool]] | None = None,
     ignore_labels: Collection[str] = (),
     universal_labels: bool = False,
+    undirected: str = "pairs",
 ) -> AttachmentScores:
     """
     Compares the heads of a corpus with gold heads.
@@ -75,17 +78,24 @@ def attachment_scores(
             Words with these gold labels (or subtypes of them) are not scored: `{"punct"}` leaves punctuation out.
         universal_labels (`bool`):
             Whether labels are compared without subtype (`nsubj:pass` as `nsubj`), as the CoNLL 2018 evaluator does.
+        undirected (`"pairs"` or `"words"`):
+            What the undirected scores count: `"pairs"` as said above, the same as UDGN's released code; or `"words"`
+            whose predicted pair is a gold one, as StructFormer's released code does, from which its paper's UUAS is.
+            There a pair that is predicted from both ends counts twice: of trees both are the same, argmax heads score
+            some points more.
 
     Raises:
         ValueError: different numbers of sentences or words, invalid heads (the message names the sentence), no word to
-            score, `ignore_labels` that is a string or has no gold labels to look at.
+            score, `ignore_labels` that is a string or has no gold labels to look at, an unknown way to count.
     """
+    if undirected not in UNDIRECTED:
+        raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
     if isinstance(ignore_labels, str):
         raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
     if ignore_labels and gold_labels is None:
         raise ValueError("ignore_labels needs gold labels")
     scores = _UNLABELLED if predicted_labels is None or gold_labels is None else _UNLABELLED + _LABELLED
-    matched, total = Counter(), Counter()
+    matched, total, pairs = Counter(), Counter(), 0
     columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
     for number, (heads, gold_heads, labels, names, mask) in enumerate(columns, start=1):
         try:
@@ -96,13 +106,15 @@ def attachment_scores(
         arcs = _arcs(heads, labels, words, universal_labels)
         gold_arcs = _arcs(gold_heads, names, words, universal_labels)
         for score in scores:
-            wanted = _view(gold_arcs, score)
-            matched[score] += len(wanted & _view(arcs, score))
-            total[score] += len(wanted)
+            wanted, found = set(_view(gold_arcs, score)), _view(arcs, score)
+            by_word = undirected == "words" and score in ("uuas", "ulas")
+            matched[score] += sum(arc in wanted for arc in (found if by_word else set(found)))
+            total[score] += len(found) if by_word else len(wanted)
+        pairs += len(set(_view(gold_arcs, "uuas")))
     if not total["uas"]:
         raise ValueError("there is no word to score")
     values = {score: matched[score] / total[score] if score in scores else None for score in _UNLABELLED + _LABELLED}
-    return AttachmentScores(**values, sentences=len(gold), words=total["uas"], pairs=total["uuas"])
+    return AttachmentScores(**values, sentences=len(gold), words=total["uas"], pairs=pairs)
 
 
 def score_sentences(
@@ -111,6 +123,7 @@ def score_sentences(
     *,
     ignore_labels: Collection[str] = (),
     universal_labels: bool = False,
+    undirected: str = "pairs",
 ) -> AttachmentScores:
     """
     Compares sentences that have the same words.
@@ -120,13 +133,13 @@ def score_sentences(
 
     Args:
         predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
-        ignore_labels, universal_labels: As for `attachment_scores`.
+        ignore_labels, universal_labels, undirected: As for `attachment_scores`.
 
     Raises:
         ValueError: different words or numbers of sentences, a word without a head; else as `attachment_scores`.
     """
-    columns = aligned_columns(predicted, gold)
-    return attachment_scores(*columns, ignore_labels=ignore_labels, universal_labels=universal_labels)
+    conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels, "undirected": undirected}
+    return attachment_scores(*aligned_columns(predicted, gold), **conventions)
 
 
 def left_chain(length: int) -> list[int]:
@@ -192,11 +205,11 @@ def _arcs(
     ]
 
 
-def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> set[tuple]:
+def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> list[tuple]:
     """What of the arcs a score compares."""
     if score in ("uuas", "ulas"):
         arcs = ((min(word, head), max(word, head), label) for word, head, label in arcs)  # a root word's: 0 and itself
-    return set(arcs) if score in _LABELLED else {(first, second) for first, second, _ in arcs}
+    return list(arcs) if score in _LABELLED else [(first, second) for first, second, _ in arcs]
 
 
 def universal_label(label: str) -> str:

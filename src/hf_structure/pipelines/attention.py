@@ -52,7 +52,7 @@ def graph_attention(
     device = compute_device(model)
     ids, words = (torch.tensor([encoded[name]], device=device) for name in ("input_ids", "word_ids"))
     arcs = pad_graphs([graph.arcs], len(graph.words)).to(device)
-    with _eager(model):
+    with eager_attention(model):
         maps = [
             model(ids, output_attentions=True, use_cache=False, **reading).attentions[layer - 1][0, head - 1].tolist()
             for reading in ({"word_ids": words, "graph": arcs}, {})
@@ -62,7 +62,7 @@ def graph_attention(
 
 
 @contextmanager
-def _eager(model: PreTrainedModel) -> Iterator[None]:
+def eager_attention(model: PreTrainedModel) -> Iterator[None]:
     """Attention that gives its weights."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -72,4 +72,4 @@ def _eager(model: PreTrainedModel) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-__all__ = ["graph_attention"]
+__all__ = ["eager_attention", "graph_attention"]

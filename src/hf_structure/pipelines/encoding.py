@@ -119,7 +119,7 @@ def encode_sentence(
     """
     given = _as_dictionary(sentence)
     words = _words_of(given, word_tokenizer, max_words)
-    keep = _seen_mask(words, tokenizer, punctuation)
+    keep = seen_mask(words, tokenizer, punctuation)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
     _check_positions(len(seen), "words", model_words)
     encoded = {"words": words, "keep": keep, "source": _source(given, words), **encode_words(seen, tokenizer)}
@@ -168,7 +168,7 @@ def _source(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {"text": given["text"], "word_spans": find_words(given["text"], words), "start": given.get("start", 0)}
 
 
-def _seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str) -> list[bool]:
+def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:
     """Which words the model sees: all, if there is nothing but punctuation."""
     keep = [True] * len(words)
     if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
@@ -191,5 +191,6 @@ __all__ = [
     "is_one_sentence",
     "longest_sentence",
     "read_sentences",
+    "seen_mask",
     "with_columns",
 ]

@@ -8,7 +8,7 @@ out, and put back into the tree by a rule that keeps a projective tree projectiv
 
 import functools
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from hf_structure.pipelines.encoding import (
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
-from hf_structure.pipelines.splitting import check_splitting, regroup, split_texts, warn_of_several
+from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
@@ -49,7 +49,7 @@ def parse(
     inputs: Sentence | Iterable[Sentence],
     model: str | Path | PreTrainedModel = DEFAULT_PARSER,
     *,
-    sentences: str | None = None,
+    sentences: str | Callable[[str], list[str]] | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     tags: Sequence[str] | Iterable[Sequence[str] | None] | None = None,
     initial: Tree | Iterable[Tree | None] | None = None,
@@ -81,10 +81,10 @@ def parse(
             optionally `tags` (which a model that reads none ignores) and `initial`. Nothing else of them is read.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
-        sentences (`"line"` or `"split"`, *optional*):
+        sentences (`"line"`, `"split"` or `Callable[[str], list[str]]`, *optional*):
             Whether a string is one sentence, or running text that is split into sentences by the rules of
-            [`~hf_structure.data.text.split_sentences`]. By default it is one sentence, and there is a warning where
-            the rules find several.
+            [`~hf_structure.data.text.split_sentences`] or by a function. By default it is one sentence, and there is a
+            warning where the rules find several.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         tags (`list[list[str]]` or an iterator of lists, *optional*):
@@ -117,7 +117,8 @@ def parse(
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
             How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`]),
-            `"spaces"`, or a function. By default as the checkpoint's tokenizer says, else `"english"`.
+            `"unicode"` ([`~hf_structure.data.text.unicode_words`], for any language), `"spaces"`, or a function. By
+            default as the checkpoint's tokenizer says, else `"english"`.
         max_words (`int`):
             Longer sentences are refused: memory grows with the square of the length. So are those that are too long
             for the model.
@@ -153,7 +154,7 @@ def parse(
             string holds several sentences, and `sentences` does not say what to do.
     """
     check_punctuation(punctuation)
-    is_split = check_splitting(sentences, tags, initial)
+    split = choose_splitter(sentences, tags, initial)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
@@ -185,13 +186,13 @@ def parse(
     if is_one:
         batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
     is_list = isinstance(batch, Sized)
-    total = len(batch) if is_list and not is_split else None
+    total = len(batch) if is_list and split is None else None
     counts = deque()
-    batch = split_texts(batch, counts) if is_split else batch if sentences else warn_of_several(batch)
+    batch = split_texts(batch, counts, split) if split else batch if sentences else warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
     parses = _parse_windows(items, decode, batch_size, bar)
-    if is_split:
+    if split is not None:
         parses = map(Parses, regroup(parses, counts))
     if is_one:
         return next(parses)

@@ -29,10 +29,11 @@ from transformers import (
 
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
-from hf_structure.data.sentences import Sentence, SentenceError, read_batch, read_sentence
+from hf_structure.data.sentences import LongSentenceError, Sentence, read_batch, read_sentence
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
+from hf_structure.pipelines.encoding import encode_all
 from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import (
     WordTokenizer,
@@ -117,11 +118,12 @@ def score(
     word_tokenizer: WordTokenizer | None = None,
     masking: str | None = None,
     max_tokens: int | None = None,
+    skip_long: bool = False,
     device: str | torch.device | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: bool = False,
-) -> SentenceScore | list[SentenceScore]:
+) -> SentenceScore | list[SentenceScore | None] | None:
     """
     Scores sentences.
 
@@ -144,14 +146,16 @@ def score(
             Whether the end token is scored; by default with the models of this library, but not with `raw`.
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
             How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`], as
-            [`parse`] does), `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if it does not,
-            `"english"` for the models of this library and `"spaces"` for others.
+            [`parse`] does), `"unicode"`, `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if
+            it does not, `"english"` for the models of this library and `"spaces"` for others.
         masking (`"within_word"` or `"original"`, *optional*):
             For masked models: whether the pieces of a word that follow are masked with each piece (the default; Kauf
             and Ivanova 2023), or each piece alone (Salazar et al. 2020).
         max_tokens (`int`, *optional*):
             Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
             split. By default so many that their logits take 256 MiB, with a beam 16384.
+        skip_long (`bool`):
+            Whether None is given for a sentence that is too long for the model, instead of an error.
         device (`str` or `torch.device`, *optional*):
             Where to compute. By default where a loaded model is, else on a GPU if there is one.
         revision (`str`, *optional*):
@@ -160,7 +164,7 @@ def score(
         progress (`bool`): Whether to show a progress bar.
 
     Returns:
-        [`SentenceScore`] for a string, else a list of them in the order given.
+        [`SentenceScore`] for a string, else a list of them in the order given; None for a sentence that is left out.
 
     Raises:
         ValueError: no such model, device or option, or an option that models of its kind have not.
@@ -183,9 +187,10 @@ def score(
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
     encode = partial(encode, tokenizer=tokenizer)
-    encoded = [_encode(number, item, encode, model) for number, item in enumerate(items, start=1)]
-    log_probs = log_probs_of(encoded, max_tokens=max_tokens, progress=progress)
-    scores = [to_score(one, values, tokenizer) for one, values in zip(encoded, log_probs, strict=True)]
+    encoded = list(encode_all(((item, {}) for item in items), partial(_encode, encode=encode, model=model), skip_long))
+    kept = [one for one in encoded if one is not None]
+    log_probs = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
+    scores = [None if one is None else to_score(one, next(log_probs), tokenizer) for one in encoded]
     return scores[0] if isinstance(batch, str) else scores
 
 
@@ -300,24 +305,18 @@ def word_splitter(
 
 
 def _encode(
-    number: int,
-    sentence: Sentence,
-    encode: Callable[[Sentence], dict[str, Any]],
-    model: PreTrainedModel,
+    sentence: Sentence, encode: Callable[[Sentence], dict[str, Any]], model: PreTrainedModel
 ) -> dict[str, Any]:
     """What [`SentenceScore`] says before there are surprisals, and `input_ids`."""
-    try:
-        sentence = read_sentence(sentence)
-        if not all(isinstance(word, str) for word in sentence):
-            raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
-        encoded = encode(sentence)
-    except ValueError as error:
-        raise SentenceError(number, str(error)) from error
+    sentence = read_sentence(sentence)
+    if not all(isinstance(word, str) for word in sentence):
+        raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
+    encoded = encode(sentence)
     longest = longest_input(model)
     # The end token is read by a search, and by a masked model.
     length = len(encoded["input_ids"]) - (not builds_structures(model) and not is_masked(model))
     if longest is not None and length > longest:
-        raise SentenceError(number, f"{length} tokens are too many for the model: it reads at most {longest}")
+        raise LongSentenceError(f"{length} tokens are too many for the model: it reads at most {longest}")
     return encoded
 
 
@@ -434,6 +433,26 @@ def _sentence_score(
     )
 
 
+class CorpusTotals:
+    """What [`corpus_scores`] are made of, added up sentence by sentence: no sentence is kept."""
+
+    def __init__(self) -> None:
+        self._sums = dict.fromkeys(("sentences", "tokens", "words", "unknown_words", "log_prob", "ends"), 0)
+
+    def add(self, scored: SentenceScore) -> None:
+        """One more sentence."""
+        values = (1, len(scored.tokens), len(scored.words), scored.unknown_words, scored.log_prob)
+        for name, value in zip(self._sums, (*values, scored.word_ids.count(0)), strict=True):
+            self._sums[name] += value
+
+    def scores(self) -> dict[str, float]:
+        """See [`corpus_scores`]."""
+        if not self._sums["sentences"]:
+            raise ValueError("there are no sentences to score")
+        counts = {name: value for name, value in self._sums.items() if name != "ends"}
+        return counts | language_model_scores({"lm_loss": -counts["log_prob"], "gold": 0, **self._sums})
+
+
 def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
     """
     Scores of a corpus.
@@ -449,18 +468,10 @@ def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
     Raises:
         ValueError: if there are no sentences.
     """
-    scores = list(scores)
-    if not scores:
-        raise ValueError("there are no sentences to score")
-    log_prob = math.fsum(each.log_prob for each in scores)
-    counts = {
-        "tokens": sum(len(each.tokens) for each in scores),
-        "words": sum(len(each.words) for each in scores),
-    }
-    unknown = sum(each.unknown_words for each in scores)
-    ends = sum(each.word_ids.count(0) for each in scores)
-    perplexities = language_model_scores({"lm_loss": -log_prob, "ends": ends, "gold": 0, **counts})
-    return {"sentences": len(scores), **counts, "unknown_words": unknown, "log_prob": log_prob, **perplexities}
+    totals = CorpusTotals()
+    for scored in scores:
+        totals.add(scored)
+    return totals.scores()
 
 
 def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: float = 1e-4) -> int:
@@ -479,6 +490,7 @@ def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: 
 
 
 __all__ = [
+    "CorpusTotals",
     "SentenceScore",
     "corpus_scores",
     "count_falls",

@@ -2,31 +2,49 @@
 
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
-from hf_structure.data.text import sentence_spans
+from hf_structure.data.text import find_words, sentence_spans
 from hf_structure.pipelines.options import SENTENCES
 
 T = TypeVar("T")
+Split = Callable[[str], list[tuple[int, int]]]  # gives start and end of each sentence of a text
 
 
-def check_splitting(sentences: str | None, tags: object, initial: object) -> bool:
-    """Whether text is to be split. Raises `ValueError` for another word, and if what is given is for sentences."""
-    if sentences not in (None, *SENTENCES):
-        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, not {sentences!r}")
-    if sentences == "split" and not (tags is None and initial is None):
+def choose_splitter(sentences: str | Callable[[str], list[str]] | None, tags: object, initial: object) -> Split | None:
+    """
+    What splits text, if it is to be split.
+
+    Raises:
+        ValueError: for a word that is none of the known ones, and if what is given beside the text is for sentences.
+    """
+    if not callable(sentences) and sentences not in (None, *SENTENCES):
+        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
+    if sentences in (None, "line"):
+        return None
+    if not (tags is None and initial is None):
         raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
-    return sentences == "split"
+    return partial(_given_spans, sentences) if callable(sentences) else sentence_spans
 
 
-def split_texts(texts: Iterable[Any], counts: deque[int]) -> Iterator[Any]:
+def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
+    """Of the sentences that a function of the caller gives. Raises `ValueError` if they are not those of the text."""
+    sentences = [sentence.strip() for sentence in split(text)]
+    spans = find_words(text, sentences)
+    if spans is None or not all(sentences):
+        raise ValueError(f"the sentences of {text[:40]!r} are not its parts in their order: only white space may go")
+    return spans
+
+
+def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = sentence_spans) -> Iterator[Any]:
     """
     The sentences of each string, as dictionaries of `text` and `start`, the place in the string. Anything else is a
     sentence. How many a text has is added to `counts` before its first one comes.
     """
     for text in texts:
-        spans = sentence_spans(text) if isinstance(text, str) else None
+        spans = split(text) if isinstance(text, str) else None
         counts.append(1 if spans is None else len(spans))
         if spans is None:
             yield text
@@ -63,4 +81,4 @@ def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-__all__ = ["check_splitting", "regroup", "split_texts", "warn_of_several"]
+__all__ = ["choose_splitter", "regroup", "split_texts", "warn_of_several"]

@@ -6,6 +6,7 @@ pickled and sent as JSON.
 """
 
 from hf_structure.structures.attention import GraphAttention
+from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -22,5 +23,6 @@ __all__ = [
     "Parse",
     "Parses",
     "SyntacticDistances",
+    "TreeComparison",
     "Word",
 ]

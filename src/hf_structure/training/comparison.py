@@ -19,7 +19,7 @@ ATTACHMENT = {  # columns of a table
     "UAS, no punctuation": "uas_no_punct",
     "LAS, no punctuation": "las_no_punct",
 }
-NO_SHARES = ("perplexity",)  # results that no percentages are made of
+NO_SHARES = ("perplexity", "word_perplexity", "falls")  # results that no percentages are made of
 
 
 def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:

@@ -3,9 +3,10 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import DataLoader, IterableDataset
@@ -392,34 +393,51 @@ class TaskTrainer(ScoringTrainer):
 
     The loss is the cross-entropy of the tokens of those words alone, or the squared error. Evaluation gives it as
     `loss`, what [`classification_scores`] (the class whose word is likelier is predicted) or [`similarity_scores`]
-    give, and `score`, the mean of those that the task reports.
+    give, and `score`, the mean of those that the task reports. Where the rows of a data set are of several files, it
+    gives all of this for each file too, `sts12_loss` and so on. `predictions` are then what it has found: the numbers
+    of classes, or scores, in the order of the rows.
 
     Args:
         task ([`Task`]): The task.
         data_collator ([`TaskCollator`]): Makes batches.
-        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the column `length` and those that the collator
-            reads.
+        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length`, `file` (its name) and
+            those that the collator reads.
     """
 
     def __init__(self, *args, task: Task, **kwargs):
-        super().__init__(*args, compute_loss_func=label_loss if task.labels else squared_error, **kwargs)
+        super().__init__(*args, compute_loss_func=self.class_loss() if task.classes else squared_error, **kwargs)
         self.task = task
+        self.predictions: list[int] | list[float] = []
+
+    def class_loss(self) -> Callable:
+        """The loss of a classification."""
+        return label_loss
 
     def scores(self, model, dataset) -> dict[str, float]:
-        outputs = torch.zeros(len(dataset), max(len(self.task.labels), 1), dtype=torch.float64)
+        outputs = torch.zeros(len(dataset), max(len(self.task.classes), 1), dtype=torch.float64)
         for examples in self._batches(dataset.add_column("index", list(range(len(dataset))))):
             outputs[[example["index"] for example in examples]] = self._outputs(model, examples).double().cpu()
         sums = self._sum_over_processes(outputs.flatten().tolist())
-        outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)
-        gold = torch.tensor(dataset["label"][:])
-        if self.task.labels:
-            tokens = sum(len(self.data_collator.label_ids[number]) for number in gold)
-            metrics = {"loss": -float(outputs.gather(1, gold.unsqueeze(1)).sum()) / tokens}
+        outputs, gold = torch.tensor(sums, dtype=torch.float64).view_as(outputs), torch.tensor(dataset["label"][:])
+        self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
+        metrics, files = self._metrics(outputs, gold), np.array(dataset["file"][:])
+        for file in np.unique(files) if len({*files}) > 1 else ():
+            rows = torch.from_numpy(files == file)
+            metrics |= {f"{file}_{name}": value for name, value in self._metrics(outputs[rows], gold[rows]).items()}
+        return metrics
+
+    def _metrics(self, outputs: torch.Tensor, gold: torch.Tensor) -> dict[str, float]:
+        if self.task.classes:
+            metrics = {"loss": -float(outputs.gather(1, gold.unsqueeze(1)).sum()) / self._num_targets(gold)}
             metrics |= classification_scores(outputs.argmax(1).tolist(), gold.tolist())
         else:
             metrics = {"loss": float((outputs[:, 0] - gold).square().mean())}
             metrics |= similarity_scores(outputs[:, 0].tolist(), gold.tolist())
         return metrics | {"score": sum(metrics[name] for name in self.task.reported) / len(self.task.reported)}
+
+    def _num_targets(self, gold: torch.Tensor) -> int:
+        """Number of the tokens that a mean cross-entropy is over."""
+        return sum(len(self.data_collator.label_ids[number]) for number in gold)
 
     @torch.no_grad()
     def _outputs(self, model, examples) -> torch.Tensor:
@@ -432,6 +450,38 @@ class TaskTrainer(ScoringTrainer):
                 logits = model(**batch).logits
             columns.append(-label_losses(logits, labels).sum(1) if self.task.labels else logits.squeeze(1))
         return torch.stack(columns, dim=1)
+
+
+class SentenceTrainer(TaskTrainer):
+    """
+    Trainer of classifiers of sentences and of pairs of sentences, and of regressions, such as
+    [`UDGNForSequenceClassification`]; losses and metrics as those of [`TaskTrainer`].
+
+    Args:
+        data_collator ([`SentenceCollator`]): Makes batches.
+        args, kwargs: As for [`TaskTrainer`].
+    """
+
+    def class_loss(self) -> Callable:
+        return class_loss
+
+    def _num_targets(self, gold: torch.Tensor) -> int:
+        return len(gold)
+
+    @torch.no_grad()
+    def _outputs(self, model, examples) -> torch.Tensor:
+        """Log-probabilities of classes `(batch_size, classes)`, or predicted scores, `(batch_size, 1)`."""
+        batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
+        del batch["labels"]
+        with self.accelerator.autocast():
+            logits = model(**batch).logits.float()
+        return logits.log_softmax(1) if self.task.classes else logits
+
+
+def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+    """Mean cross-entropy of classes."""
+    count = len(labels) if num_items_in_batch is None else num_items_in_batch
+    return torch.nn.functional.cross_entropy(outputs.logits.float(), labels, reduction="sum") / count
 
 
 def label_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -496,9 +546,11 @@ __all__ = [
     "MaskedLMTrainer",
     "ParsingTrainer",
     "ScoringTrainer",
+    "SentenceTrainer",
     "TaskTrainer",
     "TokenBudgetTrainer",
     "base_parameters",
+    "class_loss",
     "label_loss",
     "language_model_loss",
     "last_complete_checkpoint",

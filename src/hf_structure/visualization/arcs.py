@@ -34,6 +34,7 @@ class Arc:
     restored: bool = False  # put there by rule: the model did not see the word
     color: int = 0  # arcs that cross have different ones
     crosses: bool = False
+    verdict: str = ""  # beside another tree, whether that has the arc too
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -130,10 +131,13 @@ class Part:
 
 
 class ArcDrawing:
-    """The arcs of a sentence above one of its rows; one that goes on in another row ends at the edge."""
+    """
+    The arcs of a sentence above one of its rows, or below, as in a mirror; one that goes on in another row ends at the
+    edge.
+    """
 
-    def __init__(self, arcs: Sequence[Arc], row: Row) -> None:
-        self.row = row
+    def __init__(self, arcs: Sequence[Arc], row: Row, below: bool = False) -> None:
+        self.row, self.up = row, -1 if below else 1
         self.parts = stack_parts(arcs, row)
         self.ports = self._ports()
         self.step = 22.0 if any(part.arc.head and part.arc.text for part in self.parts) else 15.0
@@ -177,7 +181,7 @@ class ArcDrawing:
     def draw(self, places: list[float], base: float) -> list[str]:
         """The arcs, then their texts."""
         ends = {key: places[key[1]] + port for key, port in self.ports.items()}
-        tops = {part.arc.index: base - self.step * part.level for part in self.parts}
+        tops = {part.arc.index: base - self.up * self.step * part.level for part in self.parts}
         lines = [self._line(part, ends, tops[part.arc.index], base) for part in self.parts]
         marks = [self._mark(part, ends, tops[part.arc.index]) for part in self.parts]
         return [
@@ -191,7 +195,7 @@ class ArcDrawing:
         if not part.arc.head:
             return f"M{left:.1f} {top:.1f}V{base:.1f}"
         across = min((right - left) / 2, 8.0 + 5.0 * part.level)  # size of the round corners
-        down = top + min(base - top - 6, 8.0 + 4.0 * part.level)
+        down = top + self.up * min(abs(base - top) - 6, 8.0 + 4.0 * part.level)
         first = f"M{left:.1f} {base:.1f}V{down:.1f}Q{left:.1f} {top:.1f} {left + across:.1f} {top:.1f}"
         last = f"H{right - across:.1f}Q{right:.1f} {top:.1f} {right:.1f} {down:.1f}V{base:.1f}"
         return (first if self.row.holds(part.left) else f"M{left:.1f} {top:.1f}") + (
@@ -206,7 +210,7 @@ class ArcDrawing:
         dashes = ' stroke-dasharray="3 3"' if arc.restored else ""
         lines = f'<path d="{path}"{dashes}/>'
         if self.row.holds(part.word):
-            arrow = f"M{ends[arc.index, part.word]:.1f} {base + 3:.1f}l-3.5 -8h7z"
+            arrow = f"M{ends[arc.index, part.word]:.1f} {base + 3 * self.up:.1f}l-3.5 {-8 * self.up}h7z"
             lines += f'<path class="{fill}" d="{arrow}" fill="{color}" stroke="none"/>'
         pale = f' opacity="{arc.opacity:.2f}"' if arc.opacity < 1 else ""
         return f'{halo}<g class="{line}" stroke="{color}"{pale}>{_title(arc)}{lines}</g>'
@@ -248,6 +252,8 @@ def _title(arc: Arc) -> str:
     """What a browser shows when the mouse is over the arc."""
     if arc.restored:
         return "<title>by rule: the model did not see this word</title>"
+    if arc.verdict:
+        return f"<title>{arc.verdict}</title>"
     return "" if arc.probability is None else f"<title>probability {arc.probability:.4f}</title>"
 
 

@@ -106,9 +106,9 @@ def dependency_text(
     """
     arcs = tree_arcs(words, heads, labels, probabilities)
     labelled = any(arc.label for arc in arcs if arc.head)
-    return _text_rows(
+    return text_rows(
         words,
-        arcs,
+        draw_text_arcs(arcs, len(words)),
         [arc.label if labelled else "" for arc in arcs],
         [f"← {arc.head} {words[arc.head - 1]}" if arc.head else "" if labelled else arc.label for arc in arcs],
         [_note(arc) for arc in arcs],
@@ -137,17 +137,18 @@ def graph_text(
         label = arc.label.removeprefix("root") if not arc.head else arc.label
         text = f"{label} {_note(arc)}".strip()
         notes[arc.word - 1].append(f"{name} ({text})" if text else name)
-    return _text_rows(words, drawn, [f"← {', '.join(each)}" if each else "" for each in notes])
+    arcs_left = draw_text_arcs(drawn, len(words))
+    return text_rows(words, arcs_left, [f"← {', '.join(each)}" if each else "" for each in notes])
 
 
 def _note(arc: Arc) -> str:
     return "rule" if arc.restored else arc.number
 
 
-def _text_rows(words: Sequence[str], arcs: list[Arc], *notes: list[str]) -> str:
-    """The arcs, then numbers, words and notes in columns."""
+def text_rows(words: Sequence[str], drawing: list[str], *notes: list[str]) -> str:
+    """What `draw_text_arcs` has drawn, then numbers, words and notes in columns."""
     numbers = [str(number) for number in range(1, len(words) + 1)]
-    columns = [_draw_text_arcs(arcs, len(words)), [n.rjust(len(numbers[-1])) for n in numbers], list(words), *notes]
+    columns = [drawing, [n.rjust(len(numbers[-1])) for n in numbers], list(words), *notes]
     widths = [max(map(text_cells, column), default=0) for column in columns]
     rows = [
         "  ".join(text + " " * (width - text_cells(text)) for text, width in zip(row, widths, strict=True) if width)
@@ -156,7 +157,7 @@ def _text_rows(words: Sequence[str], arcs: list[Arc], *notes: list[str]) -> str:
     return "\n".join(printable(row.rstrip()) for row in rows)
 
 
-def _draw_text_arcs(arcs: list[Arc], length: int) -> list[str]:
+def draw_text_arcs(arcs: list[Arc], length: int) -> list[str]:
     """A line a word: a column a level, the highest leftmost, then an arrow where the word is a dependent."""
     parts = [part for part in stack_parts(arcs, Row(0, length)) if part.arc.head]
     depth = max((part.level for part in parts), default=0)

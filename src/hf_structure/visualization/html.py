@@ -10,6 +10,9 @@ from hf_structure.visualization.style import FONT
 
 WIDTH = 1100.0  # of the pictures on a page, in pixels
 
+NOTE = f"""Numbers are probabilities below {CERTAIN}. Pale arcs are improbable. Dashed arcs are put there by rule:
+the model did not see these words."""
+
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -38,8 +41,7 @@ details {{ margin: 0.5rem 0 0 2rem; }}
 <body>
 <h1>{title}</h1>
 {figures}
-<p class="note">Numbers are probabilities below {certain}. Pale arcs are improbable. Dashed arcs are put there by rule:
-the model did not see these words.</p>
+<p class="note">{note}</p>
 </body>
 </html>
 """
@@ -50,6 +52,7 @@ def render_html(
     title: str = "Trees",
     names: Iterable[str | None] | None = None,
     width: float | None = WIDTH,
+    note: str = NOTE,
 ) -> str:
     """
     One HTML page with the pictures of several sentences, numbered; complete in itself, without scripts or other files.
@@ -60,6 +63,7 @@ def render_html(
         title (`str`): Title and heading of the page.
         names (iterable of `str`, *optional*): Beside each sentence: what found the structure, a model say.
         width (`float`, *optional*): In pixels; a longer sentence takes several rows. With None, it scrolls.
+        note (`str`): Under the pictures: how to read them.
     """
     named = ((parse, None) for parse in parses) if names is None else zip(parses, names, strict=True)
     figures = [
@@ -68,7 +72,7 @@ def render_html(
         f"{picture(parse, width)}{_others(parse, width)}\n</figure>"
         for number, (parse, name) in enumerate(named, start=1)
     ]
-    return _PAGE.format(title=escape(title), font=FONT, figures="\n".join(figures), certain=CERTAIN)
+    return _PAGE.format(title=escape(title), font=FONT, figures="\n".join(figures), note=escape(note))
 
 
 def picture(structure: Any, width: float | None = None) -> str:

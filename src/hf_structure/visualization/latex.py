@@ -49,20 +49,22 @@ def document(pictures: str) -> str:
     return _DOCUMENT % pictures
 
 
-def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc]) -> str:
+def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc], below: Sequence[Arc] = ()) -> str:
     r"""
-    Arcs for LaTeX with `\usepackage{tikz-dependency}`: words, levels and the ends of arcs stand as in the SVG picture,
-    so that no label is over another.
+    Arcs above and below words for LaTeX with `\usepackage{tikz-dependency}`: words, levels and the ends of arcs stand
+    as in the SVG picture, so that no label is over another.
     """
     row = Row(0, len(words))
-    drawing = ArcDrawing([replace(arc, probability=None) for arc in arcs], row)  # which are not written
+    sides = [[replace(arc, probability=None) for arc in side] for side in (arcs, below)]  # which are not written
+    drawings = [ArcDrawing(side, row, below=number > 0) for number, side in enumerate(sides)]
     lines = [
         r"\begin{dependency}[edge horizontal padding=0pt, edge slant=2pt]",
         r"  \begin{deptext}[column sep=1em]",
-        "    " + "".join(_cells(words, place_words(words, row, [drawing]))) + r" \\",
+        "    " + "".join(_cells(words, place_words(words, row, drawings))) + r" \\",
         r"  \end{deptext}",
     ]
-    return "\n".join([*lines, *(_command(part, drawing) for part in drawing.parts), r"\end{dependency}", ""])
+    commands = [_command(part, drawing) for drawing in drawings for part in drawing.parts]
+    return "\n".join([*lines, *commands, r"\end{dependency}", ""])
 
 
 def _cells(words: Sequence[str], places: Sequence[float]) -> list[str]:
@@ -77,18 +79,23 @@ def _cells(words: Sequence[str], places: Sequence[float]) -> list[str]:
 
 def _command(part: Part, drawing: ArcDrawing) -> str:
     arc = part.arc
-    options = [] if arc.label else ["hide label"]
+    options = ["edge below"] * (drawing.up < 0) + ["hide label"] * (not arc.label)
     if arc.restored:
         options.append("edge style={gray, densely dashed}")
     elif arc.color:
         options.append(f"edge style={{{COLORS[arc.color]}}}")
     if not arc.head:
-        options.insert(0, f"edge height={STEP * part.level + 1.2:.1f}ex")
+        options.insert(0, _root_height(STEP * part.level + 1.2, drawing))
         return rf"  \deproot[{', '.join(options)}]{{{arc.word}}}{{{latex(arc.label)}}}"
     ends = (_offset(arc, place, drawing) for place in (arc.head, arc.word))
     sides = [f"edge {side} x offset={x:.2f}em" for side, x in zip(("start", "end"), ends, strict=True) if x]
     options[:0] = [f"edge height={STEP * part.level:.1f}ex", *sides]
     return rf"  \depedge[{', '.join(options)}]{{{arc.head}}}{{{arc.word}}}{{{latex(arc.label)}}}"
+
+
+def _root_height(height: float, drawing: ArcDrawing) -> str:
+    """The package gives a root below the words four unit distances, whatever its height is."""
+    return f"edge height={height:.1f}ex" if drawing.up > 0 else f"edge unit distance={height / 4:.2f}ex"
 
 
 def _offset(arc: Arc, place: int, drawing: ArcDrawing) -> float:

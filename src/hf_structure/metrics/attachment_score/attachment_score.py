@@ -19,6 +19,8 @@ Args:
     keep: per sentence a list of booleans, which words are scored; all by default.
     ignore_labels: words with these gold labels are not scored, for example ["punct"].
     universal_labels: whether labels are compared without their subtype (`nsubj:pass` as `nsubj`).
+    undirected: what uuas and ulas count, "pairs" (the default: a pair that is predicted from both ends counts once) or
+        "words" (it counts twice, as in StructFormer's released code).
 Returns:
     uas, uuas: shares between 0 and 1; las, ulas: the same with labels, left out without labels.
     sentences, words, pairs: what was counted.

@@ -7,6 +7,7 @@ from transformers.utils import can_return_tuple
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTModel, GiLTPreTrainedModel
+from hf_structure.modules.classification import sequence_loss
 
 
 class GiLTForSequenceClassification(GiLTPreTrainedModel):
@@ -52,13 +53,8 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             input_ids, attention_mask=attention_mask, word_ids=word_ids, graph=graph, tapes=tapes, **kwargs
         )
         logits = self.score(last_states(outputs.last_hidden_state, attention_mask))
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-            if num_items_in_batch is not None:
-                loss = loss * labels.numel() / num_items_in_batch
         return SequenceClassifierOutputWithPast(
-            loss=loss,
+            loss=None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch),
             logits=logits,
             past_key_values=outputs.past_key_values,
             hidden_states=outputs.hidden_states,

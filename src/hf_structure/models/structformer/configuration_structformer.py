@@ -62,6 +62,9 @@ class StructFormerConfig(StructureConfig):
             Whether heads learn a bias for every signed distance between two words.
         max_relative_position (`int`, defaults to 64):
             Longer distances share one bias.
+        pair_features (`"symmetric"` or `"ordered"`, *optional*):
+            Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
+            word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
         initializer_range (`float`, defaults to 0.1):
             Embeddings start uniform in `[-initializer_range, initializer_range]`.
         relation_initializer_range (`float`, defaults to 0.1):
@@ -110,6 +113,7 @@ class StructFormerConfig(StructureConfig):
     max_position_embeddings: int = 512
     use_relative_position_bias: bool = False
     max_relative_position: int = 64
+    pair_features: Literal["symmetric", "ordered"] | None = None
     initializer_range: float = 0.1
     relation_initializer_range: float = 0.1
     layer_norm_eps: float = 1e-5

@@ -75,6 +75,9 @@ class UDGNConfig(StructureConfig):
         edge_floor (`float`, defaults to 0.0):
             What the graph network adds to the probability of every edge, and of a word with itself; 1e-6 in the code
             that the authors released.
+        pair_features (`"symmetric"` or `"ordered"`, *optional*):
+            Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
+            word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
         initializer_range (`float`, defaults to 0.1):
             Embeddings and position biases start uniform in `[-initializer_range, initializer_range]`.
         layer_norm_eps (`float`, defaults to 1e-5):
@@ -114,6 +117,7 @@ class UDGNConfig(StructureConfig):
     root_score: Literal["parser", "uniform", "dependents"] = "parser"
     tree_objective: Literal["probability", "expected_heads"] = "probability"
     edge_floor: float | int = 0.0
+    pair_features: Literal["symmetric", "ordered"] | None = None
     initializer_range: float = 0.1
     layer_norm_eps: float = 1e-5
     tie_word_embeddings: bool = True

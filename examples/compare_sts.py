@@ -1,0 +1,149 @@
+"""
+Sentence similarity (UDGN, table 5): fine-tune masked models on the STS Benchmark, with the parser trained further and
+frozen, and compare them on STS 2012 to 2016, the STS Benchmark and SICK relatedness.
+
+    python examples/compare_sts.py --models udgn-en structformer-en runs/transformer --data sts --seeds 1 2 \\
+        --output_dir runs/sts -- --use_cpu
+
+The folder `--data` holds tables with columns `sentence1`, `sentence2` and `score`: `stsb-train.tsv`, `stsb-dev.tsv`,
+`stsb-test.tsv`, `sick-test.tsv` and `sts12.tsv` to `sts16.tsv`. A model without a parser, such as StructFormer's
+Transformer, is trained in one way. Scores are Spearman's correlations over all pairs of a test set together (the "all"
+setting), times 100.
+
+The STS Benchmark is made of pairs of STS 2012 to 2017, so that most pairs of these sets were trained on. The first
+table has all pairs, as in the paper; the second one those that are not in the training table, compared by letters and
+digits, in either order.
+
+What follows `--` goes to `run_glue.py` as it is, in every run. A run that is finished is not done again, and one that
+was stopped goes on from its last checkpoint: give the same command again. The tables are printed, and written to
+`table.md` whenever a run ends.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+from transformers import AutoConfig
+
+from hf_structure import resolve_model
+from hf_structure.data.json_text import parse_json
+from hf_structure.data.tasks import read_table
+from hf_structure.metrics.tasks import similarity_scores
+from hf_structure.training.comparison import (
+    add_seeds_argument,
+    markdown_table,
+    parse_arguments,
+    run_script,
+    score_cells,
+    seed_folders,
+)
+from hf_structure.training.scripts import run, write_text
+
+SCRIPT = Path(__file__).with_name("run_glue.py")
+OPTIONS = {"learning_rate": 3e-4, "lr_scheduler_type": "linear", "early_stopping_patience": 0, "max_tokens": 4096}
+TESTS = {f"STS{year}": f"sts{year}" for year in range(12, 17)} | {"STS-B": "stsb-test", "SICK-R": "sick-test"}
+PREDICTIONS = "test_predictions.jsonl"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", required=True, metavar="MODEL", help="masked models of this library")
+    parser.add_argument("--data", required=True, metavar="FOLDER", help="with the tables named above")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and tables go")
+    parser.add_argument("--num_train_epochs", type=float, default=10, help="default: 10")
+    add_seeds_argument(parser)
+    return parser
+
+
+def runs(args: argparse.Namespace) -> list[tuple[str, bool]]:
+    """The models, each with whether its parser is frozen; those that have one twice."""
+    found = []
+    for model in args.models:
+        config = AutoConfig.from_pretrained(resolve_model(model))
+        found += [(model, True)] if getattr(config, "attention", None) != "softmax" else []
+        found.append((model, False))
+    return found
+
+
+def folders(model: str, frozen: bool, args: argparse.Namespace) -> dict[int, Path]:
+    """Where the runs of a row go, by their seeds."""
+    return seed_folders(args.output_dir, Path(model).name + ("-frozen" if frozen else ""), args.seeds)
+
+
+def train(model: str, frozen: bool, seed: int, args: argparse.Namespace, options: list[str]) -> None:
+    """Trains a model and evaluates it on all test sets, if that is not done."""
+    folder = folders(model, frozen, args)[seed]
+    if not (folder / PREDICTIONS).exists():
+        run_script(
+            SCRIPT,
+            *(["--freeze_parser"] if frozen else []),
+            *options,
+            **OPTIONS,
+            task="stsb",
+            model_name_or_path=model,
+            train_file=Path(args.data, "stsb-train.tsv"),
+            validation_file=Path(args.data, "stsb-dev.tsv"),
+            test_file=[Path(args.data, f"{name}.tsv") for name in TESTS.values()],
+            num_train_epochs=args.num_train_epochs,
+            seed=seed,
+            output_dir=folder,
+        )
+
+
+def pairs(file: Path) -> Iterator[frozenset[str]]:
+    """The pairs of a table, without order, and their sentences without what is neither letter nor digit."""
+    for _, row in read_table(file):
+        yield frozenset(re.sub(r"[\W_]", "", row[name].lower()) for name in ("sentence1", "sentence2"))
+
+
+def unseen(args: argparse.Namespace) -> dict[str, list[bool]]:
+    """Of each test set which pairs are not in the training table."""
+    seen = set(pairs(Path(args.data, "stsb-train.tsv")))
+    return {name: [pair not in seen for pair in pairs(Path(args.data, f"{name}.tsv"))] for name in TESTS.values()}
+
+
+def correlations(folder: Path, kept: dict[str, list[bool]] | None = None) -> dict[str, float]:
+    """Spearman's correlation on each test set and their mean, over all pairs or those kept; nothing without a run."""
+    file = folder / PREDICTIONS
+    if not file.exists():
+        return {}
+    rows = [parse_json(line, str(file), number) for number, line in enumerate(file.read_text().splitlines(), start=1)]
+    found = {}
+    for title, name in TESTS.items():
+        chosen = [(row["prediction"], row["label"]) for row in rows if row["file"] == name]
+        if kept:
+            chosen = [row for row, keep in zip(chosen, kept[name], strict=True) if keep]
+        found[f"test_{title}"] = similarity_scores(*zip(*chosen, strict=True))["spearman"]
+    return found | {"test_Avg.": mean(found.values())}
+
+
+def table(args: argparse.Namespace, kept: dict[str, list[bool]] | None = None) -> str:
+    """A table of all pairs, or of those kept, so far, in Markdown."""
+    columns, rows = [*TESTS, "Avg."], []
+    for model, frozen in runs(args):
+        results = (correlations(folder, kept) for folder in folders(model, frozen, args).values())
+        if cells := score_cells(results, columns):
+            rows.append([Path(model).name + (" (freeze parser)" if frozen else ""), *cells])
+    return markdown_table(("model", "seeds", *columns), rows)
+
+
+def report(args: argparse.Namespace) -> str:
+    """Both tables so far, in Markdown."""
+    kept = unseen(args)
+    numbers = ", ".join(f"{title} {sum(kept[name])} of {len(kept[name])}" for title, name in TESTS.items())
+    return f"All pairs\n\n{table(args)}\nPairs that were not trained on: {numbers}\n\n{table(args, kept)}"
+
+
+def main() -> None:
+    args, options = parse_arguments(build_parser())
+    for seed in args.seeds:
+        for model, frozen in runs(args):
+            train(model, frozen, seed, args, options)
+            write_text(report(args), Path(args.output_dir, "table.md"))
+    print(report(args), end="")
+
+
+if __name__ == "__main__":
+    run(main, "compare_sts.py")

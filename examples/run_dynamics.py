@@ -1,0 +1,209 @@
+"""
+How a masked language model learns sentence structure: all checkpoints of training runs, as a table and a figure.
+
+    python examples/run_mlm.py ... --output_dir runs/udgn --save_strategy steps --save_steps 100 --save_total_limit 99
+    python examples/run_dynamics.py runs/udgn structformer=runs/sf --test_file dev.conllu --output_dir runs/dynamics
+
+Of each `checkpoint-*` of each run: the masked perplexity of the test file; where that has dependencies, UAS and UUAS
+of the model's trees (by `config.tree_objective`) and of argmax heads; with `--test_brackets`, UF1; with `--blimp`, the
+accuracy on every tenth pair of BLiMP (`run_blimp.py`); and how many pairs of words its trees share with those of the
+run's last checkpoint. Punctuation is left out. A checkpoint that is done is not done again, and a run may have new
+ones: give the same command again. The table is printed, and written to `table.md`, and the figure to `dynamics.svg`.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure import parse
+from hf_structure.cli.common import named_systems, positive
+from hf_structure.data.batching import similar_length_batches
+from hf_structure.data.collators import MaskedWordCollator
+from hf_structure.data.corpus import load_sentences
+from hf_structure.data.files import new_path
+from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
+from hf_structure.pipelines.loading import load_model
+from hf_structure.tokenization import encode
+from hf_structure.training.comparison import markdown_table, percent, run_script
+from hf_structure.training.scripts import check_same_run, file_states, load_object, run, write_json, write_text
+from hf_structure.visualization.figures import plot_curves
+
+BLIMP = Path(__file__).with_name("run_blimp.py")
+TENTH = 10
+AGREEMENT = "agreement"
+COLUMNS = {
+    "perplexity": "perplexity",
+    "uas": "UAS",
+    "uuas": "UUAS",
+    "uas_argmax": "UAS, argmax",
+    "uuas_argmax": "UUAS, argmax",
+    "uf1": "UF1",
+    "blimp": "BLiMP",
+    AGREEMENT: "agreement with the last",
+}
+PANELS = ("perplexity", "uas", "uuas", "uf1", "blimp", AGREEMENT)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="[NAME=]FOLDER", help="where run_mlm.py has left checkpoints")
+    parser.add_argument("--test_file", required=True, metavar="FILE", help="CoNLL-U, brackets or text")
+    parser.add_argument("--test_brackets", metavar="FILE", help="Penn Treebank brackets, for UF1")
+    parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP as run_blimp.py reads it")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results, table and figure go")
+    parser.add_argument("--num_maskings", type=positive, default=2, help="of the test file; default: 2")
+    parser.add_argument("--batch_size", type=positive, default=32, help="sentences read at once; default: 32")
+    parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+    return parser
+
+
+def find_checkpoints(folder: str) -> dict[int, Path]:
+    """The checkpoints of a run by their number of updates. Raises `ValueError` if there are none."""
+    numbers = ((path.name.removeprefix("checkpoint-"), path) for path in Path(folder).glob("checkpoint-*"))
+    found = {int(number): path for number, path in numbers if number.isdecimal() and (path / "config.json").exists()}
+    if not found:
+        raise ValueError(f"{folder} has no checkpoints: train with --save_strategy steps and a large save_total_limit")
+    return dict(sorted(found.items()))
+
+
+def measure(checkpoint: Path, args: argparse.Namespace) -> dict:
+    """Scores of a checkpoint (`scores`), and the heads of its trees (`heads`), by which it is compared with others."""
+    kind = (AutoModelForMaskedLM, "masked language model")
+    model, tokenizer = load_model(checkpoint, None, args.device, *kind)
+    sentences = list(load_sentences(args.test_file, punctuation="drop"))
+    if not sentences:
+        raise ValueError(f"{args.test_file} has no sentences")
+    scores = {"perplexity": perplexity(model, tokenizer, sentences, args)}
+    structures, heads = getattr(model, "structures", ()), []
+    if "dependency" in structures:
+        heads = heads_of(model, tokenizer, sentences, args.batch_size)
+        if sentences[0]["heads"] is not None:
+            argmax = heads_of(model, tokenizer, sentences, args.batch_size, decoder="argmax")
+            scores |= attachment(heads, sentences) | attachment(argmax, sentences, "_argmax")
+    if args.test_brackets and "constituency" in structures:
+        scores["uf1"] = uf1(model, tokenizer, args)
+    return {"scores": scores, "heads": heads}
+
+
+def perplexity(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[dict], args: argparse.Namespace
+) -> float:
+    """As `run_mlm.py` measures it, over several maskings."""
+    encoded = [encode(sentence["words"], tokenizer) for sentence in sentences]
+    batches = similar_length_batches([len(each["input_ids"]) for each in encoded], args.batch_size)
+    collate = MaskedWordCollator.from_tokenizer(tokenizer)
+
+    def masked(epoch: int) -> Iterator[dict[str, torch.Tensor]]:
+        collate.set_epoch(epoch)
+        for batch in batches:
+            inputs = collate([encoded[index] for index in batch])
+            inputs.pop("word_ids", None)
+            yield inputs
+
+    return masked_perplexity(masked_log_likelihood(model, masked(epoch)) for epoch in range(args.num_maskings))[1]
+
+
+def heads_of(model, tokenizer, sentences: Sequence[dict], batch_size: int, **options) -> list[list[int]]:
+    """The heads of all sentences; the model sees every word that is left of them."""
+    words = [sentence["words"] for sentence in sentences]
+    options |= {"structure": "dependency", "punctuation": "parse", "batch_size": batch_size}
+    return [list(each.dependency.heads) for each in parse(words, model, tokenizer=tokenizer, **options)]
+
+
+def attachment(heads: list[list[int]], sentences: Sequence[dict], suffix: str = "") -> dict[str, float]:
+    scores = attachment_scores(heads, [sentence["heads"] for sentence in sentences])
+    return {f"uas{suffix}": scores.uas, f"uuas{suffix}": scores.uuas}
+
+
+def uf1(model, tokenizer, args: argparse.Namespace) -> float:
+    rows = list(load_sentences(args.test_brackets, punctuation="drop"))
+    words = [row["words"] for row in rows]
+    options = {"structure": "constituency", "punctuation": "parse", "batch_size": args.batch_size}
+    spans = [each.constituency.spans for each in parse(words, model, tokenizer=tokenizer, **options)]
+    return unlabeled_f1(spans, [row["spans"] for row in rows], list(map(len, words))).uf1
+
+
+def blimp(checkpoint: Path, folder: Path, data: str, device: str | None) -> float:
+    """The mean accuracy of the paradigms on every tenth pair."""
+    if not (folder / "results.json").exists():
+        more = {"device": device} if device else {}
+        run_script(BLIMP, model=checkpoint, data=data, every=TENTH, output_dir=folder, **more)
+    return load_object(folder / "results.json")["overall"]["paradigms"]
+
+
+def results(args: argparse.Namespace) -> Iterator[tuple[str, int, dict]]:
+    """What is known so far, run by run: its name, number of updates and scores, agreement with the last included."""
+    for name, checkpoints in find_runs(args).items():
+        files = {step: result_file(args, name, step) for step in checkpoints}
+        done = {step: load_object(file) for step, file in files.items() if file.exists()}
+        last = done[max(checkpoints)]["heads"] if max(checkpoints) in done else []
+        for step, found in done.items():
+            agreement = {AGREEMENT: attachment_scores(found["heads"], last).uuas} if last else {}
+            yield name, step, found["scores"] | agreement
+
+
+def find_runs(args: argparse.Namespace) -> dict[str, dict[int, Path]]:
+    return {name: find_checkpoints(folder) for name, folder in named_systems(args.runs).items()}
+
+
+def result_file(args: argparse.Namespace, name: str, step: int) -> Path:
+    return Path(args.output_dir, "checkpoints", name, f"{step}.json")
+
+
+def report(args: argparse.Namespace) -> str:
+    """Writes the table and the figure so far; the table, in Markdown."""
+    found = list(results(args))
+    shown = [column for column in COLUMNS if any(column in scores for *_, scores in found)]
+    rows = [
+        [name, str(step), *(_cell(column, scores.get(column)) for column in shown)] for name, step, scores in found
+    ]
+    table = markdown_table(["run", "updates", *(COLUMNS[column] for column in shown)], rows)
+    write_text(table, Path(args.output_dir, "table.md"))
+    panels: dict[str, dict[str, dict[int, list[float]]]] = {}
+    for name, step, scores in found:
+        for column in PANELS:
+            if (value := scores.get(column)) is not None:
+                panel = panels.setdefault(COLUMNS[column], {}).setdefault(name, {})
+                panel[step] = [value if column == "perplexity" else 100 * value]
+    with new_path(Path(args.output_dir, "dynamics.svg"), overwrite=True) as path:
+        plot_curves(panels, "updates").savefig(path, format="svg", bbox_inches="tight")
+    return table
+
+
+def _cell(column: str, value: float | None) -> str:
+    return percent(value) if column != "perplexity" else f"{value:.1f}"
+
+
+def main() -> None:
+    args = build_parser().parse_args()
+    runs = find_runs(args)
+    files = file_states(*filter(None, [args.test_file, args.test_brackets]))
+    made_of = {
+        "files": files,
+        "blimp": args.blimp,
+        "num_maskings": args.num_maskings,
+        "runs": named_systems(args.runs),
+    }
+    options = Path(args.output_dir, "options.json")
+    check_same_run(options, made_of)
+    write_json(made_of, options)
+    for name, checkpoints in runs.items():
+        for step, checkpoint in checkpoints.items():
+            file = result_file(args, name, step)
+            if not file.exists():
+                found = measure(checkpoint, args)
+                if args.blimp:
+                    folder = Path(args.output_dir, "blimp", f"{name}-{step}")
+                    found["scores"]["blimp"] = blimp(checkpoint, folder, args.blimp, args.device)
+                write_json(found, file)
+                report(args)
+    print(report(args), end="")
+
+
+if __name__ == "__main__":
+    run(main, "run_dynamics.py")

@@ -1,0 +1,54 @@
+"""Gold and system trees side by side, for `hf-structure render`."""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from hf_structure.cli.common import guess_input, input_file
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.structures.comparison import TreeComparison
+from hf_structure.structures.dependency_tree import DependencyTree
+
+NOTE = (
+    "Above the words: the gold tree. Below: that of the system. Blue arcs are in both, violet ones in the other tree "
+    "in the other direction, orange ones in one tree alone."
+)
+
+
+def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[TreeComparison]:
+    """
+    The trees of two CoNLL-U files, sentence by sentence.
+
+    Raises:
+        ValueError: another format, or with file and line: other words, a missing sentence, a word without a head.
+    """
+    with input_file(gold) as first, input_file(system) as second:
+        for name, file in ((gold, first), (system, second)):
+            if (guess_input(name, file) if input_format == "auto" else input_format) != "conllu":
+                raise ValueError(f"{name} is not CoNLL-U: trees of two files are drawn together from CoNLL-U only")
+        for pair in zip_longest(read_conllu(first), read_conllu(second)):
+            _check_pair(pair, (gold, system))
+            yield TreeComparison(*(read_tree(each, name) for each, name in zip(pair, (gold, system), strict=True)))
+
+
+def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:
+    """The tree of a sentence of the file `name`. Raises `ValueError` if there is none."""
+    if sentence.heads is None:
+        raise ValueError(f"{name}:{sentence.line}: words without a head: there is no tree to draw")
+    labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
+    return DependencyTree(sentence.forms, sentence.heads, labels)
+
+
+def _check_pair(pair: Sequence[ConlluSentence | None], names: Sequence[str]) -> None:
+    """Raises `ValueError` unless both are there and have the same words."""
+    if None in pair:
+        there = 1 - pair.index(None)
+        raise ValueError(f"{names[there]}:{pair[there].line}: {names[1 - there]} ends before this sentence")
+    gold, system = pair
+    for expected, found in zip_longest(gold.words, system.words):
+        if expected is None:
+            raise ValueError(f"{names[1]}:{system.line_of(found.id)}: {found.form!r} is no word of {names[0]}")
+        if found is None:
+            raise ValueError(f"{names[1]}:{system.line}: without the word {expected.form!r} of {names[0]}")
+        if found.form != expected.form:
+            place, there = f"{names[1]}:{system.line_of(found.id)}", f"{names[0]}:{gold.line_of(expected.id)}"
+            raise ValueError(f"{place}: the word is {found.form!r}, but {expected.form!r} in {there}")

@@ -1,0 +1,111 @@
+"""`hf-structure analyze --heads`."""
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from hf_structure.cli.common import check_files, print_table, save_figure
+from hf_structure.data.conllu import read_conllu
+from hf_structure.visualization.head_figures import plot_head_types
+
+if TYPE_CHECKING:
+    from hf_structure.metrics.head_types import HeadTypes
+
+COLUMNS = 8  # relations of the table, as in tables 3 and 7 of the UDGN paper
+DIRECTIONS = {"child_to_parent": "child to parent", "parent_to_child": "parent to child"}
+Runs = Mapping[str, Mapping[str, "HeadTypes"]]
+
+
+def analyze_heads(options: argparse.Namespace) -> None:
+    """What the heads of all models stand for: tables or JSON, and the figures."""
+    check_files([options.gold], None)
+    groups = _groups(options.model)
+    runs: dict[str, dict[str, HeadTypes]] = {}
+    for name, model in groups:
+        found, family = _heads_of(model, options)
+        runs.setdefault(name or family, {})[model] = found
+    if options.json:
+        print(json.dumps({name: {model: _as_json(each) for model, each in of.items()} for name, of in runs.items()}))
+    else:
+        _print_tables(runs)
+    if options.output_dir:
+        _draw(runs, Path(options.output_dir), options.format or "pdf")
+
+
+def _groups(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Names, empty where none is given, and models. Raises `ValueError` if a model is given twice."""
+    groups = []
+    for argument in arguments:
+        name, mark, model = argument.partition("=")
+        groups.append((name, model) if mark and not Path(argument).exists() else ("", argument))
+    models = [model for _, model in groups]
+    if twice := next((model for model in models if models.count(model) > 1), None):
+        raise ValueError(f"{twice} is given twice: the runs of a model differ")
+    return groups
+
+
+def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]:
+    """What the heads of a model stand for, and the name of its family."""
+    from transformers import AutoModelForMaskedLM  # brings torch
+
+    from hf_structure.pipelines.head_types import head_types
+    from hf_structure.pipelines.loading import load_model
+
+    kind = (AutoModelForMaskedLM, "masked language model")
+    model, tokenizer = load_model(name, None, options.device, *kind, trust_remote_code=options.trust_remote_code)
+    bar = tqdm(read_conllu(options.gold), name, unit=" sentences", leave=False, disable=None)
+    conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
+    try:
+        found = head_types(bar, model, tokenizer=tokenizer, **conventions)
+    except ValueError as error:
+        raise ValueError(f"{name} on {options.gold}: {error}") from error
+    plain = getattr(model.config, "attention", "dependency") == "softmax"
+    return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")
+
+
+def _as_json(found: "HeadTypes") -> dict:
+    """Lists, with null where there is no correlation."""
+    tables = {
+        name: [[[None if math.isnan(value) else value for value in row] for row in layer] for layer in table.tolist()]
+        for name, table in ((name, getattr(found, name)) for name in DIRECTIONS)
+    }
+    return {"labels": found.labels, "counts": found.counts, **tables}
+
+
+def _print_tables(runs: Runs) -> None:
+    """For each direction: the correlation of the most frequent relations with the heads that fit them best."""
+    for direction, title in DIRECTIONS.items():
+        first = next(iter(next(iter(runs.values())).values()))
+        chosen = first.labels[:COLUMNS]
+        rows = [[title, "runs", *chosen]]
+        for name, of in runs.items():
+            best = [dict(zip(each.labels, each.best(direction), strict=True)) for each in of.values()]
+            cells = (_cell([each.get(label, math.nan) for each in best]) for label in chosen)
+            rows.append([name, str(len(of)), *cells])
+        print_table([*rows, ["dependencies", "", *map(str, first.counts[:COLUMNS])]])
+        print()
+
+
+def _cell(values: Sequence[float]) -> str:
+    """Mean and deviation; a dash where a run has no correlation."""
+    if any(map(math.isnan, values)):
+        return "-"
+    deviation = f" ({stdev(values):.2f})" if len(values) > 1 else ""
+    return f"{mean(values):.2f}{deviation}"
+
+
+def _draw(runs: Runs, folder: Path, suffix: str) -> None:
+    """Figure 5 of every model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, of in runs.items():
+        for number, (model, found) in enumerate(of.items(), start=1):
+            tables = {title: getattr(found, direction) for direction, title in DIRECTIONS.items()}
+            figure = plot_head_types(tables, found.labels, f"Heads and relations: {Path(model).name}")
+            run = f"-{number}" if len(of) > 1 else ""
+            save_figure(figure, folder / f"heads-{name}{run}.{suffix}")

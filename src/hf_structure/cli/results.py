@@ -1,0 +1,81 @@
+"""What is made of the sentences of files, as it comes; what is wrong with a file is said when all others are done."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from hf_structure.cli.arriving import chunks, is_live
+from hf_structure.cli.common import Item, read_items
+
+T = TypeVar("T")
+
+
+class BadInputError(ValueError):
+    """What is wrong with a file that is read."""
+
+
+def read_file(name: str, input_format: str, skip_empty: bool = True) -> Iterator[Item]:
+    """The sentences of a file. Raises `BadInputError`."""
+    try:
+        yield from read_items([name], input_format, skip_empty)
+    except OSError as error:
+        raise BadInputError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
+
+
+def results_of(
+    files: Sequence[str],
+    read: Callable[[str], Iterator[Item]],
+    process: Callable[[Sequence[Item]], Iterable[tuple[T, Item]]],
+    sizes: tuple[int, int],
+    show_progress: bool,
+    failures: list[BadInputError],
+) -> Iterator[tuple[T, Item]]:
+    """
+    What `process` makes of all files, and of which sentence; what is wrong with a file ends it and goes to `failures`.
+
+    Args:
+        files (`Sequence[str]`): Their names; `-` is standard input.
+        read (`Callable`): Gives the sentences of a file. It may raise `BadInputError`, as `process` may.
+        process (`Callable`): Gives the results of some sentences, in their order, each with its sentence.
+        sizes (`tuple[int, int]`): How many sentences go together at first, and at most; see `chunks`.
+        show_progress (`bool`): Whether to count them on a terminal.
+        failures (`list[BadInputError]`): What is wrong is added here.
+    """
+    from tqdm import tqdm
+
+    with tqdm(unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
+        for name in files:
+            for pair in _results_of_file(chunks(read(name), *sizes, name == "-" and is_live()), process, failures):
+                bar.update()
+                yield pair
+
+
+def _results_of_file(
+    chunks: Iterator[list[Item]],
+    process: Callable[[Sequence[Item]], Iterable[tuple[T, Item]]],
+    failures: list[BadInputError],
+) -> Iterator[tuple[T, Item]]:
+    try:
+        for chunk in chunks:
+            yield from process(chunk)
+    except BadInputError as failure:
+        failures.append(failure)
+
+
+def ask_for_lines(files: Sequence[str], what: str) -> None:
+    """Says on a terminal that standard input is waited for."""
+    if "-" in files and sys.stdin.isatty():
+        print(f"hf-structure: {what}, end with Ctrl-D", file=sys.stderr)
+
+
+def report(skipped: Sequence[str], failures: Sequence[BadInputError]) -> None:
+    """Says which sentences were left out, by their places, and what is wrong with files; raises the last of that."""
+    if skipped:
+        message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
+        print(f"hf-structure: {message}", file=sys.stderr)
+    for failure in failures[:-1]:
+        print(f"hf-structure: {failure}", file=sys.stderr)
+    if failures:
+        raise failures[-1]

@@ -1,0 +1,150 @@
+"""Which dependency relations the heads of masked language models stand for, by the trees of a treebank."""
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.data.batching import similar_length_batches
+from hf_structure.data.collators import WordCollator
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.sentences import SentenceError
+from hf_structure.metrics.attachment import scored_words, universal_label
+from hf_structure.metrics.head_types import HeadTypeCorrelation, HeadTypes
+from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel
+from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
+from hf_structure.pipelines.attention import eager_attention
+from hf_structure.pipelines.encoding import encode_sentence, encoding_options
+from hf_structure.pipelines.loading import compute_device, load_model
+from hf_structure.tokenization import is_word_level
+
+WINDOW = 16  # batches whose sentences are sorted by length together
+
+
+class Arcs(NamedTuple):
+    """A sentence as the model reads it, and the dependencies between its words, these from 0."""
+
+    encoded: dict
+    children: list[int]
+    parents: list[int]
+    labels: list[str]
+
+
+@torch.no_grad()
+def head_types(
+    sentences: Iterable[ConlluSentence],
+    model: str | Path | PreTrainedModel,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    ignore_labels: Collection[str] = (),
+    universal_labels: bool = False,
+    batch_size: int = 32,
+    device: str | torch.device | None = None,
+) -> HeadTypes:
+    """
+    Pearson correlation of each head of a model with each relation of a treebank, in both directions (UDGN paper,
+    section 4.3 and appendix A.2).
+
+    The data points are the dependencies of the treebank, but for roots, and for words that the model does not see. The
+    value of a head is, for a UDGN, with what probability it is chosen for the pair of words (eq. 12, before the
+    dependency mask); for a StructFormer or Transformer the weight with which one word attends to the other.
+
+    Args:
+        sentences (`Iterable[ConlluSentence]`): The treebank; it is read as a stream.
+        model (`str`, `Path` or `PreTrainedModel`): A UDGN, or a StructFormer with either attention, of whole words.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one that was saved beside the model.
+        ignore_labels (`Collection[str]`): Dependencies with these labels (or subtypes of them) are left out.
+        universal_labels (`bool`): Whether relations are taken without their subtype (`nsubj:pass` as `nsubj`).
+        batch_size (`int`): Sentences that the model reads at once.
+        device (`str` or `torch.device`, *optional*): By default where a loaded model is, else a GPU if there is one.
+
+    Raises:
+        ValueError: no such model, another kind of model, no dependency to look at.
+        SentenceError: a sentence without a tree, or one that is too long.
+    """
+    model, tokenizer = load_model(model, tokenizer, device, AutoModelForMaskedLM, "masked language model")
+    _check(model, tokenizer)
+    options = {"punctuation": "drop", "word_tokenizer": str.split, **encoding_options(model)}
+    trees = _trees(sentences, tokenizer, ignore_labels, universal_labels, options)
+    up, down, shape = None, None, ()
+    with eager_attention(model):
+        for batch in _batches(trees, batch_size):
+            weights = _weights(model, WordCollator(tokenizer.pad_token_id)([each.encoded for each in batch]))
+            if up is None:
+                shape = weights.shape[1:3]
+                up, down = HeadTypeCorrelation(shape.numel()), HeadTypeCorrelation(shape.numel())
+            for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)
+                up.add(_values(row, each.parents, each.children), each.labels)
+                down.add(_values(row, each.children, each.parents), each.labels)
+    counts = {} if up is None else up.counts()
+    if not counts:
+        raise ValueError("there is no dependency between words that the model sees")
+    tables = (np.stack([each.correlations(label) for label in counts]).reshape(-1, *shape) for each in (up, down))
+    return HeadTypes(tuple(counts), tuple(counts.values()), *tables)
+
+
+def _check(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    if not isinstance(model, UDGNPreTrainedModel | StructFormerPreTrainedModel):
+        raise ValueError(f"heads of {type(model).__name__} cannot be compared: a UDGN or StructFormer is needed")
+    if not is_word_level(tokenizer):
+        raise ValueError("heads are compared with dependencies of words: a word-level tokenizer is needed")
+
+
+def _trees(sentences: Iterable[ConlluSentence], *conventions) -> Iterator[Arcs]:
+    for number, sentence in enumerate(sentences, start=1):
+        try:
+            arcs = _arcs(sentence, *conventions)
+        except ValueError as error:
+            raise SentenceError(number, str(error)) from error
+        yield arcs
+
+
+def _arcs(
+    sentence: ConlluSentence,
+    tokenizer: PreTrainedTokenizerBase,
+    ignore_labels: Collection[str],
+    universal_labels: bool,
+    options: dict,
+) -> Arcs:
+    if sentence.heads is None:
+        raise ValueError("words without a head: there are no dependencies")
+    encoded = encode_sentence({"words": sentence.forms}, tokenizer, **options)
+    seen = {word: place for place, word in enumerate(np.flatnonzero(encoded["keep"]).tolist())}
+    scored = scored_words(len(sentence.forms), encoded["keep"], sentence.deprels, ignore_labels)
+    pairs = [(word, sentence.heads[word] - 1) for word in scored if sentence.heads[word] - 1 in seen]
+    labels = [sentence.deprels[word] for word, _ in pairs]
+    labels = [universal_label(label) for label in labels] if universal_labels else labels
+    return Arcs(encoded, [seen[word] for word, _ in pairs], [seen[head] for _, head in pairs], labels)
+
+
+def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
+    """Batches of sentences of similar lengths, those without any dependency left out."""
+    trees = (tree for tree in trees if tree.labels)
+    while window := list(islice(trees, size * WINDOW)):
+        for batch in similar_length_batches([len(tree.encoded["input_ids"]) for tree in window], size):
+            yield [window[index] for index in batch]
+
+
+def _weights(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """`(batch_size, layers, heads, L, L)`: receiving words in rows, sending words in columns."""
+    device = compute_device(model)
+    words = {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
+    if isinstance(model, StructFormerPreTrainedModel):
+        return torch.stack(model.base_model(**words, output_attentions=True).attentions, dim=1)
+    states = model.base_model(**words, output_hidden_states=True).hidden_states
+    unmasked = torch.ones(1, 1, 1, device=device)  # eq. 11 undone: the choice among heads alone
+    return torch.stack(
+        [layer.heads(state, unmasked)[1] for layer, state in zip(model.base_model.layers, states, strict=False)], dim=1
+    )
+
+
+def _values(weights: torch.Tensor, receivers: list[int], senders: list[int]) -> np.ndarray:
+    """`(arcs, heads)` from `(heads, L, L)`."""
+    return weights[:, receivers, senders].T.double().cpu().numpy()
+
+
+__all__ = ["head_types"]

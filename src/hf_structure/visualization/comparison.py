@@ -1,0 +1,120 @@
+"""Two trees of one sentence in one picture: the gold one above the words, that of a system below (UDGN, A.5)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from hf_structure.visualization.arcs import Arc, ArcDrawing, tree_arcs
+from hf_structure.visualization.dependency import draw_text_arcs, text_rows
+from hf_structure.visualization.latex import arcs_tikz
+from hf_structure.visualization.layout import sentence_svg
+
+COLORS = {"right": 0, "turned": 3, "wrong": 1}  # of the palette
+_MIRRORED = str.maketrans("╭╰├►", "╮╯┤◄")
+_MARKS = {"right": "", "turned": "⇄", "wrong": "✗"}
+
+
+def verdicts(heads: Sequence[int], others: Sequence[int]) -> list[str]:
+    """
+    What each arc of a tree is by another tree over the same words.
+
+    Args:
+        heads, others (`Sequence[int]`): Head of every word of the two trees, 0 = root.
+
+    Returns:
+        `list[str]`: of each arc `"right"`, `"turned"` (the other has it in the other direction) or `"wrong"`.
+    """
+    return [
+        "right" if head == other else "turned" if head and others[head - 1] == word else "wrong"
+        for word, (head, other) in enumerate(zip(heads, others, strict=True), start=1)
+    ]
+
+
+def compared_arcs(
+    words: Sequence[str],
+    gold: Sequence[int],
+    system: Sequence[int],
+    gold_labels: Sequence[str] | None = None,
+    system_labels: Sequence[str] | None = None,
+) -> tuple[list[Arc], list[Arc]]:
+    """The arcs of both trees, each in the colour of its verdict."""
+    pairs = ((gold, gold_labels, system), (system, system_labels, gold))
+    above, below = (
+        [
+            replace(arc, verdict=verdict, color=COLORS[verdict])
+            for arc, verdict in zip(tree_arcs(words, heads, labels), verdicts(heads, others), strict=True)
+        ]
+        for heads, labels, others in pairs
+    )
+    return above, below
+
+
+def comparison_svg(
+    words: Sequence[str],
+    gold: Sequence[int],
+    system: Sequence[int],
+    gold_labels: Sequence[str] | None = None,
+    system_labels: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    width: float | None = None,
+) -> str:
+    """
+    Draws gold arcs above the words and those of a system below: blue where both trees have an arc, violet where one
+    has it in the other direction, orange where only one has it.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        gold, system (`Sequence[int]` of length `n`): Head of each word, 0 = root.
+        gold_labels, system_labels (`Sequence[str]`, *optional*): Written on the arcs.
+        tags (`Sequence[str]`, *optional*): Written under the words.
+        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
+
+    Returns:
+        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
+
+    Raises:
+        ValueError: as for [`~hf_structure.visualization.dependency.dependency_svg`].
+    """
+    above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
+    return sentence_svg(words, tags, partial(ArcDrawing, above), partial(ArcDrawing, below, below=True), width=width)
+
+
+def comparison_tikz(
+    words: Sequence[str],
+    gold: Sequence[int],
+    system: Sequence[int],
+    gold_labels: Sequence[str] | None = None,
+    system_labels: Sequence[str] | None = None,
+) -> str:
+    r"""The same for LaTeX with `\usepackage{tikz-dependency}`. Args: as for `comparison_svg`."""
+    return arcs_tikz(words, *compared_arcs(words, gold, system, gold_labels, system_labels))
+
+
+def comparison_text(
+    words: Sequence[str],
+    gold: Sequence[int],
+    system: Sequence[int],
+    gold_labels: Sequence[str] | None = None,
+    system_labels: Sequence[str] | None = None,
+) -> str:
+    """
+    The same for a terminal: a word a line, gold arcs at its left, those of the system at its right. Behind them stands
+    what is not right: `✗` with the head of the system and the gold one, `⇄` where only the direction differs.
+
+    Args: as for `comparison_svg`, without `tags` and `width`.
+    """
+    above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
+    mirrored = [line.translate(_MIRRORED)[::-1] for line in draw_text_arcs(below, len(words))]
+    notes = [
+        "" if arc.verdict == "right" else _difference(words, arc, wanted)
+        for arc, wanted in zip(below, above, strict=True)
+    ]
+    return text_rows(words, draw_text_arcs(above, len(words)), mirrored, notes)
+
+
+def _difference(words: Sequence[str], found: Arc, wanted: Arc) -> str:
+    names = [f"{arc.head} {words[arc.head - 1]}" if arc.head else "root" for arc in (found, wanted)]
+    return f"{_MARKS[found.verdict]} {names[0]}, not {names[1]}"
+
+
+__all__ = ["comparison_svg", "comparison_text", "comparison_tikz", "verdicts"]
