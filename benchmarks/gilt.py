@@ -40,12 +40,9 @@ from torch.nn.functional import cross_entropy, pad
 from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms.graph import TapeFeatures, expand_tapes, prefix_tapes
 from hf_structure.data.graph_batches import GraphCollator, add_tapes
-from hf_structure.models.gilt.infusion_gilt import (
-    GraphKeys,
-    GraphLookup,
-    attention_scaling,
-    graph_keys,
-)
+from hf_structure.models.gilt.infusion_gilt import GraphKeys
+from hf_structure.modules.backbones import attention_scaling, tape_keys
+from hf_structure.modules.tape_attention import TapeLookup
 
 PARTS = ["tapes", "step", "memory"]
 
@@ -128,16 +125,16 @@ def measure_tapes(words: int, options: argparse.Namespace) -> list[str]:
 
 
 def pairwise_bias(
-    keys: GraphKeys, attention: torch.nn.Module, query: torch.Tensor, lookup: GraphLookup
+    keys: GraphKeys, attention: torch.nn.Module, query: torch.Tensor, lookup: TapeLookup
 ) -> torch.Tensor:
     """(c): in place of `GraphKeys.bias`; the embeddings of the pairs are looked up once for all layers."""
     if not hasattr(lookup, "pairs"):
         features = torch.arange(len(lookup.embeddings)).view(1, -1, 1, 1)
         lookup.pairs = lookup.embeddings[features, lookup.index].permute(0, 2, 3, 1, 4).flatten(3)
     fused = lookup.pairs @ keys.fusion.flatten(0, 1)  # (B, L, L, D)
-    of_pairs = graph_keys(attention, fused, keys.config).unflatten(-1, (-1, attention.head_dim))
+    of_pairs = tape_keys(attention, fused, keys.relative).unflatten(-1, (-1, attention.head_dim))
     scores = query.transpose(1, 2).unsqueeze(3) @ of_pairs.permute(0, 1, 3, 4, 2)  # (B, L, H, 1, L)
-    return scores.squeeze(3).transpose(1, 2) * attention_scaling(attention, keys.config)
+    return scores.squeeze(3).transpose(1, 2) * attention_scaling(attention)
 
 
 class LanguageModelLoss(torch.nn.Module):

@@ -34,8 +34,8 @@ from measuring import add_machine_options, added_memory, fastest, in_a_new_proce
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
 
 from hf_structure import GiLTForCausalLM
-from hf_structure.models.gilt.infusion_gilt import GraphLookup
-from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
+from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.modules.transformer_xl import sinusoids
 
 PARTS = ["speed", "memory", "generation"]
 
@@ -97,7 +97,7 @@ class Straightforward:
             past_key_values=hypothesis.cache,
             use_cache=True,
             output_hidden_states=True,
-            graph_lookup=GraphLookup(index[None, :, None], self.embeddings, self.tables),
+            tape_lookup=TapeLookup(index[None, :, None], self.embeddings, self.tables),
         )
         states = [outputs.hidden_states[layer][0, -1] for layer in self.model.config.scorer_layers]
         hypothesis.states = torch.cat(states)

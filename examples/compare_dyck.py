@@ -42,8 +42,9 @@ from hf_structure.data.files import new_path
 from hf_structure.metrics.attachment import attachment_scores, left_chain
 from hf_structure.metrics.constituency import right_branching, unlabeled_f1
 from hf_structure.metrics.graphs import arc_scores
+from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.masked_scoring import pseudo_log_probs
-from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, reads_graphs, token_log_probs
+from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, token_log_probs
 from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords, encode_words
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
@@ -174,7 +175,7 @@ def masked_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> 
 def causal_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> list[float]:
     """The same, what is before the place being seen."""
     rows = [encode_subwords([*word[:place], bracket], tokenizer) for word, place in places for bracket in types]
-    found = token_log_probs(model, rows, choose_beam(model, BEAM if reads_graphs(model) else None))
+    found = token_log_probs(model, rows, choose_beam(model, BEAM if builds_structures(model) else None))
     return [values[-2] for values in found]  # the last is the end token's, before which nothing is pruned
 
 

@@ -7,10 +7,12 @@ and write one table.
         --output_dir runs/compare -- --bf16
 
 Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
-graphs. Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights
-(`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says. Table 3: `gpt2`, a small model
-of GPT-2's architecture, trained from scratch; the same trained further without graphs (`gpt2-post`), and with graphs
-in the upper half of its layers (`gpt2-gilt`). Table 6 is the column of arcs.
+graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; its attachments are as wide as
+GiLT's scorer between its perceptrons). Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`,
+`no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says.
+Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained further without graphs
+(`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`).
+Table 6 is the column of arcs.
 
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
@@ -84,8 +86,16 @@ class Run:
     base: str | None = None
 
     @property
+    def is_pushdown(self) -> bool:
+        return self.options.get("model_type") == "pushdown"
+
+    @property
     def has_graphs(self) -> bool:
         return not self.options.get("model_type") and self.options.get("graph_layers") != 0
+
+    @property
+    def has_beam(self) -> bool:
+        return self.has_graphs or self.is_pushdown
 
 
 RUNS = {
@@ -93,6 +103,7 @@ RUNS = {
     "transformer-xl-large": Run({"model_type": "transformer-xl-large"}),
     "trees": Run({"annotation": "basic"}),
     "enhanced": Run({"annotation": "enhanced"}),
+    "pushdown": Run({"model_type": "pushdown"}),
     "no-degree": Run(settings={"graph_features": ["distance", "depth"]}),
     "no-depth": Run(settings={"graph_features": ["degree", "distance"]}),
     "no-distance": Run(settings={"graph_features": ["degree", "depth"]}),
@@ -101,6 +112,7 @@ RUNS = {
     "gpt2": Run({"graph_layers": 0}),
     "gpt2-post": Run({"graph_layers": 0}, base="gpt2"),
     "gpt2-gilt": Run(base="gpt2"),
+    "gpt2-pushdown": Run({"model_type": "pushdown"}, base="gpt2"),
 }
 
 
@@ -182,10 +194,16 @@ def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
     run, config = RUNS[name], read_config(args)
     settings, options = config["model"], {**config["options"], "annotation": args.annotation}
     model_type = settings.pop("model_type")
+    own = {key: value for key, value in settings.items() if key.startswith(("graph_", "scorer_"))}
+    shape, layers = {key: value for key, value in settings.items() if key not in own}, "graph_layers"
+    if run.is_pushdown:
+        own, layers = (
+            {"attachment_size": own["scorer_hidden_size"]} if "scorer_hidden_size" in own else {},
+            "stack_layers",
+        )
     if not name.startswith("gpt2"):
-        return {"model_type": model_type, **options, **run.options, "config_overrides": settings | run.settings}
-    settings = {key: value for key, value in settings.items() if key.startswith(("graph_", "scorer_"))}
-    options |= {"graph_layers": config["model"]["num_hidden_layers"] // 2, "config_overrides": settings}
+        return {"model_type": model_type, **options, **run.options, "config_overrides": shape | own | run.settings}
+    options |= {layers: config["model"]["num_hidden_layers"] // 2, "config_overrides": own}
     options |= {"base_model": base_model(run, seed, args), "base_learning_rate": options["learning_rate"]}
     if run.base:  # as gilt-gpt2.json: new parameters learn five times as fast, and the scorer after the warm-up
         options |= {"num_train_epochs": args.post_epochs, "lm_only_steps": options["warmup_steps"]}
@@ -227,7 +245,7 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
 
 def beams(name: str, args: argparse.Namespace) -> list[int | None]:
     """The beams that a model is scored with, the widest last."""
-    return sorted(args.beam_size) if RUNS[name].has_graphs else [None]
+    return sorted(args.beam_size) if RUNS[name].has_beam else [None]
 
 
 def perplexity_file(beam_size: int | None) -> str:

@@ -1,18 +1,20 @@
 """
-Train a causal language model that reads dependency graphs and predicts them, on annotated text.
+Train a causal language model that reads dependency graphs or constituency trees and predicts them.
 
     accelerate launch examples/run_clm.py --model_type gilt \\
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/gilt
 
-`--model_type` is `gilt`, or a baseline without graphs: `transformer-xl` (the same backbone) or `transformer-xl-large`
-(as many layers as give it at least GiLT's parameters). With `--base_model gpt2` graphs are grafted on a pretrained
-model instead (GPT-2, Llama, Qwen2 or Qwen3), on its last `--graph_layers`; with 0 of them it is only trained further.
-Graphs are the trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or those of SDP 2015 files, by
-the suffix; baselines take any text. A new model gets a tokenizer of subwords trained on its training text.
+`--model_type` is `gilt` (graphs), `pushdown` (trees), or a baseline without either: `transformer-xl` (the same
+backbone) or `transformer-xl-large` (as many layers as give it at least GiLT's parameters). With `--base_model gpt2`
+graphs, or with `--model_type pushdown` trees, are grafted on a pretrained model instead (GPT-2, Llama, Qwen2 or
+Qwen3), on its last `--graph_layers` or `--stack_layers`; with 0 of them it is only trained further. Graphs are the
+trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or those of SDP 2015 files, by the suffix;
+constituency trees are those of brackets, or made from the trees of CoNLL-U files (see docs/pushdown.md); baselines
+take any text. A new model gets a tokenizer of subwords trained on its training text.
 
-Evaluation says in the name of each number which graphs the model was given: `perplexity_gold_graphs` is no perplexity
-of a text alone, as the annotated graphs tell of it; `perplexity_predicted_graphs` is one, with the graphs that the
-model builds while it reads.
+Evaluation says in the name of each number which structures the model was given: `perplexity_gold_graphs` is no
+perplexity of a text alone, as the annotated graphs tell of it; `perplexity_predicted_graphs` is one, with the graphs
+that the model builds while it reads. Likewise `perplexity_gold_trees` and `perplexity_predicted_trees`.
 
 Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory does not
 grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N` trains on
@@ -42,8 +44,11 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
-from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
+from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, PushdownLMForCausalLM
+from hf_structure.algorithms.attachments import spans_to_attachments, token_spans
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.data.binary_trees import load_binary_trees
+from hf_structure.data.collators import CausalCollator
 from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
@@ -69,7 +74,8 @@ from hf_structure.training.trainers import GraphLMTrainer
 
 logger = logging.getLogger("run_clm")
 
-FAMILIES = ("gilt", "transformer-xl", "transformer-xl-large")
+STRUCTURED = {"gilt": GiLTForCausalLM, "pushdown": PushdownLMForCausalLM}
+FAMILIES = (*STRUCTURED, "transformer-xl", "transformer-xl-large")
 PURPOSE = "causal language model"
 
 
@@ -78,11 +84,12 @@ class CLMModelArguments(ModelArguments):
     """What is trained."""
 
     base_model: str | None = field(
-        default=None, metadata={"help": "Pretrained language model to graft graphs on (folder or Hub name)."}
+        default=None, metadata={"help": "Pretrained language model to graft structures on (folder or Hub name)."}
     )
     graph_layers: int | None = field(
         default=None, metadata={"help": "How many layers, the last ones, read graphs; by default all, 0 for none."}
     )
+    stack_layers: int | None = field(default=None, metadata={"help": "The same of the stacks of a Pushdown-LM."})
     tokenizer_name: str | None = field(
         default=None, metadata={"help": "Tokenizer (folder or Hub name), by default that of the base model, if any."}
     )
@@ -110,7 +117,7 @@ class CLMDataArguments(TextArguments):
         metadata={"help": "Compute what is read from graphs once and keep it (3 bytes a pair of words)."},
     )
     max_predicted_sentences: int = field(
-        default=200, metadata={"help": "Sentences, spread over the text, that evaluation predicts graphs of."}
+        default=200, metadata={"help": "Sentences, spread over the text, that evaluation predicts structures of."}
     )
 
 
@@ -123,7 +130,7 @@ class CLMTrainingArguments(RunArguments):
         default=3e-5, metadata={"help": "The same for the parameters of a pretrained model."}
     )
     lm_only_steps: int = field(
-        default=0, metadata={"help": "First steps in which the dependency scorer is not trained."}
+        default=0, metadata={"help": "First steps in which the scorer of structures is not trained."}
     )
     weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of AdamW."})
     max_grad_norm: float = field(default=3.0, metadata={"help": "Bound of the gradient's norm."})
@@ -140,28 +147,34 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
     )
     has_tokenizer = model_args.model_name_or_path or model_args.base_model or model_args.tokenizer_name
     check_streaming(data_args, training_args, bool(has_tokenizer))
-    if model_args.base_model and settings.pop("model_type", "gilt") != "gilt":
-        raise ValueError("--base_model is grafted on: it has no other --model_type than gilt")
-    if model_args.graph_layers is not None:
-        settings["graph_layers"] = model_args.graph_layers
+    if model_args.base_model and settings.setdefault("model_type", "gilt") not in STRUCTURED:
+        raise ValueError(f"--base_model is grafted on: it has no other --model_type than {' and '.join(STRUCTURED)}")
+    for name in ("graph_layers", "stack_layers"):
+        if getattr(model_args, name) is not None:
+            settings[name] = getattr(model_args, name)
     return model_args, data_args, training_args, settings
 
 
-def reads_graphs(args: CLMModelArguments, settings: dict) -> bool:
-    """Whether the model that is asked for does."""
+def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
+    """The kind of structure that the model that is asked for reads: `"graphs"`, `"trees"`, or None."""
     if args.model_name_or_path:
         trust = {"trust_remote_code": args.trust_remote_code}
         config = read_config(hf_structure.resolve_model(args.model_name_or_path, **trust), PURPOSE, **trust)
-        return getattr(config, "graph_layers", 0) > 0
-    return settings.get("model_type", "gilt") == "gilt" and settings.get("graph_layers") != 0
+        kind, layers = config.model_type, getattr(config, "structure_layers", 0)
+    else:
+        kind = settings.get("model_type", "gilt")
+        layers = settings.get("stack_layers" if kind == "pushdown" else "graph_layers")
+    return {"gilt": "graphs", "pushdown": "trees"}.get(kind) if layers != 0 else None
 
 
-def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, has_graphs: bool) -> Reading:
-    """How text is read, with `arcs` if the model reads graphs. `ValueError` if the text cannot have any."""
-    if not has_graphs:
+def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
+    """How text is read, with the structures that the model reads. `ValueError` if the text cannot have any."""
+    if structure is None:
         return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
     if args.dataset_name:
-        raise ValueError("--dataset_name has no graphs, which this model reads: parse it, and give the file")
+        raise ValueError(f"--dataset_name has no {structure}, which this model reads: parse it, and give the file")
+    if structure == "trees":
+        return Reading(load_binary_trees, {"words": STRINGS, "spans": PAIRS})
     return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
 
 
@@ -225,16 +238,18 @@ def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTok
     return model.float()  # the weights; --bf16 computes in half precision
 
 
-def graft(base_model: str, settings: dict) -> GiLTForCausalLM:
-    """A pretrained language model with graphs in its last layers."""
-    check_settings("gilt", settings)
+def graft(base_model: str, settings: dict) -> PreTrainedModel:
+    """A pretrained language model with structures in its last layers."""
+    settings = dict(settings)
+    name = settings.pop("model_type")
+    check_settings(name, settings)
     try:
-        return GiLTForCausalLM.from_pretrained_lm(base_model, **settings)
+        return STRUCTURED[name].from_pretrained_lm(base_model, **settings)
     except StrictDataclassError as error:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> GiLTForCausalLM:
+def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A model of one of the families."""
     settings = dict(settings)
     name = settings.pop("model_type", None)
@@ -242,12 +257,13 @@ def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> GiLTForCaus
         raise ValueError("--model_type, --base_model, --model_name_or_path or a --config with a model_type is needed")
     if name not in FAMILIES:
         raise ValueError(f"there is no model family {name!r}: choose one of {', '.join(FAMILIES)}")
-    config = new_config("gilt", settings, tokenizer, special=("pad", "bos", "eos"))
+    kind = name if name in STRUCTURED else "gilt"
+    config = new_config(kind, settings, tokenizer, special=("pad", "bos", "eos"))
     if name == "transformer-xl-large":
         config.num_hidden_layers = layers_to_match(config)
-    if name != "gilt":
+    if name not in STRUCTURED:
         config.graph_layers = 0
-    return GiLTForCausalLM(config)
+    return STRUCTURED[kind](config)
 
 
 def layers_to_match(config: GiLTConfig) -> int:
@@ -269,7 +285,7 @@ def encode_sentences(
 ) -> list[dict]:
     """
     Token ids and lengths; if the sentences have graphs, also these, which word each token belongs to, and the features
-    of graphs that are to be computed.
+    of graphs that are to be computed; if they have trees, what each token is reduced with.
     """
     rows = [encode_sentence(sentence, tokenizer) for sentence in sentences]
     if tapes is not None:
@@ -280,7 +296,11 @@ def encode_sentences(
 
 def encode_sentence(sentence: dict, tokenizer: PreTrainedTokenizerBase) -> dict:
     words, encoded = sentence["words"], encode_subwords(sentence["words"], tokenizer)
-    return {**encoded, "length": len(encoded["input_ids"]), "num_words": len(words), "arcs": sentence.get("arcs")}
+    row = {**encoded, "length": len(encoded["input_ids"]), "num_words": len(words), "arcs": sentence.get("arcs")}
+    if sentence.get("spans") is not None:
+        spans = token_spans(sentence["spans"], encoded["word_ids"])
+        row["attachments"] = spans_to_attachments(spans, len(encoded["input_ids"]) - 2)
+    return row
 
 
 def to_dataset(
@@ -293,6 +313,8 @@ def to_dataset(
         if cache_tapes:
             features["tapes"] = Value("binary")
             encode = partial(encode_sentences, tapes=model.config.tape_features)
+    if "spans" in sentences.column_names:
+        features["attachments"] = NUMBERS
     dataset = corpora.encode(sentences, encode, tokenizer, features)
     check_lengths(column_numbers(dataset, "length"), longest_input(model))
     return dataset
@@ -300,8 +322,10 @@ def to_dataset(
 
 def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> GraphLMTrainer:
     """Trainer with the paper's learning rates."""
-    features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
-    collator = GraphCollator(tokenizer.pad_token_id, **features)
+    if hasattr(model.config, "tape_features"):
+        collator = GraphCollator(tokenizer.pad_token_id, features=model.config.tape_features)
+    else:
+        collator = CausalCollator(tokenizer.pad_token_id)
     if data_args.streaming:
         encode = partial(encode_sentences, tokenizer=tokenizer)
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest_input(model))
@@ -324,7 +348,7 @@ def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
     corpora = Corpora(data_args, training_args)
-    reading = how_to_read(model_args, data_args, reads_graphs(model_args, settings))
+    reading = how_to_read(model_args, data_args, structure_of(model_args, settings))
     train = read_training_text(corpora, data_args, reading)
     others = (data_args.validation_file, data_args.test_file)
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]

@@ -64,7 +64,7 @@ from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.encoding import seen_mask
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
-from hf_structure.pipelines.scoring import reads_graphs, word_splitter
+from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.tokenization import encode, encode_subwords
 from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import (
@@ -305,6 +305,11 @@ def best_graphs(
     arcs = [graph.nonzero().tolist() for graph in found.graphs[:, 0]]
     words = [range(word_ids[-1] + with_label) for word_ids in batch["word_ids"]]
     return {"arcs": arcs, **add_tapes({"words": words, "arcs": arcs}, features)}
+
+
+def reads_graphs(model: PreTrainedModel) -> bool:
+    """Whether it is GiLT."""
+    return getattr(model.config, "graph_layers", 0) > 0
 
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:

@@ -75,6 +75,17 @@ def test_transformers_knows_the_families_when_it_is_imported_later():
     assert "revision main" not in done.stderr
 
 
+@pytest.mark.parametrize("first", ["hf_structure", "hf_structure.models.gilt.configuration_gilt"])
+def test_a_configuration_is_imported_first(first):
+    """It asks for the Auto classes, which ask for all configurations."""
+    code = (
+        f"from {first} import GiLTConfig\nfrom transformers import AutoConfig\nprint(AutoConfig.for_model('pushdown'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "PushdownLMConfig" in ended.stdout
+
+
 def test_what_is_exported_is_what_type_checkers_see():
     (block,) = (node for node in ast.parse(Path(hf_structure.__file__).read_text()).body if isinstance(node, ast.If))
     seen = {alias.name: node.module for node in block.body for alias in node.names}

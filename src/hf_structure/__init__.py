@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification
     from hf_structure.models.gilt.configuration_gilt import GiLTConfig
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM, GiLTModel, GiLTPreTrainedModel
+    from hf_structure.models.pushdown.cache_pushdown import StackCache
+    from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
+    from hf_structure.models.pushdown.modeling_pushdown import (
+        PushdownLMForCausalLM,
+        PushdownLMModel,
+        PushdownLMPreTrainedModel,
+    )
     from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
     from hf_structure.models.rng_transformer.modeling_rng_transformer import (
         RNGTransformerForParsing,
@@ -91,6 +98,13 @@ _EXPORTS = {
     "models.gilt.classification_gilt": ["GiLTForSequenceClassification"],
     "models.gilt.configuration_gilt": ["GiLTConfig"],
     "models.gilt.modeling_gilt": ["GiLTForCausalLM", "GiLTModel", "GiLTPreTrainedModel"],
+    "models.pushdown.cache_pushdown": ["StackCache"],
+    "models.pushdown.configuration_pushdown": ["PushdownLMConfig"],
+    "models.pushdown.modeling_pushdown": [
+        "PushdownLMForCausalLM",
+        "PushdownLMModel",
+        "PushdownLMPreTrainedModel",
+    ],
     "models.rng_transformer.configuration_rng_transformer": ["RNGTransformerConfig"],
     "models.rng_transformer.modeling_rng_transformer": [
         "RNGTransformerForParsing",
@@ -153,11 +167,16 @@ __all__ = [
     "MaskedWordCollator",
     "Parse",
     "ParsingCollator",
+    "PushdownLMConfig",
+    "PushdownLMForCausalLM",
+    "PushdownLMModel",
+    "PushdownLMPreTrainedModel",
     "RNGTransformerConfig",
     "RNGTransformerForParsing",
     "RNGTransformerModel",
     "RNGTransformerPreTrainedModel",
     "SentenceScore",
+    "StackCache",
     "StructFormerConfig",
     "StructFormerForMaskedLM",
     "StructFormerForSequenceClassification",

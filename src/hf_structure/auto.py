@@ -21,6 +21,7 @@ from transformers.models.auto.modeling_auto import (
 
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
@@ -112,6 +113,14 @@ _MODELS = {
         "modeling_gilt.GiLTModel": [AutoModel],
         "modeling_gilt.GiLTForCausalLM": [AutoModelForCausalLM, AutoModelForDependencyParsing],
         "classification_gilt.GiLTForSequenceClassification": [AutoModelForSequenceClassification],
+    },
+    PushdownLMConfig: {
+        "modeling_pushdown.PushdownLMModel": [AutoModel],
+        "modeling_pushdown.PushdownLMForCausalLM": [
+            AutoModelForCausalLM,
+            AutoModelForDependencyParsing,
+            AutoModelForConstituencyParsing,
+        ],
     },
 }
 for config_class, models in _MODELS.items():

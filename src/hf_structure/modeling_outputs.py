@@ -277,6 +277,90 @@ class GraphBeamOutput(ModelOutput):
 
 
 @dataclass
+class PushdownCausalLMOutput(ModelOutput):
+    """
+    Output of a causal language model that predicts a binary constituency tree over its tokens.
+
+    Args:
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
+            Training loss, the sum of the next two.
+        lm_loss, attachment_loss (`torch.FloatTensor` of shape `(1,)`):
+            The language model's part, whose exponential is the perplexity given the tree, and the attachments'.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
+            Prediction scores.
+        attachment_logits (`torch.FloatTensor` of shape `(batch_size, seq_len, tokens)`, returned with labels and
+            attachments):
+            `attachment_logits[b, k, j]` is the logit that token `k` is reduced with the constituents from the top of
+            the stack down to the one that ends with token `j`, or with none if `j` is `k` itself, given the stack
+            after the token before; `-inf` where no constituent ends. With a cache, `tokens` are all so far.
+        past_key_values (`Cache`, returned when a cache is used):
+            Tokens so far, and with attachments also the stacks.
+        hidden_states, attentions:
+            As in [`DependencyModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    past_key_values: Cache | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+    lm_loss: torch.FloatTensor | None = None
+    attachment_loss: torch.FloatTensor | None = None
+    attachment_logits: torch.FloatTensor | None = None
+
+
+@dataclass
+class ConstituencyDecoderOutput(ModelOutput):
+    """
+    Constituency structure decoded for a batch of sentences.
+
+    Args:
+        spans (`torch.LongTensor` of shape `(batch_size, spans, 2)`):
+            Constituents, half-open in words from 0, outermost first; -1 for padding.
+        log_probs (`torch.FloatTensor` of shape `(batch_size,)`):
+            Log-probability of each sentence with its tree.
+    """
+
+    spans: torch.LongTensor | None = None
+    log_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class StackBeamOutput(ModelOutput):
+    """
+    Probabilities of given sentences, summed over the best constituency trees of each.
+
+    Args:
+        log_prob (`torch.FloatTensor` of shape `(batch_size,)`), token_log_probs (of shape `(batch_size, seq_len)`):
+            As in [`GraphBeamOutput`], with trees in the place of graphs.
+        attachments (`torch.LongTensor` of shape `(batch_size, k, seq_len)`):
+            The best trees, best first, as attachments of the tokens; 0 where there are fewer, and for padding.
+        attachment_log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
+            Log-probability of the sentence with each; -inf where there are fewer.
+    """
+
+    log_prob: torch.FloatTensor | None = None
+    token_log_probs: torch.FloatTensor | None = None
+    attachments: torch.LongTensor | None = None
+    attachment_log_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class StackGenerateOutput(GenerateDecoderOnlyOutput):
+    """
+    Output of generation, and the constituency trees of what was generated.
+
+    Args:
+        sequences, scores, logits, attentions, hidden_states, past_key_values:
+            As in [`~transformers.generation.GenerateDecoderOnlyOutput`].
+        attachments (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
+            What each token of each text is reduced with, prompt and all; of no meaning after its end.
+    """
+
+    attachments: torch.LongTensor | None = None
+
+
+@dataclass
 class GraphGenerateOutput(GenerateDecoderOnlyOutput):
     """
     Output of generation, and the dependency graphs of what was generated.

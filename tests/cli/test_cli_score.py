@@ -246,7 +246,10 @@ def test_long_sentences_are_left_out(run, short, capsys):
         (["gap.txt"], "gap.txt:2: a sentence without words"),
         (["--raw", "gap.txt"], "gap.txt:2: a sentence without words"),
         (["absent.txt"], "absent.txt: No such file or directory"),
-        (["--beam_size", "2", "notes.txt"], "this model reads no graphs, so there is no beam: leave beam_size out"),
+        (
+            ["--beam_size", "2", "notes.txt"],
+            "this model builds no structures, so there is no beam: leave beam_size out",
+        ),
         (["--beam_size", "2,3", "notes.txt"], "several sizes of the beam are for --summary"),
         (["--words", "--format", "json", "notes.txt"], "--words is for --format tsv"),
         (["--words", "--summary", "notes.txt"], "--summary is about the whole corpus"),

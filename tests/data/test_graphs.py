@@ -208,7 +208,7 @@ def test_tapes_computed_once(files, features):
     for row in rows:
         row["word_ids"] = list(range(len(row["words"]) + 1))
         row["input_ids"] = row["word_ids"]
-    collate = GraphCollator(0, features or TapeFeatures())
+    collate = GraphCollator(0, features=features or TapeFeatures())
     batch = collate(rows)
     assert isinstance(rows[0]["tapes"], bytes)
     computed = collate([{**row, "tapes": None} for row in rows])["tapes"]

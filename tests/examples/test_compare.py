@@ -10,6 +10,7 @@ import pytest
 from running import load_script
 from transformers import GPT2LMHeadModel
 
+from hf_structure import PushdownLMConfig
 from hf_structure.cli import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
@@ -343,6 +344,23 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert all(row[3] == "1" for row in rows[1:])
     assert all(row[7] in ("0.0", "50.0", "100.0") for row in rows[2:5])
     assert compare_gilt(*options) == []
+
+
+def test_pushdown_has_the_shape_of_gilt(tmp_path, monkeypatch):
+    script = load_script("compare_gilt")
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    files = [f"--{name}_file=some.conllu" for name in ("train", "validation", "test")]
+    args = script.build_parser().parse_args([f"--config={tmp_path}/config.json", "--output_dir=out", *files])
+    monkeypatch.setattr(script, "base_model", lambda run, seed, args: run.base)
+    scratch, graft = (script.training_options(name, 1, args) for name in ("pushdown", "gpt2-pushdown"))
+    shape = {name: size for name, size in SMALL["model"].items() if not name.startswith(("graph", "scorer", "model"))}
+    assert scratch["config_overrides"] == {**shape, "attachment_size": 8}
+    assert scratch["model_type"] == graft["model_type"] == "pushdown"
+    assert (graft["base_model"], graft["stack_layers"]) == ("gpt2", 1)
+    assert graft["config_overrides"] == {"attachment_size": 8}
+    assert "graph_layers" not in graft
+    assert script.beams("pushdown", args) == script.beams("gpt2-pushdown", args) == [20]
+    PushdownLMConfig(**scratch["config_overrides"])
 
 
 def test_rows_of_gilt_over_seeds(tmp_path, monkeypatch):

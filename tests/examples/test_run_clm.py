@@ -14,7 +14,7 @@ from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, result
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM
 from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")
@@ -93,6 +93,42 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     for name in map("{}_gold_graphs".format, NAMES):
         assert again[f"test_{name}"] == pytest.approx(scores[f"eval_{name}"], rel=1e-4)
     assert again["test_sentences_predicted_graphs"] == 7
+
+
+STACKS = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attachment_size": 8}
+
+
+@pytest.mark.parametrize("suffix", ["conllu", "mrg"])
+def test_pushdown_reads_trees(corpus, run, tmp_path, suffix):
+    output_dir = tmp_path / "run"
+    new = ["--model_type", "pushdown", "--config_overrides", json.dumps(STACKS)]
+    run(*new, *files(corpus, output_dir, suffix, epochs=4))
+    scores = results(output_dir)
+    assert losses(output_dir, "eval_loss")[-1] < 0.9 * losses(output_dir, "eval_loss")[0]
+    names = ("perplexity", "word_perplexity", "attachment_accuracy")
+    assert {f"eval_{name}_{trees}_trees" for name in names for trees in ("gold", "predicted")} < set(scores)
+    assert not any("arc" in name or "graph" in name for name in scores)
+    assert scores["eval_attachment_accuracy_gold_trees"] > 0.6
+    model = AutoModelForCausalLM.from_pretrained(output_dir)
+    assert isinstance(model, PushdownLMForCausalLM)
+    arguments = ["--model_name_or_path", output_dir, "--test_file", corpus / f"dev.{suffix}", *OPTIONS]
+    run(*arguments, "--output_dir", tmp_path / "eval")
+    again = results(tmp_path / "eval", "test")
+    assert again["test_perplexity_gold_trees"] == pytest.approx(scores["eval_perplexity_gold_trees"], rel=1e-4)
+
+
+def test_pushdown_is_grafted(corpus, run, base_model, tmp_path):
+    graft = ["--base_model", str(base_model), "--model_type", "pushdown", "--stack_layers", "2"]
+    run(*graft, "--config_overrides", '{"attachment_size": 8}', *files(corpus, tmp_path, epochs=2))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert isinstance(model, PushdownLMForCausalLM)
+    assert (model.config.base_config.model_type, model.config.stack_layers) == ("gpt2", 2)
+    assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path, "eval_loss")[0]
+
+
+def test_text_without_trees_is_refused(corpus, run, tmp_path):
+    with pytest.raises(ValueError, match="text files hold no trees"):
+        run(*training(corpus, tmp_path, "pushdown", "txt")[:2], *files(corpus, tmp_path, "txt"))
 
 
 @pytest.mark.parametrize("suffix", ["conllu", "txt"])

@@ -206,7 +206,7 @@ def test_generation(model_name, request):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"beam_size": 2}, "reads no graphs"), ({"pretrained": "no/such"}, "no model 'no/such'")],
+    [({"beam_size": 2}, "builds no structures"), ({"pretrained": "no/such"}, "no model 'no/such'")],
     ids=["beam", "model"],
 )
 def test_wrong_options(gpt2, options, message):

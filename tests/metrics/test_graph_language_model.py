@@ -4,8 +4,9 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
+from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, PushdownLMConfig, PushdownLMForCausalLM
 from hf_structure.algorithms.graph import new_arcs
+from hf_structure.data.collators import CausalCollator
 from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
 
 WORD_IDS = [[0, 1, 1, 2, 3, 4, 4, 0], [0, 1, 2, 3, 0]]
@@ -138,3 +139,37 @@ def inputs(rows: list[dict]) -> list[torch.Tensor]:
 def test_sentences_without_arcs():
     scores = scores_of(tiny_model(), examples([[], []]))
     assert not any(math.isnan(value) for value in scores.values())
+
+
+@torch.no_grad()
+def test_trees_given_and_predicted():
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attachment_size": 8}
+    model = PushdownLMForCausalLM(PushdownLMConfig(vocab_size=20, **sizes)).eval()
+    rows = [
+        {"input_ids": [2, 7, 9, 4, 12, 6, 3], "attachments": [0, 0, 1, 0, 0, 3, 6]},
+        {"input_ids": [2, 8, 5, 3], "attachments": [0, 0, 1, 3]},
+    ]
+    predicted = model.beam_search(torch.tensor([rows[0]["input_ids"]])).attachments[0, 0].tolist()
+    assert predicted != rows[0]["attachments"]
+    batch = CausalCollator(1)(rows)
+    for predicts in (False, True):
+        scores = language_model_scores(sums := language_model_sums(model, batch, 7, predicts))
+        alone = [CausalCollator(1)([row]) for row in rows]
+        right = chosen = 0
+        for row, one in zip(rows, alone, strict=True):
+            found = model.beam_search(one["input_ids"]).attachments[:, 0] if predicts else one["attachments"]
+            logits = model(**{**one, "attachments": found}).attachment_logits[0]
+            for place in range(2, len(row["input_ids"]) - 1):  # the first has no choice, nor has the end
+                right += place - int(logits[place].argmax()) == row["attachments"][place]
+                chosen += 1
+        assert (sums["right_attachments"], sums["attachments"]) == (right, chosen) == (right, 5)
+        assert scores["attachment_accuracy"] == right / chosen
+        lm_loss = sum(
+            model(**{**one, "attachments": model.beam_search(one["input_ids"]).attachments[:, 0]}).lm_loss * count
+            if predicts
+            else model(**one).lm_loss * count
+            for one, count in zip(alone, (6, 3), strict=True)
+        )
+        assert scores["perplexity"] == pytest.approx(math.exp(float(lm_loss) / 9), rel=1e-4)
+        assert "arc_f1" not in scores

@@ -6,6 +6,8 @@ tiny configuration, and gets all of these tests.
 import copy
 import json
 import pickle
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -53,6 +55,7 @@ class ModelBattery:
         dropout: Settings that turn every dropout of the family on; `config()` has them all off.
         lora_targets: Names of the linear layers that LoRA adapts.
         unbatched: Names of the outputs that are not about sentences.
+        decoding: Options of `decode`, if the model has it, that make it give all it can.
     """
 
     base_class: type[PreTrainedModel]
@@ -61,6 +64,7 @@ class ModelBattery:
     dropout: dict[str, float]
     lora_targets: list[str]
     unbatched: tuple[str, ...] = ()
+    decoding: Mapping[str, bool] = MappingProxyType({"marginals": True})
 
     def config(self, **settings) -> PreTrainedConfig:
         """A tiny configuration without dropout."""
@@ -449,7 +453,7 @@ class ModelBattery:
         outputs = [lambda: model(**batch)]
         is_parser = bool(getattr(model, "structures", ()))
         if is_parser and hasattr(model, "decode"):
-            outputs.append(lambda: model.decode(batch["input_ids"], batch["attention_mask"], marginals=True))
+            outputs.append(lambda: model.decode(batch["input_ids"], batch["attention_mask"], **self.decoding))
         if is_parser and hasattr(model, "relation_weights"):
             outputs.append(lambda: {"weights": model.relation_weights()})
         expected = [dict(output()) for output in outputs]

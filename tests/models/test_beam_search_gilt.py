@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from hf_structure import GiLTForCausalLM
 from hf_structure.algorithms.graph import new_arcs
-from hf_structure.models.gilt.beam_search_gilt import Hypotheses
-from hf_structure.models.gilt.infusion_gilt import layers_of
+from hf_structure.modules.backbones import layers_of
+from hf_structure.modules.beam_search import Hypotheses
 
 EVERYTHING = 10**6
 

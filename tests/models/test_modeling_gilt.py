@@ -30,9 +30,10 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, GiLTModel, GraphCache, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
-from hf_structure.models.gilt.infusion_gilt import GraphLookup, attention_modules
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
-from hf_structure.models.gilt.transformer_xl_gilt import sinusoids
+from hf_structure.modules.backbones import attention_modules
+from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.modules.transformer_xl import sinusoids
 
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
@@ -256,7 +257,7 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
     if not backbone.startswith(("transformer_xl", "gpt2")):
         kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
     embeddings = model.model.graph_embeddings.weight.unflatten(0, (3, -1))
-    fast = attention(hidden, graph_lookup=GraphLookup(index, embeddings), **kwargs)[0]
+    fast = attention(hidden, tape_lookup=TapeLookup(index, embeddings), **kwargs)[0]
     slow = literal_attention(backbone, attention, hidden, index, embeddings, keys, kwargs)
     plain = attention(hidden, **kwargs)[0]
     assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision

@@ -13,6 +13,8 @@ from hf_structure import (
     G2GTransformerForParsing,
     GiLTConfig,
     GiLTForCausalLM,
+    PushdownLMConfig,
+    PushdownLMForCausalLM,
     RNGTransformerConfig,
     RNGTransformerForParsing,
     StructFormerConfig,
@@ -83,6 +85,12 @@ def _of_parsers(tokenizer: PreTrainedTokenizerBase) -> dict:
 def new_gilt(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
     config = GiLTConfig(**{"vocab_size": len(tokenizer), **SIZES, **settings})
     return save(randomise(GiLTForCausalLM(config)), tokenizer, folder)
+
+
+def new_pushdown(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
+    sizes = {**TINY, "num_hidden_layers": 2, "intermediate_size": 16, "attachment_size": 8}
+    config = PushdownLMConfig(**{"vocab_size": len(tokenizer), **sizes, **settings})
+    return save(randomise(PushdownLMForCausalLM(config), std=0.3), tokenizer, folder)
 
 
 def new_gpt2(folder: Path, texts: Iterable[str], vocab_size: int = 280) -> Path:

@@ -229,7 +229,7 @@ def test_an_empty_raw_sentence(gpt2):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_size": 4}, "reads no graphs"),
+        ({"beam_size": 4}, "builds no structures"),
         (
             {"word_tokenizer": "french"},
             "one of english, spaces, unicode, or a function, not 'french'",

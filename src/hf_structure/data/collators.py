@@ -55,6 +55,38 @@ def _or_unknown(example: dict[str, Any], name: str) -> Sequence[int]:
 
 
 @dataclass
+class CausalCollator:
+    """
+    Pads sentences for a causal language model.
+
+    Args:
+        pad_token_id (`int`): Id of the padding.
+        padding_side (`"right"` or `"left"`): Where the padding goes.
+
+    Called with dictionaries that hold `input_ids` and, all or none, `attachments` (see
+    [`~hf_structure.algorithms.attachments`]); returns `input_ids`, `attention_mask`, `labels` and `attachments`, each
+    of shape `(batch_size, seq_len)`.
+    """
+
+    pad_token_id: int
+    padding_side: str = "right"
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
+        batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
+        # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
+        is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
+        batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
+        if examples[0].get("attachments") is not None:
+            batch["attachments"] = self._pad([example["attachments"] for example in examples], 0)
+        return batch
+
+    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.LongTensor:
+        tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
+        return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
+
+
+@dataclass
 class ParsingCollator(WordCollator):
     """
     Pads encoded sentences with their trees.

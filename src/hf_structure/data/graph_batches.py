@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.data.batching import token_budget_batches
-from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.collators import CausalCollator
 
 _TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
 
@@ -42,41 +41,31 @@ def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> d
 
 
 @dataclass
-class GraphCollator:
+class GraphCollator(CausalCollator):
     """
     Pads sentences for a language model that reads their graphs.
 
     Args:
         pad_token_id (`int`): Id of the padding.
-        features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
         padding_side (`"right"` or `"left"`): Where the padding goes.
+        features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `word_ids` (see `encode_subwords`), `arcs` and
-    `tapes` (see [`add_tapes`]; computed here where it is missing). Returns `input_ids`, `attention_mask`, `labels` and
-    `word_ids`, each of shape `(batch_size, seq_len)`, `graph` of shape `(batch_size, words + 1, words + 1)` and
-    `tapes` of shape `(batch_size, features, words + 1, words + 1)`.
+    `tapes` (see [`add_tapes`]; computed here where it is missing). Returns what [`CausalCollator`] does, `word_ids` of
+    shape `(batch_size, seq_len)`, `graph` of shape `(batch_size, words + 1, words + 1)` and `tapes` of shape
+    `(batch_size, features, words + 1, words + 1)`.
     """
 
-    pad_token_id: int
     features: TapeFeatures = field(default_factory=TapeFeatures)
-    padding_side: str = "right"
 
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
-        batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
-        # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
-        is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
-        batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
+        batch = super().__call__(examples)
         if examples[0].get("arcs") is not None:
             batch["word_ids"] = self._pad([example["word_ids"] for example in examples], 0)
             words = int(batch["word_ids"].max())
             batch["graph"] = pad_graphs([example["arcs"] for example in examples], words)
             batch["tapes"] = self._tapes(examples, batch["graph"])
         return batch
-
-    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.LongTensor:
-        tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
-        return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
 
     def _tapes(self, examples: Sequence[dict[str, Any]], graph: torch.Tensor) -> torch.Tensor:
         if examples[0].get("tapes") is None:

@@ -89,6 +89,14 @@ FAMILIES = {
         "facts, advice, or text that nobody reads before it is used",
         ("dependency-graphs", "causal-lm"),
     ),
+    "pushdown": Family(
+        "Pushdown-LM: a causal language model that builds a constituency tree and attends through it",
+        "Murty, Sharma, Andreas, Manning (2023): Pushdown Layers: Encoding Recursive Structure in Transformer "
+        "Language Models. EMNLP.",
+        "probabilities and surprisals of text; studying what a tree does in a language model",
+        "facts, advice, or text that nobody reads before it is used",
+        ("constituency-parsing", "causal-lm"),
+    ),
 }
 
 KINDS = {

@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_structure.hub.locating import resolve_model
+from hf_structure.pipelines.graphs import gives_graphs
 from hf_structure.pipelines.loading import longest_input
 from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, word_splitter
 from hf_structure.tokenization import word_start_mask
@@ -91,7 +92,7 @@ class StructureLM(HFLM):
         return answers
 
     def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **kwargs) -> torch.Tensor:
-        """With graphs, if the model reads them: prompts begin with the beginning token, padding is on the left."""
+        """With structures, if the model builds them: prompts begin with the beginning token, padding on the left."""
         if self.beam_size is None:
             return super()._model_generate(context, max_length, stop, **kwargs)
         mask = torch.nn.functional.pad(kwargs.pop("attention_mask"), (1, 0))
@@ -99,8 +100,10 @@ class StructureLM(HFLM):
         begin = mask.argmax(1)
         lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
         context[lacks, begin[lacks] - 1], mask[lacks, begin[lacks] - 1] = self.prefix_token_id, 1
-        graphs = {"use_graph": True, "word_starts": word_start_mask(self.tokenizer)}
-        return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **graphs, **kwargs)[:, 1:]
+        building = {"use_stack": True}
+        if gives_graphs(self.model):
+            building = {"use_graph": True, "word_starts": word_start_mask(self.tokenizer)}
+        return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **building, **kwargs)[:, 1:]
 
     def _with_beginning(self, ids: list[int]) -> list[int]:
         """Texts begin with the beginning token, and lose what the model has no positions for on the left."""

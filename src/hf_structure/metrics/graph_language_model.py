@@ -1,4 +1,4 @@
-"""Perplexity and graphs of causal language models, GiLT and plain ones alike."""
+"""Perplexity and structures of causal language models: graphs of GiLT, trees of Pushdown-LM, and none."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,10 @@ import torch
 from hf_structure.algorithms.graph import arc_statistics
 from hf_structure.metrics.counts import precision_recall_f1
 
-SUMS = ("loss", "lm_loss", "tokens", "words", "ends", "correct", "predicted", "gold", "right_counts")
+SUMS = (
+    "loss", "lm_loss", "tokens", "words", "ends", "correct", "predicted", "gold", "right_counts", "right_attachments",
+    "attachments",
+)  # fmt: skip
 
 
 @torch.no_grad()
@@ -21,28 +24,55 @@ def language_model_sums(
     Args:
         model (`PreTrainedModel`): A causal language model, in evaluation mode.
         batch (`Mapping[str, torch.Tensor]`): `input_ids`, `attention_mask`, `labels` and, for a model that reads them,
-            `word_ids`, `graph` and `tapes`, as from [`GraphCollator`].
+            `word_ids`, `graph` and `tapes`, as from [`GraphCollator`], or `attachments`, as from [`CausalCollator`].
         words (`int`): Number of words in the batch.
-        predict_graphs (`bool`): Whether the model reads the graphs that it predicts itself, greedily (a text is still
-            given a probability: the graph before a token depends on the tokens before it alone); else it reads the
-            given ones. The arcs found are compared with the given ones in both cases.
+        predict_graphs (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily (a text
+            is still given a probability: the structure before a token depends on the tokens before it alone); else it
+            reads the given ones. What is found is compared with the given ones in both cases.
 
     Returns:
         `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of `tokens` predicted, of `words` and of sentence
-            `ends`, and what [`arc_statistics`] counts.
+            `ends`, and what [`arc_statistics`] counts, or [`attachment_statistics`].
     """
-    batch, gold = dict(batch), batch.get("graph")
-    if predict_graphs:
+    batch, gold, attachments = dict(batch), batch.get("graph"), batch.get("attachments")
+    if predict_graphs and attachments is not None:
+        found = model.beam_search(batch["input_ids"], attention_mask=batch["attention_mask"])
+        batch["attachments"] = found.attachments[:, 0]
+    elif predict_graphs:
         batch["graph"] = model.predict_graphs(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
         batch["tapes"] = None
     outputs = model(**batch)
     tokens = int((batch["labels"] != -100).sum())
     sums = dict.fromkeys(SUMS, 0.0) | {"tokens": tokens, "words": words, "ends": len(batch["labels"])}
     sums["loss"] = sums["lm_loss"] = float(outputs.loss) * tokens
-    if gold is not None:
+    if gold is not None or attachments is not None:
         sums["lm_loss"] = float(outputs.lm_loss) * tokens
+    if gold is not None:
         sums |= arc_statistics(outputs.arc_logits, outputs.count_logits, gold)
+    if attachments is not None:
+        sums |= attachment_statistics(outputs.attachment_logits, attachments, batch["attention_mask"])
     return sums
+
+
+def attachment_statistics(
+    logits: torch.Tensor, attachments: torch.LongTensor, attention_mask: torch.Tensor
+) -> dict[str, int]:
+    """
+    How the attachments that a model finds best compare with the annotated ones: sums, to be added up over batches.
+
+    Args:
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`): Of where the last constituent ends that
+            each token is reduced with.
+        attachments, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): The annotated ones; 1 for
+            tokens, 0 for padding.
+
+    Returns:
+        `dict[str, int]`: `right_attachments` and `attachments`, of the tokens that have a choice.
+    """
+    place = torch.arange(logits.shape[1], device=logits.device)
+    chooses = (attention_mask == 1) & ((logits > -torch.inf).sum(2) > 1)
+    right = (place - logits.argmax(2) == attachments) & chooses
+    return {"right_attachments": int(right.sum()), "attachments": int(chooses.sum())}
 
 
 def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
@@ -55,7 +85,8 @@ def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
     Returns:
         `dict[str, float]`: `perplexity` of a token and `word_perplexity` of a word, the end of a sentence being one of
             each; where there are graphs `arc_precision`, `arc_recall` and `arc_f1` of unlabelled arcs, and
-            `count_accuracy`, the share of words that the right number of arcs comes with.
+            `count_accuracy`, the share of words that the right number of arcs comes with; where there are trees
+            `attachment_accuracy`, the share of tokens that are reduced as annotated.
     """
     scores = {
         "perplexity": math.exp(sums["lm_loss"] / sums["tokens"]),
@@ -65,7 +96,9 @@ def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
         shares = precision_recall_f1(sums["correct"], sums["predicted"], sums["gold"])
         scores |= zip(("arc_precision", "arc_recall", "arc_f1"), shares, strict=True)
         scores["count_accuracy"] = sums["right_counts"] / sums["words"]
+    if sums.get("attachments"):
+        scores["attachment_accuracy"] = sums["right_attachments"] / sums["attachments"]
     return scores
 
 
-__all__ = ["SUMS", "language_model_scores", "language_model_sums"]
+__all__ = ["SUMS", "attachment_statistics", "language_model_scores", "language_model_sums"]

@@ -1,6 +1,14 @@
-"""What the configurations of all families share."""
+"""What the configurations of families share."""
 
-from transformers import PreTrainedConfig
+from typing import ClassVar
+
+from transformers import AutoConfig, PreTrainedConfig
+
+BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
+_OF_BASE = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings", "use_cache",
+    "pad_token_id", "bos_token_id", "eos_token_id",
+)  # fmt: skip
 
 
 class StructureConfig(PreTrainedConfig):
@@ -15,4 +23,42 @@ class StructureConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
 
-__all__ = ["StructureConfig"]
+class GraftConfig(StructureConfig):
+    """
+    A configuration with a field `base_config`, its last: that of a pretrained language model, which decides on all
+    that it has, and follows where that is set later; or None for a model from scratch.
+    """
+
+    grafted: ClassVar[str]  # what is grafted, for messages
+
+    def _read_base(self) -> None:
+        """Called first in `__post_init__`. Raises `ValueError` for a base that nothing can be grafted on."""
+        if isinstance(self.base_config, dict):
+            self.base_config = AutoConfig.for_model(**self.base_config)
+        if self.base_config is not None:
+            self._follow_base()
+
+    def _follow_base(self) -> None:
+        base = self.base_config
+        if base.model_type not in BASE_MODEL_TYPES:
+            raise ValueError(
+                f"{self.grafted} can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}"
+            )
+        if "sliding_attention" in (getattr(base, "layer_types", None) or []):
+            raise ValueError(
+                f"a model with sliding windows cannot be grafted on: {self.grafted} reach over whole sentences"
+            )
+        for name in _OF_BASE:
+            setattr(self, name, getattr(base, name))
+        self.intermediate_size = getattr(base, "intermediate_size", None)
+        self.num_key_value_heads = getattr(base, "num_key_value_heads", base.num_attention_heads)
+        self.head_dim = getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads
+        self.max_position_embeddings = base.max_position_embeddings
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):
+            setattr(base, name, value)
+
+
+__all__ = ["BASE_MODEL_TYPES", "GraftConfig", "StructureConfig"]

@@ -33,3 +33,14 @@ def places_among_words(attention_mask: torch.Tensor) -> torch.LongTensor:
     words = attention_mask.bool()
     before = words.long().cumsum(1)
     return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1
+
+
+def without_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:
+    """
+    The same `(batch_size, seq_len)` or `(batch_size, seq_len, size)`, with `filler` at padding that is known: not from
+    a mask of four dimensions.
+    """
+    if attention_mask is None or attention_mask.dim() == 4:
+        return values
+    is_padding = attention_mask[:, -values.shape[1] :] == 0
+    return values.masked_fill(is_padding if values.dim() == 2 else is_padding.unsqueeze(-1), filler)

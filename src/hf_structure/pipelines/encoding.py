@@ -12,7 +12,7 @@ from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sentences import LongSentenceError, SentenceError, as_python, check_characters, read_batch
 from hf_structure.data.text import find_words
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
-from hf_structure.pipelines.graphs import gives_graphs
+from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import longest_input
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
@@ -23,7 +23,7 @@ Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
     """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
-    if gives_graphs(model):
+    if builds_structures(model):
         return {"encode_words": encode_subwords, "model_tokens": longest_input(model)}
     return {
         "model_words": longest_sentence(model),

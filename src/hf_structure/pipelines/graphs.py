@@ -12,6 +12,11 @@ from hf_structure.structures.parse import Parse
 BEAM_SIZE = 16  # by default: probabilities of arcs need several graphs
 
 
+def builds_structures(model: PreTrainedModel) -> bool:
+    """Whether it is a language model that builds structures while it reads."""
+    return getattr(model.config, "structure_layers", 0) > 0
+
+
 def gives_graphs(model: PreTrainedModel) -> bool:
     """Whether the structures that a model gives are graphs."""
     return "graph" in model.structures
@@ -84,4 +89,4 @@ def assemble_graphs(
     return Parse(words, graph=graphs[0], **parts, **source)
 
 
-__all__ = ["assemble_graphs", "decode_graphs", "gives_graphs"]
+__all__ = ["assemble_graphs", "builds_structures", "decode_graphs", "gives_graphs"]

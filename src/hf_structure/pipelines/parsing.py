@@ -96,15 +96,17 @@ def parse(
             a pair of heads and labels. A model with labels needs labels, and leaves out the arcs of those that it does
             not know. The heads may contain cycles and several roots.
         structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
-            The kind of structure; by default all that the model gives. GiLT gives dependency graphs, no trees.
+            The kind of structure; by default all that the model gives. GiLT gives dependency graphs, Pushdown-LM
+            constituency trees.
         decoder (`"tree"`, `"projective"` or `"argmax"`):
             The best tree with one root, the best such tree without crossing arcs, or each word's best head (no tree
             in general). Models differ in what they offer.
         k (`int`):
             Number of trees or graphs; with more than one, `Parse.alternatives` holds them, best first.
         beam_size (`int`, *optional*):
-            For models that build a structure step by step: number of derivations (G2G Transformer) or graphs (GiLT)
-            followed; 1 is greedy. By default 1, or `4 * k` if `k` is more than 1; for graphs at least 16.
+            For models that build a structure step by step: number of derivations (G2G Transformer), graphs (GiLT) or
+            trees (Pushdown-LM) followed; 1 is greedy. By default 1, or `4 * k` if `k` is more than 1; for graphs and
+            those trees at least 16.
         rounds (`int`, *optional*):
             For models that refine their trees: how often at most.
         marginals (`bool`):
@@ -323,7 +325,7 @@ def _distances(encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], 
 
 
 def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuation: str) -> ConstituencyTree:
-    spans = [(start, end) for start, end in spans[: sum(encoded["keep"]) - 1]]
+    spans = [(start, end) for start, end in spans if start >= 0]
     if punctuation == "drop":
         return ConstituencyTree(_seen(encoded), spans)
     return ConstituencyTree(encoded["words"], restore_spans(spans, encoded["keep"]))

@@ -34,6 +34,7 @@ from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.encoding import encode_all
+from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import (
     WordTokenizer,
     choose_word_tokenizer,
@@ -131,13 +132,13 @@ def score(
             Raw sentences, or sentences as lists of words.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`):
             Short name, folder or Hub name of a causal or masked language model, or a loaded one (which is put into
-            evaluation mode). Causal models of transformers need one pass; GiLT needs a search over graphs, and its
-            probabilities are summed over the graphs found: lower bounds of log-probabilities. Masked models need one
-            pass for every token, and give pseudo-log-likelihoods.
+            evaluation mode). Causal models of transformers need one pass; GiLT needs a search over graphs, Pushdown-LM
+            one over trees, and their probabilities are summed over those found: lower bounds of log-probabilities.
+            Masked models need one pass for every token, and give pseudo-log-likelihoods.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer, a fast one; needed with a loaded model that does not come from a folder.
         beam_size (`int`, *optional*):
-            For models that read graphs: how many graphs of a sentence are followed, 20 by default.
+            For models that build graphs or trees: how many of a sentence are followed, 20 by default.
         raw (`bool`):
             Whether a sentence is tokenized as it is, as lm_eval does it (there, the text of a BLiMP sentence begins
             with a space); the end token is not scored then. Else it is its words with single spaces between them.
@@ -277,20 +278,18 @@ def _count_unknown(encoded: Mapping[str, Any], tokenizer: PreTrainedTokenizerBas
 
 
 def is_ours(model: PreTrainedModel) -> bool:
-    """Whether it is GiLT or one of its baselines, whose texts are sentences of words that end in an end token."""
-    return hasattr(model.config, "graph_layers")
-
-
-def reads_graphs(model: PreTrainedModel) -> bool:
-    """Whether it is GiLT."""
-    return getattr(model.config, "graph_layers", 0) > 0
+    """
+    Whether it is GiLT, Pushdown-LM or one of their baselines, whose texts are sentences of words that end in an end
+    token.
+    """
+    return hasattr(model.config, "structure_layers")
 
 
 def choose_beam(model: PreTrainedModel, beam_size: int | None) -> int | None:
-    """The size of the beam, None for a model without graphs. Raises `ValueError` for one that it cannot have."""
-    if not reads_graphs(model):
+    """The size of the beam, None for a model without structures. Raises `ValueError` for one that it cannot have."""
+    if not builds_structures(model):
         if beam_size is not None:
-            raise ValueError("this model reads no graphs, so there is no beam: leave beam_size out")
+            raise ValueError("this model builds no structures, so there is no beam: leave beam_size out")
         return None
     if beam_size is not None and beam_size < 1:
         raise ValueError(f"beam_size must be at least 1, not {beam_size}")
@@ -315,7 +314,7 @@ def _encode(
     encoded = encode(sentence)
     longest = longest_input(model)
     # The end token is read by a search, and by a masked model.
-    length = len(encoded["input_ids"]) - (not reads_graphs(model) and not is_masked(model))
+    length = len(encoded["input_ids"]) - (not builds_structures(model) and not is_masked(model))
     if longest is not None and length > longest:
         raise LongSentenceError(f"{length} tokens are too many for the model: it reads at most {longest}")
     return encoded
@@ -350,7 +349,7 @@ def token_log_probs(
         model (`PreTrainedModel`): A causal language model in evaluation mode.
         sentences (`Sequence[Mapping]`):
             `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.tokenization.encode_subwords`].
-        beam_size (`int`, *optional*): How many graphs of a sentence are followed; without it the model reads none.
+        beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
         max_tokens, progress: See [`score`].
     """
     max_tokens = _check_max_tokens(max_tokens, BEAM_TOKENS if beam_size else max(LOGITS // model.config.vocab_size, 1))

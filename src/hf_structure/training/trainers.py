@@ -318,19 +318,22 @@ class ParsingTrainer(ScoringTrainer):
 
 class GraphLMTrainer(ScoringTrainer):
     """
-    Trainer of causal language models that read dependency graphs ([`GiLTForCausalLM`]), and of plain ones.
+    Trainer of causal language models that read dependency graphs ([`GiLTForCausalLM`]) or constituency trees
+    ([`PushdownLMForCausalLM`]), and of plain ones.
 
-    What evaluation gives is named by the graphs that the model was given: `perplexity_gold_graphs`,
-    `arc_f1_predicted_graphs` and so on, see [`language_model_scores`]. Of a plain model it is `perplexity` and
-    `word_perplexity`. `loss` is the training objective, of a model with graphs given the gold ones.
+    What evaluation gives is named by the structures that the model was given: `perplexity_gold_graphs`,
+    `arc_f1_predicted_graphs`, `perplexity_gold_trees` and so on, see [`language_model_scores`]. Of a plain model it is
+    `perplexity` and `word_perplexity`. `loss` is the training objective, of a model with structures given the gold
+    ones.
 
     Args:
         base_learning_rate (`float`, *optional*): Learning rate of the parameters that a graft has from its base model;
             by default that of the others.
-        lm_only_steps (`int`): For so many steps the dependency scorer is not trained, but only the language model,
-            which is given the gold graphs.
-        max_predicted_sentences (`int`): How many sentences, spread over the data set, evaluation predicts graphs of.
-        data_collator ([`GraphCollator`]): Makes batches with `labels`.
+        lm_only_steps (`int`): For so many steps the scorer of structures is not trained, but only the language model,
+            which is given the gold ones.
+        max_predicted_sentences (`int`): How many sentences, spread over the data set, evaluation predicts structures
+            of.
+        data_collator ([`GraphCollator`] or [`CausalCollator`]): Makes batches with `labels`.
         args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` and `num_words`, and those
             that the collator reads.
     """
@@ -354,21 +357,23 @@ class GraphLMTrainer(ScoringTrainer):
         return base_parameters(model), self.base_learning_rate
 
     def compute_loss(self, *args, **kwargs):
-        # A model that is given no labels scores no arcs.
+        # A model that is given no labels scores no structures.
         self.compute_loss_func = language_model_loss if self.state.global_step < self.lm_only_steps else None
         return super().compute_loss(*args, **kwargs)
 
     def scores(self, model, dataset) -> dict[str, float]:
         sums = self._sums(model, dataset)
         metrics = {"loss": sums["loss"] / sums["tokens"]}
-        if "arcs" not in dataset.column_names:
+        kinds = {"arcs": "graphs", "attachments": "trees"}
+        kind = next((kinds[column] for column in kinds if column in dataset.column_names), None)
+        if kind is None:
             return metrics | language_model_scores(sums)
-        metrics |= {f"{name}_gold_graphs": value for name, value in language_model_scores(sums).items()}
+        metrics |= {f"{name}_gold_{kind}": value for name, value in language_model_scores(sums).items()}
         if self.max_predicted_sentences:
             some = dataset.select(range(0, len(dataset), -(-len(dataset) // self.max_predicted_sentences)))
             predicted = language_model_scores(self._sums(model, some, predict_graphs=True))
-            metrics |= {f"{name}_predicted_graphs": value for name, value in predicted.items()}
-            metrics["sentences_predicted_graphs"] = len(some)
+            metrics |= {f"{name}_predicted_{kind}": value for name, value in predicted.items()}
+            metrics[f"sentences_predicted_{kind}"] = len(some)
         return metrics
 
     def _sums(self, model, dataset, predict_graphs: bool = False) -> dict[str, float]:
@@ -499,7 +504,7 @@ def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tenso
 def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     """The parameters that a graft has from its base model; of a model from scratch none, of a plain one all."""
     config = getattr(model, "config", None)
-    if getattr(config, "model_type", None) != "gilt":
+    if not hasattr(config, "base_config"):
         return list(model.parameters())
     if config.base_config is None:
         return []

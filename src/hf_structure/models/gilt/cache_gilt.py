@@ -1,14 +1,14 @@
 """The cache of a GiLT that reads or builds graphs: keys and values, and everything about words and graphs so far."""
 
 import torch
-from transformers.cache_utils import Cache, DynamicCache
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
+from hf_structure.modules.structure_cache import StructureCache
 
 _ROOM = 16  # words for which there is new room at a time
 
 
-class GraphCache(DynamicCache):
+class GraphCache(StructureCache):
     """
     [`~transformers.DynamicCache`] with the graphs over the tokens in it.
 
@@ -24,32 +24,16 @@ class GraphCache(DynamicCache):
             The layers of each token that the scorer reads.
         parents, children (`torch.FloatTensor` of shape `(batch_size, words + 1, 2 * scorer_hidden_size)`):
             First vectors of the root and the words, for the scorer.
-        tables (`dict[int, torch.FloatTensor]`): Graph keys of layers; they depend on the parameters only.
         terms (`Terms`, *optional*): For the scorer; they depend on the parameters only.
     """
 
     _of_rows = ("word_ids", "words", "represented", "states", "parents", "children")
+    _structure = "graph"
 
     def __init__(self, features: TapeFeatures):
-        super().__init__()
         self.features = features
-        self.tables: dict[int, torch.Tensor] = {}
         self.terms = None
-        self._forget()
-
-    @classmethod
-    def of(cls, cache: Cache | None, features: TapeFeatures) -> "GraphCache":
-        """
-        The cache itself, or one that goes on from an empty plain cache.
-
-        Raises:
-            ValueError: if there are tokens in a plain cache: what graphs they have is not known.
-        """
-        if isinstance(cache, cls):
-            return cache
-        if cache is not None and cache.get_seq_length() > 0:
-            raise ValueError("the cache was filled without a graph: begin with the graph, or with a new cache")
-        return cls(features)
+        super().__init__()
 
     def update_graphs(self, word_ids: torch.LongTensor, graph: torch.BoolTensor) -> torch.LongTensor:
         """
@@ -151,25 +135,6 @@ class GraphCache(DynamicCache):
                 kept[rows, words] = vectors  # nothing is read there before
             setattr(self, name, kept)
 
-    def reset(self) -> None:
-        super().reset()
-        self.layers.clear()  # older versions of transformers set keys to zero, but keep their number
-        self._forget()
-
-    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
-        super().reorder_cache(beam_idx)
-        self._select(beam_idx)
-
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        super().batch_repeat_interleave(repeats)
-        if self.word_ids is not None:
-            rows = torch.arange(len(self.word_ids), device=self.word_ids.device)
-            self._select(rows.repeat_interleave(repeats))
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        super().batch_select_indices(indices)
-        self._select(indices)
-
     def crop(self, tokens_to_remove: int) -> None:
         """Removes the last tokens, given as a negative number, and the words that they begin."""
         super().crop(tokens_to_remove)
@@ -183,18 +148,12 @@ class GraphCache(DynamicCache):
             self.states = self.states[:, :tokens_to_remove]
 
     def _forget(self) -> None:
+        super()._forget()
         self.graphs: DependencyGraphs | None = None
-        for name in self._of_rows:
-            setattr(self, name, None)
 
     def _select(self, rows: torch.Tensor) -> None:
-        if self.word_ids is None:
-            return
-        rows = rows.to(self.word_ids.device)
+        super()._select(rows)
         self.graphs = self.graphs.select(rows)
-        for name in self._of_rows:
-            if getattr(self, name) is not None:
-                setattr(self, name, getattr(self, name)[rows])
 
 
 def known_arcs(graph: torch.BoolTensor, words: torch.LongTensor) -> torch.BoolTensor:

@@ -1,22 +1,16 @@
 """GiLT configuration."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.modules.configuration import StructureConfig
-
-BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
-_OF_BASE = (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings", "use_cache",
-    "pad_token_id", "bos_token_id", "eos_token_id",
-)  # fmt: skip
+from hf_structure.modules.configuration import GraftConfig
 
 
 @strict
-class GiLTConfig(StructureConfig):
+class GiLTConfig(GraftConfig):
     r"""
     Configuration of the Graph-Infused Layers Transformer (Huang et al., "GiLT: Augmenting Transformer Language Models
     with Dependency Graphs"). The defaults are the paper's model from scratch, a Transformer-XL of 16 layers.
@@ -94,6 +88,7 @@ class GiLTConfig(StructureConfig):
     """
 
     model_type = "gilt"
+    grafted: ClassVar[str] = "graphs"
     sub_configs = {"base_config": AutoConfig}
     keys_to_ignore_at_inference = [
         "past_key_values", "hidden_states", "attentions", "arc_logits", "count_logits", "lm_loss", "graph_loss",
@@ -134,10 +129,9 @@ class GiLTConfig(StructureConfig):
     base_config: dict | PreTrainedConfig | None = None  # last: what is set after it is set in it, too
 
     def __post_init__(self, **kwargs):
-        if isinstance(self.base_config, dict):
-            self.base_config = AutoConfig.for_model(**self.base_config)
+        self._read_base()
         if self.base_config is not None:
-            self._follow_base()
+            self.graph_key = "content"
         if self.intermediate_size is None:
             self.intermediate_size = 4 * self.hidden_size
         if self.graph_layers is None:
@@ -150,24 +144,10 @@ class GiLTConfig(StructureConfig):
             setattr(self, name, list(getattr(self, name)))  # as JSON gives them back
         super().__post_init__(**kwargs)
 
-    def _follow_base(self):
-        base = self.base_config
-        if base.model_type not in BASE_MODEL_TYPES:
-            raise ValueError(f"graphs can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}")
-        if "sliding_attention" in (getattr(base, "layer_types", None) or []):
-            raise ValueError("a model with sliding windows cannot be grafted on: graphs reach over whole sentences")
-        for name in _OF_BASE:
-            setattr(self, name, getattr(base, name))
-        self.intermediate_size = getattr(base, "intermediate_size", None)
-        self.num_key_value_heads = getattr(base, "num_key_value_heads", base.num_attention_heads)
-        self.head_dim = getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads
-        self.max_position_embeddings = base.max_position_embeddings
-        self.graph_key = "content"
-
-    def __setattr__(self, name, value):
-        super().__setattr__(name, value)
-        if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):
-            setattr(base, name, value)
+    @property
+    def structure_layers(self) -> int:
+        """How many layers read structures."""
+        return self.graph_layers
 
     @property
     def tape_features(self) -> TapeFeatures:
@@ -208,4 +188,4 @@ class GiLTConfig(StructureConfig):
         _ = self.tape_features  # raises, too
 
 
-__all__ = ["BASE_MODEL_TYPES", "GiLTConfig"]
+__all__ = ["GiLTConfig"]

@@ -19,17 +19,18 @@ from hf_structure.algorithms.beam import Beam, Branches
 from hf_structure.algorithms.graph import best_new_arcs
 from hf_structure.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.modules.structured_generation import prepare_generation
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 NO_WORD, GOES_ON, BEGINS = range(3)
-_MODES = (
-    GenerationMode.GREEDY_SEARCH,
-    GenerationMode.SAMPLE,
-    GenerationMode.BEAM_SEARCH,
-    GenerationMode.BEAM_SAMPLE,
-)
+_MODES = {
+    GenerationMode.GREEDY_SEARCH: "greedy search",
+    GenerationMode.SAMPLE: "sampling",
+    GenerationMode.BEAM_SEARCH: "beam search",
+    GenerationMode.BEAM_SAMPLE: "beam search",
+}
 
 
 class GraphWriter:
@@ -63,18 +64,7 @@ class GraphWriter:
         Raises:
             ValueError: if graphs cannot be built that way.
         """
-        if mode not in _MODES:
-            raise ValueError(f"graphs are built in greedy search, sampling and beam search, not in {mode.value}")
-        if not config.use_cache:
-            raise ValueError(
-                "graphs are built word by word in the cache: they do not go together with use_cache=False"
-            )
-        if config.cache_implementation not in (None, "dynamic"):
-            raise ValueError(
-                f"graphs are built in a cache of their own: cache_implementation={config.cache_implementation!r} "
-                "needs use_graph=False"
-            )
-        config.cache_implementation = None  # nothing but the cache that is given
+        prepare_generation(config, mode, _MODES, "graphs", "use_graph")
         self.token_beams = config.num_beams
         if self.sample is None:
             self.sample = config.do_sample and self.num_beams == self.token_beams == 1
@@ -331,17 +321,6 @@ class GraphGenerationMixin(GenerationMixin):
             writer.begin(generation_config, generation_mode, cache)
             model_kwargs["past_key_values"] = cache
         return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
-
-    def init_continuous_batching(self, *args, **kwargs):
-        """
-        As in transformers, for grafted backbones and without graphs.
-
-        Raises:
-            ValueError: a backbone from scratch.
-        """
-        if self.config.base_config is None:
-            raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
-        return super().init_continuous_batching(*args, **kwargs)
 
     def _with_graphs(self, result: ModelOutput, writer: GraphWriter) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""

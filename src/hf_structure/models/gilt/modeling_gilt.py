@@ -6,12 +6,11 @@ backbone is a Transformer-XL of its own or a pretrained model of transformers on
 numbers are the paper's.
 """
 
-import copy
 import math
 
 import torch
 from torch import nn
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModel, AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -20,14 +19,18 @@ from transformers.utils import can_return_tuple
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
-from hf_structure.models.gilt.affine_gilt import all_rows
 from hf_structure.models.gilt.beam_search_gilt import beam_search
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.generation_gilt import GraphGenerationMixin
-from hf_structure.models.gilt.infusion_gilt import GraphKeys, GraphLookup, attention_modules
+from hf_structure.models.gilt.infusion_gilt import GraphKeys
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
-from hf_structure.models.gilt.transformer_xl_gilt import TransformerXLModel
+from hf_structure.modules.affine import all_rows
+from hf_structure.modules.backbones import new_backbone, positions_for
+from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
+from hf_structure.modules.grafting import GraftMixin
+from hf_structure.modules.padding import without_padding
+from hf_structure.modules.tape_attention import TapeLookup, read_tapes
 
 
 class GiLTPreTrainedModel(PublishingMixin, PreTrainedModel):
@@ -63,18 +66,13 @@ class GiLTModel(GiLTPreTrainedModel):
 
     def __init__(self, config: GiLTConfig):
         super().__init__(config)
-        if config.base_config is None:
-            self.backbone = TransformerXLModel(config)
-        else:
-            self.backbone = AutoModel.from_config(config.base_config, dtype=torch.get_default_dtype())
+        self.backbone = new_backbone(config)
         infused = range(config.num_hidden_layers - config.graph_layers, config.num_hidden_layers)
         if infused:
             values = len(config.graph_features) * (config.max_feature_value + 1)
             self.graph_embeddings = nn.Embedding(values, config.graph_embedding_size)  # Emb_f, shared by all layers
         self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in infused)
-        attentions = attention_modules(self.backbone)
-        for keys in self.graph_keys:
-            attentions[keys.layer_idx].register_forward_pre_hook(keys.infuse, with_kwargs=True)
+        read_tapes(self.backbone, self.graph_keys)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -136,15 +134,10 @@ class GiLTModel(GiLTPreTrainedModel):
         if use_cache is None:
             use_cache = past_key_values is not None or (self.config.use_cache and not self.training)
         if graph is not None:
-            kwargs["graph_lookup"], past_key_values = self._lookup(
+            kwargs["tape_lookup"], past_key_values = self._lookup(
                 word_ids, graph, tapes, attention_mask, past_key_values, use_cache
             )
-        if self.config.base_config is not None:
-            if position_ids is None and attention_mask is not None and attention_mask.dim() == 2:
-                position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)[:, -length:]
-            kwargs["position_ids"] = position_ids
-        elif position_ids is not None and length > 1:
-            check_positions(position_ids, attention_mask)
+        kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
         return self.backbone(
             input_ids=input_ids,
             inputs_embeds=inputs_embeds,
@@ -156,7 +149,7 @@ class GiLTModel(GiLTPreTrainedModel):
 
     def _lookup(
         self, word_ids, graph, tapes, attention_mask, past_key_values, use_cache
-    ) -> tuple[GraphLookup, Cache | None]:
+    ) -> tuple[TapeLookup, Cache | None]:
         if not len(self.graph_keys):
             raise ValueError("this model has no graph layers (config.graph_layers): do not give it a graph")
         if word_ids is None:
@@ -171,14 +164,14 @@ class GiLTModel(GiLTPreTrainedModel):
         embeddings = self.feature_embeddings(word_ids.device)
         if not use_cache:
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
-            return GraphLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), past_key_values
+            return TapeLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), past_key_values
         cache = GraphCache.of(past_key_values, features)
         # Tables are used again only where no gradient is to go through them.
         tables = None if torch.is_grad_enabled() else cache.tables
-        return GraphLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
+        return TapeLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
 
 
-class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
+class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
     """GiLT with a language modelling head and a dependency scorer."""
 
     def __init__(self, config: GiLTConfig):
@@ -186,70 +179,14 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         self.model = GiLTModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         self.scorer = DependencyScorer(config) if config.graph_layers else None
-        embeddings = self.model.get_input_embeddings()
-        name = next(name for name, module in self.model.named_modules() if module is embeddings)
-        self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
+        self._tie_head()
         self.post_init()
-        if config.base_config is not None:  # of the head, as of the language model that it is from
-            base = MODEL_FOR_CAUSAL_LM_MAPPING[type(config.base_config)]
-            self._tp_plan.update(base._tp_plan or {})
-            self._pp_plan.update(base._pp_plan or {})
-
-    @classmethod
-    def from_pretrained_lm(
-        cls, name_or_model: str | PreTrainedModel, graph_layers: int | None = None, **settings
-    ) -> "GiLTForCausalLM":
-        """
-        Grafts graphs on a pretrained language model, whose weights are all kept. Without a graph the result is that
-        model, and with one it begins as that model.
-
-        Args:
-            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (GPT-2, Llama, Qwen2 or
-                Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one from. A model given is copied.
-            graph_layers (`int`, *optional*): How many layers, the last ones, are infused; all by default.
-            settings: Other fields of [`GiLTConfig`].
-
-        Raises:
-            ValueError: a family of models that graphs cannot be grafted on.
-        """
-        source = name_or_model
-        if not isinstance(source, PreTrainedModel):
-            source = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False)
-        config = GiLTConfig(base_config=copy.deepcopy(source.config), graph_layers=graph_layers, **settings)
-        model = cls(config).to(dtype=source.dtype, device=source.device)
-        model.model.backbone.load_state_dict(source.base_model.state_dict())
-        model.lm_head.load_state_dict(source.get_output_embeddings().state_dict())
-        model.tie_weights()
-        model.generation_config = copy.deepcopy(source.generation_config)
-        return model.eval()
-
-    def to_base_lm(self) -> PreTrainedModel:
-        """
-        The language model that graphs were grafted on, with its weights as they are now and without graphs.
-
-        Raises:
-            ValueError: if this model is none of a graft.
-        """
-        if self.config.base_config is None:
-            raise ValueError("this model was trained from scratch: there is no model of transformers to go back to")
-        base = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.base_config))
-        base = base.to(dtype=self.dtype, device=self.device)
-        base.base_model.load_state_dict(self.model.backbone.state_dict())
-        base.get_output_embeddings().load_state_dict(self.lm_head.state_dict())
-        base.tie_weights()
-        base.generation_config = copy.deepcopy(self.generation_config)
-        return base.eval()
+        self._follow_base_plans()
 
     @property
     def structures(self) -> tuple[str, ...]:
         """The kinds of structure that the model gives."""
         return ("graph",) if self.config.graph_layers else ()
-
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
 
     @can_return_tuple
     def forward(
@@ -308,10 +245,7 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
             output_hidden_states=wants_states or graph is not None,
             **kwargs,
         )
-        if labels is not None and shift_labels is None:
-            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
-        if shift_labels is not None:  # padding on the left predicts nothing
-            shift_labels = without_padding(shift_labels, attention_mask, -100)
+        shift_labels = next_tokens(labels, shift_labels, attention_mask)
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         result = GiLTCausalLMOutput(
             logits=self.lm_head(outputs.last_hidden_state[:, keep]),
@@ -467,15 +401,11 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
 
     def _add_losses(self, result, shift_labels, graph, num_items_in_batch) -> None:
         """Eq. 6, summed over the batch."""
-        tokens = (shift_labels != -100).sum(1)
-        count = tokens.sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
-        count = count.to(tokens.device).clamp(min=1)
-        total = nn.functional.cross_entropy(
-            result.logits.float().flatten(0, 1), shift_labels.flatten(), reduction="sum"
-        )
-        result.loss = total / count
+        count = label_count(shift_labels, num_items_in_batch)
+        result.loss = sum_of_losses(result.logits, shift_labels) / count
         result.lm_loss = result.loss.detach()
         if result.arc_logits is not None:
+            tokens = (shift_labels != -100).sum(1)
             graph_loss = (tokens * self._graph_losses(result.arc_logits, result.count_logits, graph)).sum() / count
             result.loss = result.loss + graph_loss
             result.graph_loss = graph_loss.detach()
@@ -492,27 +422,6 @@ class GiLTForCausalLM(GiLTPreTrainedModel, GraphGenerationMixin):
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
         count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
         return self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means
-
-
-def without_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:
-    """The same `(batch_size, seq_len)` or `(batch_size, seq_len, size)`, with `filler` at padding that is known."""
-    if attention_mask is None or attention_mask.dim() == 4:
-        return values
-    is_padding = attention_mask[:, -values.shape[1] :] == 0
-    return values.masked_fill(is_padding if values.dim() == 2 else is_padding.unsqueeze(-1), filler)
-
-
-@torch.compiler.disable  # a question about values
-def check_positions(position_ids: torch.LongTensor, attention_mask: torch.Tensor | None) -> None:
-    """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
-    if attention_mask is not None and attention_mask.dim() == 4:
-        return  # padding is not known, and texts in one row that do not see each other may each begin anew
-    follows = torch.ones_like(position_ids, dtype=torch.bool)
-    follows = without_padding(follows, attention_mask)
-    if ((position_ids.diff(dim=1) != 1) & follows[:, 1:] & follows[:, :-1]).any():
-        raise ValueError(
-            "a Transformer-XL knows distances, not positions: leave `position_ids` out, or let them rise by one"
-        )
 
 
 def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:

@@ -1,6 +1,6 @@
 """
-GiLT's backbone from scratch: a Transformer decoder with the relative positions of Transformer-XL (Dai et al. 2019),
-without memory across sentences. It knows nothing of graphs.
+The backbone of language models from scratch: a Transformer decoder with the relative positions of Transformer-XL (Dai
+et al. 2019), without memory across sentences. It knows nothing of structures.
 """
 
 import math
@@ -9,17 +9,16 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from hf_structure.models.gilt.affine_gilt import by_call
-from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.gilt.search_cache_gilt import SharedCache
+from hf_structure.modules.affine import by_call
 from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.search_cache import SharedCache
 
 
 def sinusoids(positions: torch.Tensor, size: int) -> torch.FloatTensor:
@@ -68,11 +67,11 @@ def linear_of(cache: Cache | SharedCache | None) -> Callable[[nn.Module, torch.T
 
 
 class RelativeAttention(nn.Module):
-    """Attention by content and relative position: eq. 5 without graphs."""
+    """Attention by content and relative position: eq. 5 of GiLT without graphs."""
 
     is_causal = True
 
-    def __init__(self, config: GiLTConfig, layer_idx: int):
+    def __init__(self, config: PreTrainedConfig, layer_idx: int):
         super().__init__()
         self.config, self.layer_idx = config, layer_idx
         self.num_heads = config.num_attention_heads
@@ -166,7 +165,7 @@ class RelativeAttention(nn.Module):
 class TransformerXLLayer(GradientCheckpointingLayer):
     """Attention and feed-forward network, each with a residual connection and a layer norm after it."""
 
-    def __init__(self, config: GiLTConfig, layer_idx: int):
+    def __init__(self, config: PreTrainedConfig, layer_idx: int):
         super().__init__()
         self.attention = RelativeAttention(config, layer_idx)
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
@@ -186,7 +185,6 @@ class TransformerXLLayer(GradientCheckpointingLayer):
 class TransformerXLModel(PreTrainedModel):
     """Transformer-XL without a head on top."""
 
-    config_class = GiLTConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _no_split_modules = ["TransformerXLLayer"]
@@ -196,7 +194,7 @@ class TransformerXLModel(PreTrainedModel):
         "attentions": OutputRecorder(RelativeAttention, index=1),
     }
 
-    def __init__(self, config: GiLTConfig):
+    def __init__(self, config: PreTrainedConfig):
         super().__init__(config)
         self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         heads = config.num_attention_heads

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 from torch.overrides import TorchFunctionMode
 
-from hf_structure.models.gilt.affine_gilt import is_plain
+from hf_structure.modules.affine import is_plain
 
 _ROWS = 8  # from so many vectors on it pays
 _USES = 2  # a weight that is used again is brought into the order that oneDNN reads it in

@@ -118,13 +118,19 @@ class RowCache:
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int) -> list[torch.Tensor]:
         """Keeps keys and values `(rows, heads, 1, head_dim)`; those of all tokens so far."""
+        return self.keep(layer_idx, keys, values)
+
+    def keep(self, layer_idx: int, *new: torch.Tensor) -> list[torch.Tensor]:
+        """The same of any tensors of that shape."""
         if layer_idx not in self.layers:
-            self.layers[layer_idx] = [
-                new.new_empty(*new.shape[:2], self.tokens, new.shape[3]) for new in (keys, values)
-            ]
-        for kept, new in zip(self.layers[layer_idx], (keys, values), strict=True):
-            kept[: len(new), :, self.length] = new.squeeze(2)
-        return [kept[: len(keys), :, : self.length + 1] for kept in self.layers[layer_idx]]
+            self.layers[layer_idx] = [some.new_empty(*some.shape[:2], self.tokens, some.shape[3]) for some in new]
+        for kept, some in zip(self.layers[layer_idx], new, strict=True):
+            kept[: len(some), :, self.length] = some.squeeze(2)
+        return self.kept(layer_idx, len(new[0]))
+
+    def kept(self, layer_idx: int, rows: int) -> list[torch.Tensor]:
+        """What is kept of the tokens so far of so many hypotheses."""
+        return [kept[:rows, :, : self.length + 1] for kept in self.layers[layer_idx]]
 
     def select(self, rows: torch.LongTensor) -> None:
         """Puts the given rows in this order; see [`~hf_structure.algorithms.beam.settle`]."""

@@ -4,18 +4,18 @@ from torch import nn
 from torch.testing import assert_close
 from transformers.pytorch_utils import Conv1D
 
-from hf_structure.models.gilt import dense_gilt
-from hf_structure.models.gilt.dense_gilt import FastLinear
+from hf_structure.modules import dense
+from hf_structure.modules.dense import FastLinear
 
 
 @pytest.fixture
 def calls(monkeypatch) -> list[tuple]:
     """The shapes of states that oneDNN is given; on processors for which it is no gain, too."""
-    shapes, affine = [], dense_gilt.affine
+    shapes, affine = [], dense.affine
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         pytest.skip("torch without oneDNN")
-    monkeypatch.setattr(dense_gilt, "is_there", lambda: True)
-    monkeypatch.setattr(dense_gilt, "affine", lambda *args: shapes.append(tuple(args[0].shape)) or affine(*args))
+    monkeypatch.setattr(dense, "is_there", lambda: True)
+    monkeypatch.setattr(dense, "affine", lambda *args: shapes.append(tuple(args[0].shape)) or affine(*args))
     return shapes
 
 
@@ -53,7 +53,7 @@ def test_what_is_left_to_torch(calls):
 
 @torch.no_grad()
 def test_memory_is_bounded(calls, monkeypatch):
-    monkeypatch.setattr(dense_gilt, "_KEPT", 50)
+    monkeypatch.setattr(dense, "_KEPT", 50)
     fast, modules, states = FastLinear(), [nn.Linear(6, 5), nn.Linear(6, 5)], torch.randn(40, 6)
     for module in modules * 3:
         assert_close(fast.apply(module, states), module(states))

@@ -1,0 +1,112 @@
+"""
+Stacks of constituents that grow token by token, and the tapes read from them (Murty et al. 2023, "Pushdown Layers").
+
+What happens to a stack is told by attachments, see [`~hf_structure.algorithms.attachments`]: a token is pushed, and
+reduced with constituents from the top of the stack downwards, up to the one that ends so many tokens before it. With
+every reduction the *depth* of all tokens of the new constituent grows by one. The tape of a token is the depth of all
+tokens up to it, after it has been reduced.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """
+    A batch of stacks over texts of the same number of tokens, padding included.
+
+    Args:
+        ends (`torch.BoolTensor` of shape `(batch_size, tokens)`): Whether a constituent on the stack ends there.
+        depths (`torch.LongTensor` of shape `(batch_size, tokens)`): How often each token has been reduced.
+    """
+
+    ends: torch.BoolTensor
+    depths: torch.LongTensor
+
+    @classmethod
+    def empty(cls, batch_size: int, tokens: int, device: torch.device | str | None = None) -> "Stacks":
+        """Stacks of nothing, with room for so many tokens."""
+        depths = torch.zeros(batch_size, tokens, dtype=torch.long, device=device)
+        return cls(torch.zeros_like(depths, dtype=torch.bool), depths)
+
+    def push(self, place: int, attachments: torch.LongTensor, is_token: torch.BoolTensor | None = None) -> "Stacks":
+        """
+        The stacks after the token at a place.
+
+        Args:
+            place (`int`): Where the token is, the places before having been pushed.
+            attachments (`torch.LongTensor` of shape `(batch_size,)`): How many tokens back the last constituent ends
+                that it is reduced with; 0 for none.
+            is_token (`torch.BoolTensor` of shape `(batch_size,)`, *optional*): False for padding, which nothing
+                happens to.
+        """
+        token = torch.arange(self.ends.shape[1], device=self.ends.device)
+        reduces = attachments > 0 if is_token is None else (attachments > 0) & is_token
+        below = self.ends & (token < (place - attachments).unsqueeze(1))
+        popped = self.ends & ~below & reduces.unsqueeze(1)
+        first = (below * (token + 1)).amax(1, keepdim=True)  # of the new constituent
+        earlier = popped & (token < place - 1)
+        merges = earlier.cumsum(1) - earlier.long() + 1  # a constituent that starts after a token does not concern it
+        inside = (token >= first) & (token <= place) & reduces.unsqueeze(1)
+        ends = self.ends & ~popped
+        ends[:, place] = True if is_token is None else is_token
+        return Stacks(ends, self.depths + merges * inside)
+
+    def candidates(self, place: int, is_last: torch.BoolTensor) -> torch.BoolTensor:
+        """
+        What the token at a place, the next, can be reduced with, `(batch_size, tokens)`: the last tokens of all
+        constituents on the stack but the lowest, which holds the root; or nothing, which is the token itself. The last
+        token of a text is reduced with the lowest.
+
+        Args:
+            place (`int`): The place.
+            is_last (`torch.BoolTensor` of shape `(batch_size,)`): Whether the token ends the text. A root does not,
+                whatever is said.
+        """
+        lowest = self.ends & (self.ends.cumsum(1) == 1)
+        is_last = (is_last & lowest.any(1)).unsqueeze(1)
+        candidates = torch.where(is_last, lowest, self.ends & ~lowest)
+        candidates[:, place] = ~is_last.squeeze(1)
+        return candidates
+
+    def select(self, rows: torch.Tensor) -> "Stacks":
+        """The stacks of some texts, in this order."""
+        return replace(self, ends=self.ends[rows], depths=self.depths[rows])
+
+    def with_room(self, tokens: int) -> "Stacks":
+        """The same with room for so many tokens, at least as many as before."""
+        missing = (0, tokens - self.ends.shape[1])
+        return Stacks(*(torch.nn.functional.pad(part, missing) for part in (self.ends, self.depths)))
+
+
+def replay_stacks(
+    attachments: torch.LongTensor, mask: torch.Tensor | None = None, stacks: Stacks | None = None
+) -> tuple[torch.BoolTensor, torch.LongTensor, Stacks]:
+    """
+    Stacks while whole texts are read.
+
+    Args:
+        attachments (`torch.LongTensor` of shape `(batch_size, queries)`): Those of the tokens.
+        mask (`torch.Tensor` of shape `(batch_size, queries)`, *optional*): 1 for tokens, 0 for padding.
+        stacks ([`Stacks`], *optional*): Those of the tokens before these.
+
+    Returns:
+        What each token can be reduced with, as from [`Stacks.candidates`], the one that is reduced with the lowest
+        constituent being the last; the tape after each token, both `(batch_size, queries, tokens)`; and the stacks.
+    """
+    (batch, length), past = attachments.shape, 0 if stacks is None else stacks.ends.shape[1]
+    stacks = Stacks.empty(batch, 0, attachments.device) if stacks is None else stacks
+    stacks = stacks.with_room(past + length)
+    mask = torch.ones_like(attachments) if mask is None else mask
+    candidates, tapes = [], []
+    for place, (back, is_token) in enumerate(zip(attachments.unbind(1), mask.bool().unbind(1), strict=True), past):
+        lowest = stacks.ends.byte().argmax(1)
+        candidates.append(stacks.candidates(place, place - back == lowest))
+        stacks = stacks.push(place, back, is_token)
+        tapes.append(stacks.depths)
+    return torch.stack(candidates, dim=1), torch.stack(tapes, dim=1), stacks
+
+
+__all__ = ["Stacks", "replay_stacks"]

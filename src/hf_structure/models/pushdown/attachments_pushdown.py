@@ -1,0 +1,67 @@
+"""
+Which constituent the next token is reduced with (section 3.2): a distribution over the last tokens of constituents.
+
+A token `k` that is known, but not read yet, is compared with the last layer's states of the tokens before:
+
+    logit(k, j) = u_k . (W_h h_j + d[W_{k-1}[j]] + W_p r_{k-j}) / sqrt(size),    u_k = MLP([h_{k-1}; x_k])
+
+where W_{k-1} is the tape of the token before, d an embedding of depths and r are sinusoids. For `j = k`, no reduction,
+there is another perceptron of the same input in the place of the first two terms.
+"""
+
+import torch
+from torch import nn
+
+from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
+from hf_structure.modules.affine import all_rows
+from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.transformer_xl import sinusoids
+
+
+class AttachmentScorer(nn.Module):
+    """Logits of attachments."""
+
+    def __init__(self, config: PushdownLMConfig):
+        super().__init__()
+        self.hidden_size, self.size = config.hidden_size, config.attachment_size
+        self.max_depth = config.max_depth
+        self.query_mlp, self.shift_mlp = (
+            nn.Sequential(
+                nn.Linear(2 * self.hidden_size, self.size),
+                nn.ReLU(),
+                Dropout(config.attachment_dropout),
+                nn.Linear(self.size, self.size),
+            )
+            for _ in range(2)
+        )
+        self.token_key = nn.Linear(self.hidden_size, self.size, bias=False)  # W_h
+        self.distance_key = nn.Linear(self.hidden_size, self.size, bias=False)  # W_p
+        self.depths = nn.Embedding(config.max_depth + 1, self.size)  # d
+
+    def forward(
+        self, states: torch.Tensor, embedded: torch.Tensor, keys: torch.Tensor, tapes: torch.LongTensor
+    ) -> torch.FloatTensor:
+        """
+        Args:
+            states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Of the token before each.
+            embedded (`torch.FloatTensor` of that shape): Their own input embeddings.
+            keys (`torch.FloatTensor` of shape `(batch_size, tokens, attachment_size)`): From `token_key`, of the
+                states of all tokens, the last of which are the queries; nothing is read of a query's own.
+            tapes (`torch.LongTensor` of shape `(batch_size, queries, tokens)`): The tape of the token before each.
+
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, queries, tokens)`: of no meaning for tokens still to come.
+        """
+        inputs = torch.cat([states, embedded.to(states.dtype)], dim=-1)
+        query, shift = self.query_mlp(inputs), self.shift_mlp(inputs)
+        token = torch.arange(keys.shape[1], device=keys.device)
+        distance = token[-inputs.shape[1] :].unsqueeze(1) - token
+        by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T
+        scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))
+        scores = torch.where(distance == 0, (query * shift).sum(-1, keepdim=True), scores)
+        positions = self.distance_key(sinusoids(token, self.hidden_size).to(query.dtype))
+        distance = distance.clamp(min=0).expand_as(tapes)
+        return (scores + (query @ positions.T).gather(-1, distance)).float() * self.size**-0.5
+
+
+__all__ = ["AttachmentScorer"]

@@ -1,0 +1,133 @@
+"""
+Beam search over parses (section 3.3): the probability of given sentences, summed over the likeliest trees of each.
+
+A hypothesis is the attachments of the tokens so far. With every token it branches into all constituents on its stack
+that the token can be reduced with, and none:
+
+    p(x, y) = prod_k p(x_k | x_<k, W_{k-1}) p(r_k | x_<=k, W_{k-1}),    p(x) >= sum over the beam of p(x, y)     (7)
+
+Attachments and trees are one to one: what is not pruned is counted once.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from hf_structure.algorithms.beam import Beam
+from hf_structure.algorithms.stack import Stacks
+from hf_structure.modeling_outputs import StackBeamOutput
+from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
+from hf_structure.modules.search_cache import RowCache
+from hf_structure.modules.tape_attention import TapeLookup
+
+if TYPE_CHECKING:
+    from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
+
+
+@torch.no_grad()
+@torch.compiler.disable
+def beam_search(
+    model: "PushdownLMForCausalLM",
+    input_ids: torch.LongTensor,
+    attention_mask: torch.Tensor | None = None,
+    *,
+    beam_size: int = 1,
+    k: int = 1,
+    max_tokens: int = 16384,
+) -> StackBeamOutput:
+    """See [`PushdownLMForCausalLM.beam_search`]."""
+    if not model.config.stack_layers:
+        raise ValueError("this model has no stack layers (config.stack_layers): there is no tree to search for")
+    check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
+    (batch, length), device = input_ids.shape, input_ids.device
+    lengths, order, (ids,) = right_padded(attention_mask, input_ids)
+    output = StackBeamOutput(
+        log_prob=torch.zeros(batch, device=device),
+        token_log_probs=torch.zeros(batch, length, device=device),
+        attachments=torch.zeros(batch, k, length, dtype=torch.long, device=device),
+        attachment_log_probs=torch.full((batch, k), -torch.inf, device=device),
+    )
+
+    def begin(ids: torch.LongTensor, most: int) -> StackHypotheses:
+        return StackHypotheses(model, ids, most)
+
+    search(begin, (ids,), lengths, output, ("attachments", "attachment_log_probs"), beam_size, max_tokens)
+    output.token_log_probs = torch.zeros_like(output.token_log_probs).scatter(1, order, output.token_log_probs)
+    order = order.unsqueeze(1).expand_as(output.attachments)
+    output.attachments = torch.zeros_like(output.attachments).scatter(2, order, output.attachments)
+    return output
+
+
+class StackHypotheses(Hypotheses):
+    """
+    Hypotheses with their stacks.
+
+    Args:
+        model ([`PushdownLMForCausalLM`]): The model.
+        ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
+        most (`int`): Most hypotheses at a time.
+
+    Attributes:
+        stacks ([`~hf_structure.algorithms.stack.Stacks`]): Their stacks.
+        attachments (`torch.LongTensor` of shape `(rows, seq_len)`): What these come from.
+        keys ([`RowCache`]): What the scorer makes of the tokens.
+    """
+
+    def __init__(self, model: "PushdownLMForCausalLM", ids: torch.LongTensor, most: int):
+        backbone, config = model.model.backbone, model.config
+        super().__init__(backbone, model.lm_head, ids, config.num_hidden_layers - config.stack_layers, most)
+        self.model, self.is_last = model, model.is_last(ids)
+        self.embedded = model.get_input_embeddings()(ids)
+        self.stacks = Stacks.empty(*ids.shape, ids.device)
+        self.attachments = torch.zeros_like(ids)
+        self.keys = RowCache(ids.shape[1], most)
+        self.known: torch.Tensor | None = None  # keys of the tokens so far
+
+    def structures(self) -> torch.LongTensor:
+        return self.attachments
+
+    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
+        """A new token is reduced with some constituents, or none."""
+        attachments = torch.zeros_like(beam.sentences)
+        if place:
+            log_probs = self.score(place, beam.sentences).log_softmax(-1)
+            beam, (origins, choices) = beam.branch(log_probs, beam_size)
+            self.select(origins)
+            attachments = place - choices
+        self.stacks = self.stacks.push(place, attachments)
+        self.attachments[:, place] = attachments
+        return beam
+
+    def score(self, place: int, sentences: torch.LongTensor) -> torch.FloatTensor:
+        """Logits `(rows, place + 1)` of what the tokens at a place, not read yet, are reduced with."""
+        so_far = slice(place + 1)
+        candidates = self.stacks.candidates(place, self.is_last[sentences, place])[:, so_far]
+        with self.fast:
+            logits = self.model.scorer(
+                self.last.unsqueeze(1),
+                self.embedded[sentences, place].unsqueeze(1),
+                torch.nn.functional.pad(self.known, (0, 0, 0, 1)),
+                self.stacks.depths[:, None, so_far],
+            )
+        return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
+
+    def lookup(self, place: int, sentences: torch.LongTensor) -> TapeLookup:
+        return self.model.model.lookup_of_some(self.stacks.depths[:, None, : place + 1], self.tables)
+
+    def read(self, place: int, sentences: torch.LongTensor) -> list[torch.Tensor]:
+        states = super().read(place, sentences)
+        self.keys.begin(len(sentences))
+        with self.fast:
+            keys = self.model.scorer.token_key(self.last)
+        self.known = self.keys.keep(0, keys[:, None, None])[0].squeeze(1)
+        return states
+
+    def select(self, rows: torch.LongTensor) -> None:
+        super().select(rows)
+        self.keys.select(rows)
+        if self.known is not None:
+            self.known = self.keys.kept(0, len(rows))[0].squeeze(1)
+        self.stacks, self.attachments = self.stacks.select(rows), self.attachments[rows]
+
+
+__all__ = ["beam_search"]

@@ -1,0 +1,117 @@
+"""
+Attention that reads a tape: what structures over the tokens add to the attention scores of any backbone.
+
+A tape says something of every token `j` as seen from every token `k`, in small numbers, one for each feature. The key
+of `j` seen from `k` gets a vector for each of these values. There are few values, so that all their keys make a small
+table; the scores of a query against the table are one matrix product, and a lookup by the tape spreads them over the
+tokens: a bias of shape `(batch_size, heads, queries, keys)`, added to the mask.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from hf_structure.modules.backbones import attention_modules, attention_scaling, tape_keys, tape_queries
+from hf_structure.modules.transformer_xl import RelativeAttention, add_bias
+
+
+@dataclass
+class TapeLookup:
+    """
+    The tapes of a batch on their way to the layers that read them.
+
+    Args:
+        index (`torch.LongTensor` of shape `(batch_size, features, queries, keys)`): The tapes of the tokens.
+        embeddings (`torch.FloatTensor` of shape `(features, values, size)`, *optional*):
+            What the layers make vectors of values from, where they share it.
+        tables (`dict`): Tables of layers to be used again, or None to make them anew.
+        values (`torch.LongTensor` of shape `(some,)`, *optional*):
+            Where only some values of all features, `features * values`, are in the tapes: those; `index` counts them.
+    """
+
+    index: torch.Tensor
+    embeddings: torch.Tensor | None = None
+    tables: dict[int, torch.Tensor] | None = None
+    values: torch.Tensor | None = None
+
+    @classmethod
+    def of_some(
+        cls, index: torch.Tensor, num_values: int, tables: dict[int, torch.Tensor], embeddings=None
+    ) -> "TapeLookup":
+        """For large batches with few of the values: queries are compared with the keys of those alone."""
+        features = index.shape[1]
+        index = index + num_values * torch.arange(features, device=index.device).view(-1, 1, 1)
+        occurs = torch.zeros(features * num_values, dtype=torch.long, device=index.device)
+        occurs[index] = 1
+        return cls((occurs.cumsum(0) - 1)[index], embeddings, tables, occurs.nonzero().squeeze(1))
+
+
+class TapeKeys(nn.Module):
+    """
+    The keys of the tape of one layer. Subclasses say with `forward` what vectors values have: from a [`TapeLookup`] to
+    `(features, values, hidden_size)`.
+
+    Args:
+        layer_idx (`int`): Number of the layer.
+        relative (`bool`): Whether they join the keys of relative positions, where a backbone has such, and not those
+            of the tokens.
+    """
+
+    def __init__(self, layer_idx: int, relative: bool = False):
+        super().__init__()
+        self.layer_idx, self.relative = layer_idx, relative
+
+    def infuse(self, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Pre-hook of the layer's attention: adds the tape to its scores, if there is one."""
+        lookup = kwargs.pop("tape_lookup", None)
+        if lookup is None:
+            return args, kwargs
+        if isinstance(attention, RelativeAttention):
+            query_bias = kwargs["position_bias" if self.relative else "content_bias"]
+            kwargs["score_bias"] = lambda query: self.bias(attention, query + query_bias, lookup)
+        else:
+            query = tape_queries(attention, args[0] if args else kwargs["hidden_states"])
+            kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), self.bias(attention, query, lookup))
+        return args, kwargs
+
+    def bias(self, attention: nn.Module, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
+        """
+        `(batch_size, heads, queries, keys)`: the tape's part of the attention scores, scaled as they are.
+
+        Args:
+            attention (`nn.Module`): The attention of the layer.
+            query (`torch.FloatTensor` of shape `(batch_size, heads, queries, head_dim)`): What keys are compared with.
+            lookup ([`TapeLookup`]): The tape.
+        """
+        table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
+        features = lookup.index.shape[1]
+        table = table if lookup.values is None else table[:, lookup.values]
+        grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
+        scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
+        parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
+        bias = 0
+        for feature, of_values in enumerate(parts):
+            index = lookup.index[:, feature].to(query.device).unsqueeze(1).expand(-1, query.shape[1], -1, -1)
+            bias = bias + of_values.gather(-1, index)
+        return bias * attention_scaling(attention)
+
+    def _table(self, attention: nn.Module, lookup: TapeLookup, device: torch.device) -> torch.Tensor:
+        if lookup.tables is not None and self.layer_idx in lookup.tables:
+            return lookup.tables[self.layer_idx]
+        table = tape_keys(attention, self(lookup).to(device), self.relative)
+        table = table.unflatten(-1, (-1, attention.head_dim)).flatten(0, 1).transpose(0, 1)
+        if lookup.tables is not None:
+            lookup.tables[self.layer_idx] = table
+        return table
+
+
+def read_tapes(backbone: nn.Module, keys: Iterable[TapeKeys]) -> None:
+    """Makes the layers of a backbone read what is given to it as `tape_lookup`."""
+    attentions = attention_modules(backbone)
+    for each in keys:
+        attentions[each.layer_idx].register_forward_pre_hook(each.infuse, with_kwargs=True)
+
+
+__all__ = ["TapeKeys", "TapeLookup", "read_tapes"]

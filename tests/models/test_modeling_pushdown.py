@@ -1,0 +1,471 @@
+import copy
+import math
+from types import MappingProxyType
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassClassValidationError
+from modeling_common import LENGTHS, ModelBattery, gradients
+from test_modeling_gilt import BACKBONES, SOURCES, source
+from torch.testing import assert_close
+from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+from hf_structure import PushdownLMConfig, PushdownLMForCausalLM, PushdownLMModel, StackCache
+from hf_structure.algorithms.attachments import spans_to_attachments
+from hf_structure.algorithms.stack import replay_stacks
+from hf_structure.modules.backbones import attention_modules
+from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.modules.transformer_xl import sinusoids
+
+SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+PARTS = {"attachment_size": 12, "max_depth": 3}
+BACKBONES = [backbone for backbone in BACKBONES if backbone != "transformer_xl-content"]
+
+
+def tiny_config(**settings) -> PushdownLMConfig:
+    return PushdownLMConfig(**{**SIZES, "intermediate_size": 24, **PARTS, **settings})
+
+
+def tiny_model(backbone: str = "transformer_xl", **settings) -> PushdownLMForCausalLM:
+    """A model whose trees matter."""
+    torch.manual_seed(0)
+    if backbone in SOURCES:
+        model = PushdownLMForCausalLM.from_pretrained_lm(source(backbone), **{**PARTS, **settings})
+    else:
+        model = PushdownLMForCausalLM(tiny_config(**settings)).eval()
+    model.config.eos_token_id = 3
+    for keys in model.model.depth_keys:
+        torch.nn.init.normal_(keys.depths, std=2.0)
+    if model.scorer is not None:  # sure of something, but not of one tree
+        for parameter in model.scorer.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def random_spans(length: int, generator: torch.Generator) -> list[tuple[int, int]]:
+    """A binary tree."""
+    spans, open_spans = [], [(0, length)]
+    while open_spans:
+        start, end = open_spans.pop()
+        if end - start > 1:
+            middle = int(torch.randint(start + 1, end, (), generator=generator))
+            spans.append((start, end))
+            open_spans += [(start, middle), (middle, end)]
+    return spans
+
+
+def random_attachments(length: int, seed: int = 0) -> list[int]:
+    """Those of a root, the tokens of a random tree and an end; of a part of them, if it is too short."""
+    generator = torch.Generator().manual_seed(seed)
+    number = max(length - 2, 1)
+    return spans_to_attachments(random_spans(number, generator), number)[:length]
+
+
+def batch_of(lengths: tuple[int, ...] = (11, 4, 8), side: str = "right", seed: int = 0) -> dict[str, torch.Tensor]:
+    """Texts of so many tokens, with their trees."""
+    generator = torch.Generator().manual_seed(seed)
+    longest, batch = max(lengths), {"input_ids": [], "attention_mask": [], "attachments": [], "labels": []}
+    for number, length in enumerate(lengths):
+        ids = [2, *torch.randint(4, 30, (max(length - 2, 0),), generator=generator).tolist(), 3][:length]
+        padding = [0] * (longest - length)
+        columns = {
+            "input_ids": (ids, 5),
+            "attention_mask": ([1] * length, 0),
+            "attachments": (random_attachments(length, seed + number), 0),
+            "labels": ([-100, *ids[1:]], -100),
+        }
+        for name, (values, filler) in columns.items():
+            filled = [filler for _ in padding]
+            batch[name].append(values + filled if side == "right" else filled + values)
+    return {name: torch.tensor(rows) for name, rows in batch.items()}
+
+
+class TestPushdownLM(ModelBattery):
+    base_class = PushdownLMModel
+    head_class = PushdownLMForCausalLM
+    auto_classes = {AutoModel: PushdownLMModel, AutoModelForCausalLM: PushdownLMForCausalLM}
+    dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3, "attachment_dropout": 0.3}
+    lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
+    decoding = MappingProxyType({})
+
+    def config(self, **settings):
+        return tiny_config(use_cache=False, **settings)
+
+    def initial_moments(self, config, name, shape):
+        if "norm" in name:
+            return float(name.endswith("weight")), 0
+        if name.endswith("bias") and "content" not in name and "position_bias" not in name:
+            return 0, 0
+        if "depth_keys" in name:
+            return 0, math.sqrt(2 / config.num_hidden_layers)
+        if "scorer.depths" in name:
+            return 0, 1
+        if "scorer" in name:
+            return 0, shape[-1] ** -0.5
+        if "layers" in name:
+            return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
+        return 0, config.hidden_size**-0.5
+
+    def examples(self, config, lengths=LENGTHS):
+        """Nothing predicts the first token: its label would not count."""
+        examples = super().examples(config, lengths)
+        return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+    def test_compiled_model_gives_the_same(self, backend):
+        super().test_compiled_model_gives_the_same(backend)
+
+    def inputs(self, model, side="right", labels=True):
+        """With labels there is a tree, too."""
+        batch = super().inputs(model, side, labels)
+        if "labels" in batch:
+            mask, rows = batch["attention_mask"], []
+            for number, row in enumerate(mask):
+                rows.append(torch.zeros_like(row))
+                rows[-1][row.bool()] = torch.tensor(random_attachments(int(row.sum()), number))
+            batch["attachments"] = torch.stack(rows)
+        return batch
+
+
+class TestGraftedPushdownLM(TestPushdownLM):
+    """Grafts under the same battery, but for what backbones of transformers start with, name and save."""
+
+    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+
+    @pytest.fixture(autouse=True, params=["gpt2", "qwen3"])
+    def _backbone(self, request):
+        self.backbone = request.param
+        self.lora_targets = ["c_attn"] if request.param == "gpt2" else ["q_proj", "k_proj", "v_proj"]
+
+    def config(self, **settings):
+        base = copy.deepcopy(SOURCES[self.backbone]().config)
+        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
+        return PushdownLMConfig(base_config=base, **PARTS)
+
+    def model(self, kind="head_class", **settings):
+        """Trees matter; with the eager implementation, which gives the weights of attention."""
+        model = super().model(kind, **settings)
+        model.set_attn_implementation("eager")
+        for keys in model.base_model.depth_keys:
+            torch.nn.init.normal_(keys.depths, std=2.0)
+        return model
+
+    test_compiled_model_gives_the_same = None  # once is enough
+    test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
+    test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+
+
+# Against the paper
+
+
+def literal_attention(backbone: str, attention, hidden, tapes, keys, kwargs) -> torch.Tensor:
+    """Eq. 6 with the depth embedding of every pair of tokens added to the state of the key, `(B, L, L, D)`."""
+    _, length, width = hidden.shape
+    seen = hidden.unsqueeze(1) + keys.depths[tapes.clamp(max=3)]  # h_j + d[W_k[j]]
+
+    def split(states: torch.Tensor) -> torch.Tensor:
+        return states.unflatten(-1, (-1, attention.head_dim))
+
+    if backbone == "transformer_xl":
+        u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
+        query, value = split(attention.query(hidden)), split(attention.value(hidden))
+        scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(attention.key(seen)))
+        distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
+        relative = split(attention.position_key(sinusoids(distance, width).to(hidden.dtype)))
+        scores = scores + torch.einsum("bkhd,kjhd->bhkj", query + v, relative)
+        output = attention.output
+    elif backbone.startswith("gpt2"):
+        query, value = (split(attention.c_attn(hidden)[..., third * width :][..., :width]) for third in (0, 2))
+        scores = torch.einsum("bkhd,bkjhd->bhkj", query, split(attention.c_attn(seen)[..., width : 2 * width]))
+        output = attention.c_proj
+    else:  # the depth's part is neither normalised nor rotated
+        query, key, value = (
+            split(project(hidden)) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        if backbone == "qwen3":
+            query, key = attention.q_norm(query), attention.k_norm(key)
+        depth_key = split((seen - hidden.unsqueeze(1)) @ attention.k_proj.weight.T)
+        repeat = query.shape[2] // key.shape[2]
+        depth_key, key, value = (each.repeat_interleave(repeat, dim=-2) for each in (depth_key, key, value))
+        rotated = apply_rotary_pos_emb(query, key, *kwargs["position_embeddings"], unsqueeze_dim=2)
+        scores = torch.einsum("bkhd,bjhd->bhkj", *rotated) + torch.einsum("bkhd,bkjhd->bhkj", query, depth_key)
+        output = attention.o_proj
+    scaling = attention.head_dim**-0.5 / (attention.layer_idx + 1 if backbone == "gpt2-scaled" else 1)
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    weights = (scores * scaling).masked_fill(future, -torch.inf).softmax(-1)
+    return output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
+    model = tiny_model(backbone).double()
+    model.set_attn_implementation(implementation)
+    keys = model.model.depth_keys[1]
+    attention = attention_modules(model.model.backbone)[1]
+    hidden = torch.randn(2, 7, 16, dtype=torch.float64, requires_grad=True)
+    tapes = replay_stacks(batch_of((7, 7))["attachments"])[1]
+    kwargs, lowest = {"attention_mask": None}, torch.finfo(torch.double).min
+    future = torch.ones(7, 7, dtype=torch.bool).triu(1)
+    if backbone == "transformer_xl" or implementation == "eager":
+        kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
+    if backbone == "transformer_xl":
+        kwargs |= {name: getattr(model.model.backbone, name) for name in ("content_bias", "position_bias")}
+    elif not backbone.startswith("gpt2"):
+        kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
+    fast = attention(hidden, tape_lookup=TapeLookup(tapes.clamp(max=3).unsqueeze(1)), **kwargs)[0]
+    slow = literal_attention(backbone, attention, hidden, tapes, keys, kwargs)
+    assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
+    assert (fast - attention(hidden, **kwargs)[0]).abs().max() > 0.01
+    weights = [hidden, keys.depths, *attention.parameters()]
+    weighting = torch.randn_like(fast)
+    found, expected = (
+        torch.autograd.grad((output * weighting).sum(), weights, allow_unused=True, retain_graph=True)
+        for output in (fast, slow)
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def literal_logits(model: PushdownLMForCausalLM, ids: torch.Tensor, states: torch.Tensor, tapes: torch.Tensor):
+    """The scores of one text, token by token and pair by pair, `(L, L)`, impossible ones too."""
+    scorer, length = model.scorer, len(ids)
+    embeddings = model.get_input_embeddings().weight[ids]
+    logits = torch.full((length, length), -torch.inf)
+    for k in range(1, length):
+        read = torch.cat([states[k - 1], embeddings[k]])
+        query = scorer.query_mlp(read)
+        for j in range(k + 1):
+            key = scorer.token_key.weight @ states[j] + scorer.depths.weight[min(int(tapes[k - 1, j]), 3)]
+            key = scorer.shift_mlp(read) if j == k else key
+            position = scorer.distance_key.weight @ sinusoids(torch.tensor(k - j), 16)
+            logits[k, j] = query @ (key + position) / math.sqrt(12)
+    return logits
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_attachments_are_scored_pair_by_pair(backbone):
+    model, batch = tiny_model(backbone), batch_of((9,))
+    outputs = model(**batch)
+    states = model.model(**{name: batch[name] for name in ("input_ids", "attachments")}).last_hidden_state[0]
+    candidates, tapes, _ = replay_stacks(batch["attachments"])
+    expected = literal_logits(model, batch["input_ids"][0], states, tapes[0]).masked_fill(~candidates[0], -torch.inf)
+    assert_close(outputs.attachment_logits[0, 1:], expected[1:], atol=1e-5, rtol=1e-4)
+    assert (outputs.attachment_logits[0] > -torch.inf).sum() > 2 * 9
+
+
+def test_loss_is_that_of_tokens_and_attachments():
+    model, lengths = tiny_model(attachment_loss_weight=0.5), (11, 4, 8)
+    batch = batch_of(lengths)
+    with torch.no_grad():
+        outputs = model(**batch)
+    tokens = attached = 0.0
+    for row, length in enumerate(lengths):
+        log_probs = outputs.logits[row].log_softmax(-1)
+        tokens -= sum(log_probs[k - 1, batch["input_ids"][row, k]] for k in range(1, length))
+        choices = outputs.attachment_logits[row].log_softmax(-1)
+        attached -= sum(choices[k, k - batch["attachments"][row, k]] for k in range(length))
+    count = sum(lengths) - 3
+    assert_close(outputs.lm_loss, tokens / count)
+    assert_close(outputs.attachment_loss, 0.5 * attached / count)
+    assert_close(outputs.loss, outputs.lm_loss + outputs.attachment_loss)
+    assert_close(model(**batch, num_items_in_batch=2 * count).loss, outputs.loss / 2)
+    shifted = torch.nn.functional.pad(batch.pop("labels"), (0, 1), value=-100)[:, 1:]
+    assert_close(model(**batch, shift_labels=shifted).loss, outputs.loss)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_tokens_own_attachment_changes_neither_its_scores_nor_what_comes_before(backbone):
+    model, batch = tiny_model(backbone), batch_of((9,))
+    batch["attachments"] = torch.tensor([[0, 0, 1, 0, 1, 0, 0, 0, 8]])
+    with torch.no_grad():
+        before = model(**batch)
+        batch["attachments"][0, 4] = 2
+        after = model(**batch)
+    assert_close(before.attachment_logits[:, :5], after.attachment_logits[:, :5], rtol=0, atol=0)
+    assert_close(before.logits[:, :4], after.logits[:, :4], rtol=0, atol=0)
+    assert not torch.allclose(before.logits[:, 4], after.logits[:, 4])
+
+
+# Padding, batches, caches
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_sentences_with_trees_mean_the_same_in_any_batch(backbone, side):
+    model, lengths = tiny_model(backbone), (11, 4, 8)
+    batch = batch_of(lengths, side)
+    with torch.no_grad():
+        together = model(**batch)
+        for row in range(len(lengths)):
+            tokens = batch["attention_mask"][row].bool()
+            alone = model(**{name: values[row, tokens].unsqueeze(0) for name, values in batch.items()})
+            assert_close(together.logits[row, tokens], alone.logits[0], atol=1e-5, rtol=1e-4)
+            logits = together.attachment_logits[row, tokens][:, tokens]
+            assert_close(logits, alone.attachment_logits[0], atol=1e-5, rtol=1e-4)
+    assert_close(gradients(model, batch), gradients(model, batch_of(lengths)), atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("steps", [[1] * 11, [4, 1, 1, 5], [10, 1]], ids=["tokens", "chunks", "prompt"])
+@torch.no_grad()
+def test_a_tree_fed_in_pieces_equals_the_whole(backbone, steps):
+    model, batch = tiny_model(backbone), batch_of((11, 9, 11), "left")
+    whole, cache, start, logits = model(**batch), None, 0, []
+    for step in steps:
+        piece = slice(start, start + step)
+        if step == 1 and start > 2:
+            scored = model.score_attachments(batch["input_ids"][:, start], cache)
+            expected = whole.attachment_logits[:, start, : start + 1]
+            assert_close(scored, expected, atol=1e-5, rtol=1e-4)
+        outputs = model(
+            batch["input_ids"][:, piece],
+            attention_mask=batch["attention_mask"][:, : piece.stop],
+            attachments=batch["attachments"][:, piece],
+            labels=batch["labels"][:, piece],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        cache, start = outputs.past_key_values, piece.stop
+        logits.append(outputs.logits)
+        tokens = batch["attention_mask"][:, piece].bool()
+        expected = whole.attachment_logits[:, piece, : piece.stop]
+        assert_close(outputs.attachment_logits[tokens], expected[tokens], atol=1e-5, rtol=1e-4)
+    tokens = batch["attention_mask"].bool()
+    assert_close(torch.cat(logits, dim=1)[tokens], whole.logits[tokens], atol=1e-5, rtol=1e-4)
+    assert isinstance(cache, StackCache)
+
+
+@pytest.mark.parametrize("change", ["reorder", "select", "repeat", "crop", "copy"])
+@torch.no_grad()
+def test_cache_keeps_stacks_and_tokens_together(change):
+    model, batch = tiny_model(), batch_of((11, 11, 11))
+    del batch["labels"]
+    first = {name: values[:, :7] for name, values in batch.items()}
+    cache, rows, start = model(**first, use_cache=True).past_key_values, torch.tensor([0, 1, 2]), 7
+    if change == "reorder":
+        rows = torch.tensor([2, 0, 0])
+        cache.reorder_cache(rows)
+    elif change == "select":
+        rows = torch.tensor([2, 1])
+        cache.batch_select_indices(rows)
+    elif change == "repeat":
+        rows = torch.tensor([0, 0, 1, 1, 2, 2])
+        cache.batch_repeat_interleave(2)
+    elif change == "crop":
+        cache.crop(-3)
+        start = 4
+    else:
+        other = copy.deepcopy(cache)
+        cache.reset()
+        assert not cache.holds_structure
+        assert cache.get_seq_length() == 0
+        cache = other
+    batch = {name: value[rows] for name, value in batch.items()}
+    whole = model(**batch, use_cache=True)
+    rest = model(
+        batch["input_ids"][:, start:],
+        attention_mask=batch["attention_mask"],
+        attachments=batch["attachments"][:, start:],
+        past_key_values=cache,
+    )
+    assert_close(rest.logits, whole.logits[:, start:], atol=1e-5, rtol=1e-4)
+    following = torch.full((len(rows),), 9)
+    assert_close(
+        *(model.score_attachments(following, each.past_key_values) for each in (rest, whole)), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_a_cache_without_stacks_cannot_go_on_with_one():
+    model, batch = tiny_model(), batch_of((11,))
+    cache = model(batch["input_ids"], use_cache=True).past_key_values
+    assert type(cache) is DynamicCache
+    for use_cache in (True, False):
+        with pytest.raises(ValueError, match="filled without a stack"):
+            model(batch["input_ids"], attachments=batch["attachments"], past_key_values=cache, use_cache=use_cache)
+
+
+# Grafts and configurations
+
+
+@pytest.mark.parametrize("backbone", SOURCES)
+@torch.no_grad()
+def test_a_graft_begins_as_its_base(backbone, tmp_path):
+    base, batch = source(backbone), batch_of((9, 9))
+    model = PushdownLMForCausalLM.from_pretrained_lm(base, stack_layers=1, **PARTS)
+    expected = base(batch["input_ids"]).logits
+    assert_close(model(batch["input_ids"]).logits, expected, rtol=0, atol=0)
+    assert_close(model(batch["input_ids"], attachments=batch["attachments"]).logits, expected, atol=1e-5, rtol=1e-4)
+    assert_close(model.to_base_lm()(batch["input_ids"]).logits, expected, rtol=0, atol=0)
+    torch.nn.init.normal_(model.model.depth_keys[0].depths)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert isinstance(loaded, PushdownLMForCausalLM)
+    assert_close(loaded(**batch).loss, model(**batch).loss)
+
+
+@torch.no_grad()
+def test_greater_depths_are_read_as_the_greatest():
+    batch = batch_of((11,))
+    del batch["labels"]
+    assert replay_stacks(batch["attachments"])[1].max() > 3
+    model, other = tiny_model(), tiny_model(max_depth=20)
+    other.load_state_dict(
+        model.state_dict()
+        | {
+            name: values[:4][torch.arange(21).clamp(max=3)]
+            for name, values in other.state_dict().items()
+            if "depths" in name
+            for values in [model.state_dict()[name]]
+        }
+    )
+    assert_close(model(**batch).logits, other(**batch).logits)
+
+
+def test_without_stack_layers_it_is_a_transformer_xl():
+    model, batch = PushdownLMForCausalLM(tiny_config(stack_layers=0)), batch_of((9,))
+    assert model.structures == ()
+    assert model.scorer is None
+    attachments = batch.pop("attachments")
+    assert model(**batch).loss.isfinite()
+    with pytest.raises(ValueError, match="no stack layers"):
+        model(**batch, attachments=attachments)
+    with pytest.raises(ValueError, match="no stack layers"):
+        model.beam_search(batch["input_ids"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"stack_layers": 3}, "3 stack layers in a model of 2 layers"),
+        ({"max_depth": 0}, "max_depth must be at least 1"),
+        ({"attachment_size": 0}, "attachment_size must be at least 1"),
+        ({"attachment_loss_weight": -1}, "must not be negative"),
+        ({"num_attention_heads": 3}, "no multiple of the 3 attention heads"),
+    ],
+)
+def test_impossible_configurations(settings, message):
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        tiny_config(**settings)
+
+
+@pytest.mark.parametrize(
+    ("attachments", "message"),
+    [
+        ([[0, 0, 1, 2, 0, 5]], "token 3 of text 0 is to where no constituent ends"),
+        ([[0, 0, 1, 4, 0, 5]], "token 3 of text 0"),
+        ([[0, 0, -1, 0, 0, 5]], "token 2 of text 0"),
+        ([[0, 0, 0]], "do not fit tokens"),
+    ],
+    ids=["inside", "before", "after", "shape"],
+)
+def test_impossible_attachments(attachments, message):
+    ids = torch.tensor([[2, 5, 6, 7, 8, 3]])
+    with pytest.raises(ValueError, match=message):
+        tiny_model()(ids, attachments=torch.tensor(attachments), labels=ids)
