@@ -130,7 +130,10 @@ def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options
     if model == "gpt2":
         base = folder / "untrained"
         if not base.exists():
-            save_whole(base, new_gpt2(shape(model, args), AutoTokenizer.from_pretrained(tokenizer), seed))
+            save_whole(
+                base,
+                new_gpt2(shape(model, args), AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False), seed),
+            )
         settings = {"base_model": base, "graph_layers": 0, "base_learning_rate": OPTIONS["learning_rate"]}
     else:
         settings = {"model_type": model, "config_overrides": shape(model, args)}

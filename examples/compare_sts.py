@@ -61,7 +61,7 @@ def runs(args: argparse.Namespace) -> list[tuple[str, bool]]:
     """The models, each with whether its parser is frozen; those that have one twice."""
     found = []
     for model in args.models:
-        config = AutoConfig.from_pretrained(resolve_model(model))
+        config = AutoConfig.from_pretrained(resolve_model(model), trust_remote_code=False)
         found += [(model, True)] if getattr(config, "attention", None) != "softmax" else []
         found.append((model, False))
     return found

@@ -17,7 +17,7 @@ import pandas
 import pytest
 from original_udgn import UDGN, Dictionary
 from test_masked_lms import SIZE, WORDS, randomised, saved
-from tiny_models import TINY, randomise, save
+from tiny_models import TINY, new_pushdown, randomise, save, unigram_tokenizer
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
 from hf_structure.data.sdp import HEADER
@@ -130,6 +130,8 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
     ),
     text: (
         "notes.txt",
+        "train.txt",
+        "test.txt",
         "text.txt",
         "web.txt",
         "more.txt",
@@ -193,6 +195,7 @@ MODELS = {
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/gilt": "graph_parser",
     "runs/gilt/trees": "graph_parser",
+    "runs/pushdown": "pushdown",
 }
 
 
@@ -206,7 +209,10 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
     udgn = UDGNForMaskedLM(
         UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY)
     )
-    made = {"udgn": save(randomise(udgn), words, folder / "runs/udgn")}
+    made = {
+        "udgn": save(randomise(udgn), words, folder / "runs/udgn"),
+        "pushdown": new_pushdown(folder / "runs/pushdown", unigram_tokenizer([line.split() for line in LINES])),
+    }
     for name, kind in MODELS.items():
         source = made.get(kind) or request.getfixturevalue(kind)
         if source != folder / name:
