@@ -373,13 +373,15 @@ def test_half_precision(corpus, run, tmp_path):
 
 # Options
 
-CONFIGS = sorted(EXAMPLES.glob("configs/gilt*.json"))
+CONFIGS = sorted(path for name in ("gilt", "pushdown") for path in EXAMPLES.glob(f"configs/{name}*.json"))
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_published_configurations(corpus, base_model, run, tmp_path, config):
     content = json.loads(config.read_text())
-    small = {**SMALL, "intermediate_size": 16} if "model_type" in content["model"] else PARTS
+    small = {"gilt": {**SMALL, "intermediate_size": 16}, "pushdown": STACKS}.get(
+        content["model"].get("model_type"), PARTS
+    )
     arguments = ["--config", config, "--config_overrides", json.dumps(small), *files(corpus, tmp_path, epochs=1)]
     if "base_model" in content["options"]:
         arguments += ["--base_model", base_model, "--graph_layers", "2"]

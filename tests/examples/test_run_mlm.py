@@ -300,7 +300,9 @@ def test_two_processes_learn_what_one_does(corpus, run, tmp_path):
 # Options
 
 
-CONFIGS = sorted(path for path in EXAMPLES.glob("configs/*.json") if not path.stem.startswith(("g2g", "gilt", "rng")))
+CONFIGS = sorted(
+    path for path in EXAMPLES.glob("configs/*.json") if not path.stem.startswith(("g2g", "gilt", "pushdown", "rng"))
+)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
