@@ -120,6 +120,9 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "en_ewt-test.conllu",
         "en_ewt-ud-test.conllu",
         "en_ewt-ud-dev.conllu",
+        "test.dep.conllu",
+        "ar-dev.conllu",
+        "ar-test.conllu",
     ),
     lambda path: treebank(path, GENRES): (
         "train.conllu",
@@ -127,6 +130,10 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "en_gum-train.conllu",
         "consensus.conllu",
         "gum-free.conllu",
+        "ar-train.conllu",
+        "gold10.conllu",
+        "dev10.conllu",
+        "test10.conllu",
     ),
     text: (
         "notes.txt",
@@ -139,6 +146,10 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "wikitext-valid.txt",
         "silver-a.txt",
         "segmented.txt",
+    ),
+    lambda path: path.write_text("".join(f"{line}\n" for line in 5 * LINES)): (
+        "1000000.txt",
+        "runs/curve/texts/10000000.txt",
     ),
     lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg", "dev.mrg"),
     lambda path: path.write_text(BRACKETS * 3): ("train.mrg",),
