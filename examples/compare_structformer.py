@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hf_structure.cli.common import named_systems
 from hf_structure.data.corpus import load_sentences
-from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
 from hf_structure.training.comparison import (
     add_seeds_argument,
@@ -157,15 +157,15 @@ def baselines(args: argparse.Namespace) -> dict[str, dict[str, float]]:
         for name, file in annotations(args).items()
     }
     lengths = list(map(len, next(iter(heads.values()))))
-    chains = {
-        "left": (left_branching, [list(range(length)) for length in lengths]),
-        "right": (right_branching, [[*range(2, length + 1), 0] for length in lengths]),
+    sides = {
+        "left": (left_branching, left_chain),
+        "right": (right_branching, right_chain),
     }
     rows = {}
-    for side, (branching, chain) in chains.items():
-        found = {"uf1": unlabeled_f1([branching(length) for length in lengths], spans, lengths).uf1}
+    for side, (branching, chain) in sides.items():
+        found = {"uf1": unlabeled_f1(list(map(branching, lengths)), spans, lengths).uf1}
         for name, gold in heads.items():
-            scores = attachment_scores(chain, gold)
+            scores = attachment_scores(list(map(chain, lengths)), gold)
             found |= {f"uas{name}": scores.uas, f"uuas{name}": scores.uuas}
         rows[f"{side} branching, {side} neighbour as head"] = found
     return rows
