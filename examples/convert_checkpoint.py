@@ -16,6 +16,7 @@ import os
 
 from transformers.utils import logging
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.conversion.convert import KINDS, check, convert
 
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
@@ -46,12 +47,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--check", metavar="FOLDER", help="import the original code from here (it is run) and compare")
     parser.add_argument("--check_module", metavar="NAME", help="module of the original code; default: as released")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="where model and tokenizer go")
-    args = parser.parse_args(arguments)
     logging.disable_progress_bar()
-    try:
-        run(args)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, run, arguments)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from tqdm import tqdm
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.data.enhancement import basic_arcs, enhance, labelled_arcs
 from hf_structure.data.files import new_file
@@ -69,6 +70,13 @@ def table(files: Iterable[str]) -> str:
     return markdown_table(TITLES, rows)
 
 
+def work(args: argparse.Namespace) -> None:
+    if args.evaluate:
+        print(table(args.files), end="")
+    else:
+        write(args.files, args.output, args.overwrite)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help="CoNLL-U with trees; compressed or not")
@@ -76,14 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     what.add_argument("--output", metavar="FILE", help="the file to write")
     what.add_argument("--evaluate", action="store_true", help="compare with the graphs of the files instead")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
-    args = parser.parse_args(arguments)
-    try:
-        if args.evaluate:
-            print(table(args.files), end="")
-        else:
-            write(args.files, args.output, args.overwrite)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, work, arguments)
 
 
 if __name__ == "__main__":

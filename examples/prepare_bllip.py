@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.treebanks import find_sections, write_split
 
 # fmt: off
@@ -74,11 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--test_files", type=int, default=1000, help="files taken from each test section")
     parser.add_argument("--keep_punctuation", action="store_true", help="leave punctuation in")
     parser.add_argument("--normalize", action="store_true", help="write words in lower case, with digits as N")
-    args = parser.parse_args(arguments)
-    try:
-        prepare(args)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, prepare, arguments)
 
 
 if __name__ == "__main__":

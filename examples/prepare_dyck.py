@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from hf_structure.cli.common import positive
+from hf_structure.cli.common import positive, run_with_options
 from hf_structure.data.dyck import DyckLanguage, constituents, to_conllu
 from hf_structure.data.files import new_file
 
@@ -101,11 +101,7 @@ def prepare(args: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = build_parser()
-    try:
-        prepare(parser.parse_args(arguments))
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(build_parser(), prepare, arguments)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.treebanks import find_sections, write_split
 
 SPLITS = {
@@ -51,11 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--splits", choices=list(SPLITS), default="udgn", help="which sections are which")
     parser.add_argument("--keep_punctuation", action="store_true", help="leave punctuation in")
     parser.add_argument("--normalize", action="store_true", help="write words in lower case, with digits as N")
-    args = parser.parse_args(arguments)
-    try:
-        prepare(args)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, prepare, arguments)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.documents import Catalogue, Choice, read_documents
 from hf_structure.data.files import compression_of, new_file, new_path, plain_path
 from hf_structure.data.text import WORD_TOKENIZERS, split_sentences
@@ -163,11 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
     patterns("--license", dest="licences", help="take only sources with one of these licences")
     patterns("--source", dest="sources", help="take only these sources")
     patterns("--exclude", dest="excluded", help="leave out these licences or sources")
-    options = parser.parse_args(arguments)
-    try:
-        prepare(options)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, prepare, arguments)
 
 
 if __name__ == "__main__":

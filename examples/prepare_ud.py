@@ -17,6 +17,7 @@ from itertools import chain
 
 from tqdm import tqdm
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.files import new_file
@@ -80,11 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--drop_punctuation", action="store_true", help="leave punctuation out, re-attach dependents")
     by_help = "what tells punctuation: deprel `punct`, tags, word form, or (auto) the first of them that is annotated"
     parser.add_argument("--by", choices=["auto", "deprel", "tags", "form"], default="auto", help=by_help)
-    args = parser.parse_args(arguments)
-    try:
-        prepare(args)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, prepare, arguments)
 
 
 if __name__ == "__main__":

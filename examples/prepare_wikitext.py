@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from tqdm import tqdm
 
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.files import new_file
 from hf_structure.data.text import numbered_lines
 
@@ -116,11 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("file", help="a word-level WikiText file, such as wiki.valid.tokens")
     parser.add_argument("--output", required=True, help="the text file to write, one sentence a line")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
-    args = parser.parse_args(arguments)
-    try:
-        prepare(args)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, prepare, arguments)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from transformers import (
 )
 
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, RNGTransformerConfig
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.corpus import load_sentences
 
 CONTINUATION = "##"
@@ -161,11 +162,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--num_layers", type=int, help="how many layers are kept, the first ones; default: all")
     parser.add_argument("--intermediate_size", type=int, help="width of the feed-forward layers; default: as it is")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where encoder and tokenizer go")
-    args = parser.parse_args(arguments)
-    try:
-        prune(args)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, prune, arguments)
 
 
 if __name__ == "__main__":

@@ -230,6 +230,19 @@ def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
     return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
+def run_with_options(
+    parser: argparse.ArgumentParser,
+    function: Callable[[argparse.Namespace], object],
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """Runs a script's function with its command line; what goes wrong with its files and options becomes one line."""
+    options = parser.parse_args(arguments)
+    try:
+        function(options)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+
+
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
     """
     The file to write, compressed if its suffix says so, or standard output. It is there when it is whole; what an
