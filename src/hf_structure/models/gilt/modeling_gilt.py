@@ -28,31 +28,19 @@ from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.backbones import new_backbone, positions_for
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
-from hf_structure.modules.grafting import GraftMixin
-from hf_structure.modules.padding import without_padding
+from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
+from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.tape_attention import TapeLookup, read_tapes
 
 
-class GiLTPreTrainedModel(PublishingMixin, PreTrainedModel):
+class GiLTPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel):
     """Base of the GiLT models."""
 
     config_class = GiLTConfig
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True  # graphs are a float mask: neither flash nor flex attention takes it
-    _skip_keys_device_placement = ["past_key_values"]
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
-        if isinstance(module, nn.Linear):
-            init.normal_(module.weight, std=module.in_features**-0.5)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.LayerNorm):
-            init.ones_(module.weight)
-            init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight)
+        super()._init_weights(module)
         if isinstance(module, GraphKeys):
             # Grafted, a graph says nothing at first; its embeddings do, so that the gradient gets through.
             fan = self.config.num_hidden_layers * module.fusion.shape[:2].numel()
@@ -61,7 +49,7 @@ class GiLTPreTrainedModel(PublishingMixin, PreTrainedModel):
             module.init_weights()
 
 
-class GiLTModel(GiLTPreTrainedModel):
+class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
     """The backbone with graph-infused layers, without a head on top."""
 
     def __init__(self, config: GiLTConfig):
@@ -74,12 +62,6 @@ class GiLTModel(GiLTPreTrainedModel):
         self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in infused)
         read_tapes(self.backbone, self.graph_keys)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.backbone.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.backbone.set_input_embeddings(value)
 
     def feature_embeddings(self, device: torch.device) -> torch.Tensor:
         """`(features, values, graph_embedding_size)`: Emb_f."""
@@ -126,13 +108,11 @@ class GiLTModel(GiLTPreTrainedModel):
                 without graph layers, or after tokens without one; tapes of other features or another size; positions
                 with gaps for a backbone that knows distances only.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+        check_one_input(input_ids, inputs_embeds)
         length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
         if graph is not None and word_ids is not None and word_ids.shape[1] != length:
             raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")
-        if use_cache is None:
-            use_cache = past_key_values is not None or (self.config.use_cache and not self.training)
+        use_cache = self.wants_cache(use_cache, past_key_values)
         if graph is not None:
             kwargs["tape_lookup"], past_key_values = self._lookup(
                 word_ids, graph, tapes, attention_mask, past_key_values, use_cache

@@ -29,7 +29,7 @@ from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackGenerationMixin
 from hf_structure.modules.backbones import new_backbone, positions_for
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
-from hf_structure.modules.grafting import GraftMixin
+from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.tape_attention import TapeKeys, TapeLookup, read_tapes
 
@@ -63,29 +63,20 @@ class Replay(NamedTuple):
     tapes: torch.LongTensor
 
 
-class PushdownLMPreTrainedModel(PublishingMixin, PreTrainedModel):
+class PushdownLMPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel):
     """Base of the Pushdown-LM models."""
 
     config_class = PushdownLMConfig
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True  # depths are a float mask: neither flash nor flex attention takes it
-    _skip_keys_device_placement = ["past_key_values"]
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
-        if isinstance(module, nn.Linear):
-            init.normal_(module.weight, std=module.in_features**-0.5)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight)
+        super()._init_weights(module)
         if isinstance(module, DepthKeys):  # grafted, a tape says nothing at first
             is_graft = self.config.base_config is not None
             init.normal_(module.depths, std=0.0 if is_graft else math.sqrt(2 / self.config.num_hidden_layers))
 
 
-class PushdownLMModel(PushdownLMPreTrainedModel):
+class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
     """The backbone with layers that read a stack tape, without a head on top."""
 
     def __init__(self, config: PushdownLMConfig):
@@ -95,12 +86,6 @@ class PushdownLMModel(PushdownLMPreTrainedModel):
         self.depth_keys = nn.ModuleList(DepthKeys(config, layer) for layer in layers)
         read_tapes(self.backbone, self.depth_keys)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.backbone.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.backbone.set_input_embeddings(value)
 
     @can_return_tuple
     def forward(
@@ -166,12 +151,6 @@ class PushdownLMModel(PushdownLMPreTrainedModel):
             use_cache=use_cache,
             **kwargs,
         )
-
-    def wants_cache(self, use_cache: bool | None, past_key_values: Cache | None) -> bool:
-        """Whether a cache is returned, as in `forward`."""
-        if use_cache is None:
-            return past_key_values is not None or (self.config.use_cache and not self.training)
-        return use_cache
 
     @torch.compiler.disable  # token by token
     def replay(
