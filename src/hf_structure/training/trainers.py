@@ -175,10 +175,12 @@ class ScoringTrainer(TokenBudgetTrainer):
         for part in parts:
             part.set_reshard_after_forward(False, recurse=False)
             part.unshard()
-        yield
-        for part in parts:
-            part.reshard()
-            part.set_reshard_after_forward(self.accelerator.state.fsdp_plugin.reshard_after_forward, recurse=False)
+        try:
+            yield
+        finally:
+            for part in parts:
+                part.reshard()
+                part.set_reshard_after_forward(self.accelerator.state.fsdp_plugin.reshard_after_forward, recurse=False)
 
     def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
         """Writes the card of this library, see [`write_card`]; other arguments of transformers have no meaning."""
