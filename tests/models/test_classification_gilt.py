@@ -1,7 +1,8 @@
 import pytest
 import torch
+from grafts import source
 from modeling_common import gradients
-from test_modeling_gilt import batch_of, sentences, source, tiny_config, tiny_model
+from test_modeling_gilt import batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, GPT2ForSequenceClassification
 

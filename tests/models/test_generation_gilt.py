@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from test_modeling_gilt import source, tiny_model
+from grafts import source
+from test_modeling_gilt import tiny_model
 from tiny_models import unigram_tokenizer
 from torch.testing import assert_close
 from transformers import StoppingCriteria

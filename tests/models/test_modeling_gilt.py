@@ -5,6 +5,7 @@ import pickle
 import pytest
 import torch
 from accelerate import cpu_offload, disk_offload
+from grafts import GROUPED, SIZES, SOURCES, GraftBattery, let_structures_matter, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import LENGTHS, ModelBattery, gradients, old_names
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
@@ -13,15 +14,7 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     DynamicCache,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
     Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
     T5Config,
     Trainer,
     TrainingArguments,
@@ -35,34 +28,13 @@ from hf_structure.modules.backbones import attention_modules
 from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import sinusoids
 
-SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
-GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
-SOURCES = {
-    "gpt2": lambda: GPT2LMHeadModel(
-        GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, bos_token_id=2, eos_token_id=3, pad_token_id=1)
-    ),
-    "gpt2-scaled": lambda: GPT2LMHeadModel(
-        GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, scale_attn_by_inverse_layer_idx=True)
-    ),
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**GROUPED)),
-    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**GROUPED, tie_word_embeddings=True)),
-    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**GROUPED, head_dim=6)),
-}
 BACKBONES = ["transformer_xl", "transformer_xl-content", *SOURCES]
 WORD_OF_TOKEN = [0, 1, 1, 2, 3, 3, 4, 5, 6, 6, 0]
 
 
 def tiny_config(**settings) -> GiLTConfig:
     return GiLTConfig(**{**SIZES, "intermediate_size": 24, **PARTS, **settings})
-
-
-def source(backbone: str) -> PreTrainedModel:
-    torch.manual_seed(0)
-    model = SOURCES[backbone]().eval()
-    for parameter in model.parameters():  # far from their start, where attention is nearly uniform
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model
 
 
 def tiny_model(backbone: str = "transformer_xl", **settings) -> GiLTForCausalLM:
@@ -73,8 +45,7 @@ def tiny_model(backbone: str = "transformer_xl", **settings) -> GiLTForCausalLM:
     else:
         key = "content" if backbone.endswith("content") else "relative"
         model = GiLTForCausalLM(tiny_config(graph_key=key, **settings)).eval()
-    for keys in model.model.graph_keys:
-        torch.nn.init.normal_(keys.fusion, std=0.3)
+    let_structures_matter(model)
     return model
 
 
@@ -154,32 +125,12 @@ class TestGiLT(ModelBattery):
         return batch
 
 
-class TestGraftedGiLT(TestGiLT):
-    """Grafts under the same battery, but for what backbones of transformers start with, name and save."""
-
-    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+class TestGraftedGiLT(GraftBattery, TestGiLT):
+    parts = PARTS
 
     @pytest.fixture(autouse=True, params=["gpt2", "llama", "qwen2", "qwen3"])
     def _backbone(self, request):
-        self.backbone = request.param
-        self.lora_targets = ["c_attn"] if request.param == "gpt2" else ["q_proj", "k_proj", "v_proj"]
-
-    def config(self, **settings):
-        base = copy.deepcopy(SOURCES[self.backbone]().config)
-        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
-        return GiLTConfig(base_config=base, **PARTS)
-
-    def model(self, kind="head_class", **settings):
-        """Graphs matter; with the eager implementation, which gives the weights of attention."""
-        model = super().model(kind, **settings)
-        model.set_attn_implementation("eager")
-        for keys in model.base_model.graph_keys:
-            torch.nn.init.normal_(keys.fusion, std=0.3)
-        return model
-
-    test_compiled_model_gives_the_same = None  # once is enough
-    test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
-    test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+        self.graft_on(request.param)
 
 
 # Against the paper

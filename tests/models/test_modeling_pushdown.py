@@ -4,9 +4,9 @@ from types import MappingProxyType
 
 import pytest
 import torch
+from grafts import SIZES, SOURCES, GraftBattery, let_structures_matter, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import LENGTHS, ModelBattery, gradients
-from test_modeling_gilt import BACKBONES, SOURCES, source
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
@@ -18,9 +18,8 @@ from hf_structure.modules.backbones import attention_modules
 from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import sinusoids
 
-SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 PARTS = {"attachment_size": 12, "max_depth": 3}
-BACKBONES = [backbone for backbone in BACKBONES if backbone != "transformer_xl-content"]
+BACKBONES = ["transformer_xl", *SOURCES]
 
 
 def tiny_config(**settings) -> PushdownLMConfig:
@@ -35,8 +34,7 @@ def tiny_model(backbone: str = "transformer_xl", **settings) -> PushdownLMForCau
     else:
         model = PushdownLMForCausalLM(tiny_config(**settings)).eval()
     model.config.eos_token_id = 3
-    for keys in model.model.depth_keys:
-        torch.nn.init.normal_(keys.depths, std=2.0)
+    let_structures_matter(model)
     if model.scorer is not None:  # sure of something, but not of one tree
         for parameter in model.scorer.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
@@ -129,32 +127,12 @@ class TestPushdownLM(ModelBattery):
         return batch
 
 
-class TestGraftedPushdownLM(TestPushdownLM):
-    """Grafts under the same battery, but for what backbones of transformers start with, name and save."""
-
-    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+class TestGraftedPushdownLM(GraftBattery, TestPushdownLM):
+    parts = PARTS
 
     @pytest.fixture(autouse=True, params=["gpt2", "qwen3"])
     def _backbone(self, request):
-        self.backbone = request.param
-        self.lora_targets = ["c_attn"] if request.param == "gpt2" else ["q_proj", "k_proj", "v_proj"]
-
-    def config(self, **settings):
-        base = copy.deepcopy(SOURCES[self.backbone]().config)
-        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
-        return PushdownLMConfig(base_config=base, **PARTS)
-
-    def model(self, kind="head_class", **settings):
-        """Trees matter; with the eager implementation, which gives the weights of attention."""
-        model = super().model(kind, **settings)
-        model.set_attn_implementation("eager")
-        for keys in model.base_model.depth_keys:
-            torch.nn.init.normal_(keys.depths, std=2.0)
-        return model
-
-    test_compiled_model_gives_the_same = None  # once is enough
-    test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
-    test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+        self.graft_on(request.param)
 
 
 # Against the paper

@@ -1,0 +1,78 @@
+"""Tiny models of transformers that structures are grafted on, and what their battery changes."""
+
+import copy
+
+import torch
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
+SOURCES = {
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, bos_token_id=2, eos_token_id=3, pad_token_id=1)
+    ),
+    "gpt2-scaled": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, scale_attn_by_inverse_layer_idx=True)
+    ),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**GROUPED)),
+    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**GROUPED, tie_word_embeddings=True)),
+    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**GROUPED, head_dim=6)),
+}
+
+
+def source(backbone: str) -> PreTrainedModel:
+    torch.manual_seed(0)
+    model = SOURCES[backbone]().eval()
+    for parameter in model.parameters():  # far from their start, where attention is nearly uniform
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+class GraftBattery:
+    """
+    Grafts under the battery of their family, which comes after this class, but for what backbones of transformers
+    start with, name and save. `parts` are the sizes that are not the backbone's.
+    """
+
+    parts: dict
+    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+
+    def graft_on(self, backbone: str) -> None:
+        self.backbone = backbone
+        self.lora_targets = ["c_attn"] if backbone == "gpt2" else ["q_proj", "k_proj", "v_proj"]
+
+    def config(self, **settings) -> PreTrainedConfig:
+        base = copy.deepcopy(SOURCES[self.backbone]().config)
+        base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
+        return self.base_class.config_class(base_config=base, **self.parts)
+
+    def model(self, kind="head_class", **settings) -> PreTrainedModel:
+        """Structures matter; with the eager implementation, which gives the weights of attention."""
+        model = super().model(kind, **settings)
+        model.set_attn_implementation("eager")
+        let_structures_matter(model)
+        return model
+
+    test_compiled_model_gives_the_same = None  # once is enough
+    test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
+    test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+
+
+def let_structures_matter(model: PreTrainedModel) -> None:
+    """Gives weights to the keys of tapes, which say nothing in a new graft."""
+    base = model.base_model
+    weights = [(keys.fusion, 0.3) for keys in getattr(base, "graph_keys", ())]
+    weights += [(keys.depths, 2.0) for keys in getattr(base, "depth_keys", ())]
+    for weight, std in weights:
+        torch.nn.init.normal_(weight, std=std)
