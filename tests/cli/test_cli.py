@@ -55,6 +55,7 @@ GOLD = """\
 
 """
 LINES = GOLD.count("\n")
+FILES = {"notes.txt": TEXT, "gold.conllu": GOLD}
 
 
 @pytest.fixture(scope="module")
@@ -71,47 +72,6 @@ def folder(tmp_path_factory) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    """An empty working directory with some input files."""
-    monkeypatch.chdir(tmp_path)
-    Path("notes.txt").write_text(TEXT, encoding="utf-8")
-    Path("gold.conllu").write_text(GOLD, encoding="utf-8")
-    return tmp_path
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, here):
-    """Runs the command in this process; gives its output, and asserts that it had nothing to complain about."""
-
-    def run(*arguments, stdin: str | bytes = "") -> str:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
-        main([str(argument) for argument in arguments])
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        return output
-
-    return run
-
-
-@pytest.fixture
-def fail(run, capsys):
-    """Runs a command that must fail with one line on standard error; gives that line, and the output before it."""
-
-    def fail(*arguments, stdin: str | bytes = "") -> tuple[str, str]:
-        with pytest.raises(SystemExit) as error:
-            run(*arguments, stdin=stdin)
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        assert isinstance(error.value.code, str)  # Python prints it and exits with status 1
-        assert error.value.code.startswith("hf-structure: ")
-        assert "\n" not in error.value.code
-        return error.value.code, output
-
-    return fail
 
 
 # parse: what goes in
