@@ -1,8 +1,13 @@
 """The command line, run in this process."""
 
 import io
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -58,3 +63,32 @@ def fail(call, capsys) -> Callable[..., tuple[str, str]]:
         return error.value.code, output
 
     return fail
+
+
+@pytest.fixture
+def talk(monkeypatch) -> Callable[..., AbstractContextManager[tuple[IO[bytes], IO[bytes]]]]:
+    """`with talk(*arguments) as (stdin, stdout)`: runs the command with pipes, and gives our ends of them."""
+
+    @contextmanager
+    def talk(*arguments) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
+
+        def work() -> None:
+            with sys.stdin, sys.stdout:
+                main([str(argument) for argument in arguments])
+
+        with (
+            open(their_input) as read,
+            open(their_output, "w") as written,
+            ThreadPoolExecutor(1) as thread,
+            open(our_input, "rb") as stdout,
+            open(our_output, "wb", buffering=0) as stdin,
+        ):
+            monkeypatch.setattr("sys.stdin", read)
+            monkeypatch.setattr("sys.stdout", written)
+            ended = thread.submit(work)
+            yield stdin, stdout
+            stdin.close()
+            ended.result()
+
+    return talk

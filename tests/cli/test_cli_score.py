@@ -1,8 +1,6 @@
 """`hf-structure score`."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -136,17 +134,13 @@ def test_summary_as_a_table(run, baseline):
 # results as they come
 
 
-def test_lines_of_a_pipe_come_out_one_by_one(baseline):
-    command = [sys.executable, "-m", "hf_structure", "score", "--model", str(baseline)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def test_lines_of_a_pipe_come_out_one_by_one(talk, baseline):
+    with talk("score", "--model", baseline) as (stdin, stdout):
         for text in (b"Dogs sleep.\n", b"Cats sleep.\n"):
-            process.stdin.write(text)
-            process.stdin.flush()
+            stdin.write(text)
             if text.startswith(b"Dogs"):
-                assert process.stdout.readline().startswith(b"sentence\t")
-            assert process.stdout.readline().endswith(text)  # hangs if it waits for the end of the input
-        process.stdin.close()
-        assert process.wait() == 0
+                assert stdout.readline().startswith(b"sentence\t")
+            assert stdout.readline().endswith(text)  # hangs if it waits for the end of the input
 
 
 @pytest.mark.parametrize("options", [["--output", "out.tsv"], ["--summary"]], ids=["lines", "summary"])
