@@ -41,7 +41,7 @@ FAMILIES = {
     "rng_transformer": SIZES | GRAPH_PARTS | {"num_hidden_layers": 2, "num_rounds": 2, "decoder_dropout": 0.1},
 }
 of_every_family = pytest.mark.parametrize("family", FAMILIES)
-OPTIONS = ["--use_cpu", "--max_tokens", "64", "--min_frequency", "1"]
+OPTIONS = ["--use_cpu", "--max_tokens", "128", "--min_frequency", "1"]
 SCORES = ("uas", "las", "uas_no_punct", "las_no_punct")
 DEPRELS = ["det", "nsubj", "root", "det", "obj", "case", "det", "nmod"]
 
@@ -105,7 +105,7 @@ def training(
 @of_every_family
 def test_trains_saves_and_evaluates(treebank, family, run, tmp_path, capsys):
     output_dir = tmp_path / "run"
-    run(*training(treebank, output_dir, epochs=10, family=family))
+    run(*training(treebank, output_dir, epochs=10, family=family), "--max_tokens", "64")
     printed = capsys.readouterr()
     assert "it/s" in printed.err  # the progress bar
     assert "eval_las_no_punct" in printed.out
