@@ -12,7 +12,9 @@ without trees, and `gpt2`, a small model of GPT-2's architecture. All are traine
 Tested are `test` (as in training), `longer` and `deeper`, of each the first `--words` words. `closing`: how often the
 right type is the likeliest of all closing brackets, given that one comes, over the closing brackets of the texts
 (chance: one in as many as there are kinds); of causal models after what is before it, of masked ones with it masked
-and all others seen. `far`: the same of those that close a bracket more than 10 places before. Of the trees UAS, UUAS
+and all others seen. `far`: the same of those that close a bracket more than 10 places before. With one kind there are
+no types: `closing` says then how often a masked model holds a closing bracket likelier than an opening one. Of causal
+models it is not asked, as both may come. Of the trees UAS, UUAS
 and UF1 (see `run_mlm.py`); GiLT's graphs need not be trees, and UAS stands for the F1 of their arcs. `neighbours` are
 trees without a model: right branching, and each bracket's head the one before it. `binary trees` is the best UF1 that
 trees can have that split everything in two.
@@ -146,14 +148,17 @@ def closing_brackets(word: Sequence[str]) -> list[Bracket]:
 
 
 def closings(model, tokenizer, words: Sequence[Sequence[str]], kinds: int) -> list[tuple[int, int, bool]]:
-    """Of all closing brackets the distance, the depth, and whether a model holds the right type for the likeliest."""
+    """
+    Of all closing brackets the distance, the depth, and whether a model holds the right type for the likeliest: of all
+    types, or if there is one kind alone, of closing and opening ones.
+    """
     brackets = [(word, bracket) for word in words for bracket in closing_brackets(word)]
-    types = [closing(kind) for kind in range(kinds)]
+    types = [closing(kind) for kind in range(kinds)] if kinds > 1 else [closing(0), opening(0)]
     log_probs = masked_log_probs if is_masked(model) else causal_log_probs
     values = log_probs(model, tokenizer, [(word, bracket.place) for word, bracket in brackets], types)
     results = []
     for number, (word, bracket) in enumerate(brackets):
-        of_types = dict(zip(types, values[kinds * number :], strict=False))
+        of_types = dict(zip(types, values[len(types) * number :], strict=False))
         right = max(of_types, key=of_types.get) == word[bracket.place]
         results.append((bracket.distance, bracket.depth, right))
     return results
@@ -214,8 +219,11 @@ def evaluate(folder: Path, args: argparse.Namespace) -> None:
     for test in todo:
         sentences, spans = read_test(test, args)
         words = [sentence["words"] for sentence in sentences]
-        found = closings(model, tokenizer, words, count_kinds(args))
-        results = {"closings": found, "test_closing": fmean(right for *_, right in found)}
+        asked = count_kinds(args) > 1 or is_masked(model)
+        found = closings(model, tokenizer, words, count_kinds(args)) if asked else []
+        results = {"closings": found}
+        if found:
+            results["test_closing"] = fmean(right for *_, right in found)
         if far := [right for distance, _, right in found if distance > FAR]:
             results["test_far"] = fmean(far)
         write_json(results | tree_scores(model, tokenizer, sentences, spans), folder / f"{test}.json")
@@ -279,6 +287,8 @@ def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int
                 classes[class_of(distance, depth)].append(100 * right)
             for number, values in classes.items():
                 panels[test][model][number].append(fmean(values))
+    if not panels:  # causal models alone, and brackets of one kind
+        return
     with new_path(Path(args.output_dir, f"{name}.svg"), overwrite=True) as path:
         plot_curves(panels, name, log=log).savefig(path, format="svg", bbox_inches="tight")
 

@@ -62,7 +62,7 @@ def compare(language, monkeypatch, tmp_path):
         script.main()
         return script
 
-    compare.calls = calls
+    compare.calls, compare.script = calls, script
     return compare
 
 
@@ -114,6 +114,33 @@ def test_the_likeliest_type_counts(monkeypatch):
     monkeypatch.setattr(script, "causal_log_probs", log_probs)
     model = torch.nn.Module()
     assert script.closings(model, None, [word], kinds=2) == [(1, 2, True), (3, 1, False), (1, 1, True)]
+
+
+def test_with_one_kind_a_closing_bracket_is_set_against_an_opening_one(monkeypatch):
+    script = load_script("compare_dyck")
+
+    def log_probs(model, tokenizer, places, types):
+        assert [place for _, place in places] == [2, 3, 5]
+        assert list(types) == ["a>", "<a"]
+        return [-1.0, -2.0, -2.0, -1.0, -1.0, -2.0]
+
+    monkeypatch.setattr(script, "causal_log_probs", log_probs)
+    word = ["<a", "<a", "a>", "a>", "<a", "a>"]
+    found = script.closings(torch.nn.Module(), None, [word], kinds=1)
+    assert found == [(1, 2, True), (3, 1, False), (1, 1, True)]
+
+
+def test_with_one_kind_masked_models_alone_are_asked(compare, tmp_path, monkeypatch):
+    """A causal model cannot know whether another bracket opens."""
+    monkeypatch.setattr(compare.script, "count_kinds", lambda args: 1)
+    compare("--models", "transformer", "gpt2")
+    files = (tmp_path / f"{model}-seed1" / "test.json" for model in ("transformer", "gpt2"))
+    masked, causal = (json.loads(file.read_text()) for file in files)
+    assert {"closings", "test_closing"} <= masked.keys()
+    assert causal == {"closings": []}
+    (tmp_path / "depth.svg").unlink()
+    compare("--models", "gpt2")  # nothing to draw
+    assert not (tmp_path / "depth.svg").exists()
 
 
 TYPES = ["a>", "b>"]

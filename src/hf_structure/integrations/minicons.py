@@ -1,6 +1,6 @@
 """
-minicons over all language models of this library: a causal scorer with GiLT's probabilities summed over graphs, and one
-of pseudo-log-likelihoods.
+minicons over all language models of this library: a causal scorer with GiLT's probabilities summed over graphs, and
+one of pseudo-log-likelihoods.
 
     from hf_structure.integrations.minicons import StructureLMScorer, StructureMaskedLMScorer
 
