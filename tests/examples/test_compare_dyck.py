@@ -11,7 +11,14 @@ from running import load_script
 from tiny_models import randomise, save
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_word_tokenizer
+from hf_structure import (
+    GiLTConfig,
+    GiLTForCausalLM,
+    PushdownLMConfig,
+    PushdownLMForCausalLM,
+    score,
+    train_word_tokenizer,
+)
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.dyck import DyckLanguage, dependencies
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -49,6 +56,9 @@ def compare(language, monkeypatch, tmp_path):
             tokenizer = AutoTokenizer.from_pretrained(named["tokenizer_name"])
             if "base_model" in named:
                 model = GiLTForCausalLM.from_pretrained_lm(named["base_model"], graph_layers=named["graph_layers"])
+            elif named["model_type"] == "pushdown":
+                config = PushdownLMConfig(vocab_size=len(tokenizer), **named["config_overrides"])
+                model = PushdownLMForCausalLM(config)
             else:
                 layers = {} if named["model_type"] == "gilt" else {"graph_layers": 0}
                 model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **named["config_overrides"], **layers))
@@ -83,6 +93,15 @@ def test_all_models_are_trained_and_tested_once(compare, tmp_path, capsys):
     assert all((tmp_path / f"{name}.svg").stat().st_size > 1000 for name in ("distance", "depth"))
     compare(*arguments)
     assert len(compare.calls) == 3
+
+
+def test_constituents_are_what_pushdown_is_told_and_tested_on(compare, capsys):
+    compare("--models", "pushdown")
+    [(script, _, named)] = compare.calls
+    assert (script, named["train_file"].name, named["validation_file"].name) == ("run_clm.py", "train.mrg", "dev.mrg")
+    row = capsys.readouterr().out.splitlines()[4].strip("| ").split(" | ")
+    assert row[:3] == ["pushdown", "test", "1"]
+    assert [cell == "-" for cell in row[3:]] == [False, False, True, True, False]
 
 
 def test_the_far_and_the_right_ones_are_counted(compare, tmp_path):
