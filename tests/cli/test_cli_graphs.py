@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+from tiny_models import new_gilt, new_pushdown
+from transformers import AutoTokenizer
 
 from hf_structure import DependencyGraph, load_graphs, parse
 from hf_structure.cli import figures
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.sdp import read_sdp
 from hf_structure.metrics import arc_scores
+from hf_structure.pipelines.attention import sentence_attention
+from hf_structure.visualization.attention_figures import plot_attention
 from hf_structure.visualization.graph_figures import plot_circuits
 
 TEXT = "She can't sleep.\n\nthe cat saw a dog\n"
@@ -302,6 +306,36 @@ def test_attention(run, graph_parser):
     assert contents[0] == contents[1] != contents[2]
 
 
+def test_attention_of_several_models(run, fail, monkeypatch, graph_parser, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(graph_parser)
+    new_pushdown(tmp_path / "pushdown", tokenizer)
+    new_gilt(tmp_path / "plain", tokenizer, graph_layers=0)
+    drawn = []
+    monkeypatch.setattr(figures, "plot_attention", lambda panels: drawn.append(panels) or plot_attention(panels))
+    models = [f"--model={name}" for name in (f"GiLT={graph_parser}", "pushdown", "plain")]
+    run("render", "--kind", "attention", *models, "-", "--output", "three.svg", stdin="the cat saw a dog\n")
+    assert Path("three.svg").read_text().count("<svg") == 1
+    assert [panel.title for panel in drawn[0]] == [
+        f"{name}\nlayer 2, head 1" for name in ("GiLT", "pushdown", "plain")
+    ]
+    sentence = "the cat saw a dog"
+    for panel, name in zip(drawn[0], (graph_parser, "pushdown", "plain"), strict=True):
+        expected = sentence_attention(sentence, name).panel(panel.title.partition("\n")[0])
+        assert panel == expected
+    assert [panel.arcs is None for panel in drawn[0]] == [False, True, True]
+    assert [panel.spans is None for panel in drawn[0]] == [True, False, True]
+    run("render", "--kind", "attention", "--model", "pushdown", "notes.txt", "--limit", "1", "--output", "one.svg")
+    assert [panel.title.partition("\n")[0] for panel in drawn[1]] == ["pushdown with its tree", "pushdown without"]
+    assert drawn[1][1].spans is None is not drawn[1][0].spans
+    run("render", "--kind", "attention", "--model", "plain", "notes.txt", "--limit", "1", "--output", "plain.svg")
+    assert [panel.title for panel in drawn[2]] == ["plain\nlayer 2, head 1"]
+    call = ["render", "--kind", "attention", "notes.txt", "--output", "out.svg"]
+    assert "GiLT: there is no layer 9: the model has 2" in fail(*call, *models, "--layer", "9")[0]
+    assert "plain is given twice" in fail(*call, "--model", "plain", "--model", "x=plain")[0]
+    Path("empty.txt").write_text("")
+    assert "empty.txt has no sentence to draw" in fail(*call[:3], "empty.txt", *call[4:], "--model", "plain")[0]
+
+
 def test_circuits(run, monkeypatch):
     drawn = []
     monkeypatch.setattr(figures, "plot_circuits", lambda scores: drawn.append(scores) or plot_circuits(scores))
@@ -325,6 +359,11 @@ def test_circuits(run, monkeypatch):
         (["tapes", "gold.sdp"], "--kind tapes needs an --output that ends in .pdf, .png or .svg"),
         (["tapes", "notes.txt", "--output", "out.png", "--annotation", "basic"], "but notes.txt is read as text"),
         (["attention", "notes.txt", "--output", "out.png", "--layer", "3"], "there is no layer 3: the model has 2"),
+        (["attention", "--output", "out.png"], "a FILE is needed"),
+        (
+            ["tapes", "notes.txt", "--output", "out.png", "--model", "x"],
+            "one --model; several are for --kind attention",
+        ),
         (["circuits", "--output", "out.png"], "--kind circuits needs a FILE of scores"),
         (["circuits", "bad.json", "--output", "out.png"], "bad.json holds neither results of run_sg.py nor"),
         (["circuits", "list.json", "--output", "out.png"], "list.json holds neither"),
@@ -348,6 +387,7 @@ def test_render_refuses(fail, run, graph_parser, arguments, message):
 
 
 def test_pictures_of_models_that_give_no_graphs(fail, structformer):
-    for kind in ("attention", "tapes"):
+    messages = {"attention": "holds no causal language model", "tapes": "but no dependency graphs"}
+    for kind, message in messages.items():
         line, _ = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
-        assert "but no dependency graphs" in line
+        assert message in line
