@@ -1,8 +1,10 @@
 """`hf-structure agree` and `hf-structure consensus`."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
+from transformers import AutoModelForMaskedLM
 
 from hf_structure.cli.main import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
@@ -29,6 +31,63 @@ def test_agreement_of_dependency_trees(files, capsys):
     assert uas[1].split() == ["1", files[0], "-", "100.00", "0.00", "50.00"]
     assert uas[3].split() == ["3", files[2], "0.00", "0.00", "-", "0.00"]
     assert uuas[3].split() == ["3", files[2], "33.33", "33.33", "-", "33.33"]
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()]
+
+
+def test_agreement_on_relations_and_sentences(files, tmp_path, capsys):
+    gold = ConlluSentence.from_words(WORDS, TREES["a"], ["det", "nsubj", "root"])
+    write_conllu([gold, gold.with_heads([3, 3, 0], ["det", "nsubj", "root"])], tmp_path / "gold.conllu")
+    main(["agree", *files, "--gold", str(tmp_path / "gold.conllu"), "--sentences"])
+    _, _, relations, sentences = map(rows, capsys.readouterr().out.split("\n\n"))
+    thirds = ["2", "33.33"]  # one pair of three agrees, on all words
+    assert relations == [["relation", "words", "UAS"], ["det", *thirds], ["nsubj", *thirds], ["root", *thirds]]
+    means = ["3", "33.33", "55.56"]  # of 1, 0 and 0, and of 1, 1/3 and 1/3
+    assert sentences == [["sentence", "words", "UAS", "UUAS"], ["1", *means], ["2", *means]]
+
+
+def test_agreement_of_constituents_in_each_sentence(tmp_path, capsys):
+    trees = {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}
+    for name, tree in trees.items():
+        (tmp_path / f"{name}.mrg").write_text(f"{trees['a']}\n{tree}\n")
+    main(["agree", *(str(tmp_path / f"{name}.mrg") for name in "ab"), "--sentences"])
+    _, sentences = map(rows, capsys.readouterr().out.split("\n\n"))
+    assert sentences == [["sentence", "words", "UF1"], ["1", "3", "100.00"], ["2", "3", "0.00"]]
+
+
+@pytest.mark.parametrize("structure", ["conllu", "brackets"])
+def test_models_parse_what_they_are_compared_on(structformer, tmp_path, capsys, structure):
+    """The same as from the files that they write."""
+    (tmp_path / "text.txt").write_text("the dog saw the cat\na cat slept\n")
+    copy = shutil.copytree(structformer, tmp_path / "copy")
+    model = AutoModelForMaskedLM.from_pretrained(copy)
+    for parameter in model.parameters():
+        parameter.data = -parameter.data
+    model.save_pretrained(copy)
+    models, files = [str(structformer), str(copy)], []
+    for number, name in enumerate(models):
+        files.append(str(tmp_path / f"{number}.{'mrg' if structure == 'brackets' else 'conllu'}"))
+        main(["parse", "--model", name, "--format", structure, "--output", files[-1], str(tmp_path / "text.txt")])
+    options = ["--brackets"] * (structure == "brackets")
+    main(["agree", *models, "--text", str(tmp_path / "text.txt"), *options])
+    found = capsys.readouterr().out
+    main(["agree", *files])
+    expected = capsys.readouterr().out
+    for model, file in zip(models, files, strict=True):
+        expected = expected.replace(file, model)
+    assert found.split() == expected.split()
+
+
+def test_options_that_need_others(files, tmp_path):
+    with pytest.raises(SystemExit, match="--brackets is for models, which --text gives"):
+        main(["agree", *files, "--brackets"])
+    for name in "ab":
+        (tmp_path / f"{name}.mrg").write_text("(S (D the) (N cat))\n")
+    brackets = [str(tmp_path / f"{name}.mrg") for name in "ab"]
+    with pytest.raises(SystemExit, match="--gold is for dependency trees"):
+        main(["agree", *brackets, "--gold", files[0]])
 
 
 def test_agreement_of_constituents(tmp_path, capsys):
