@@ -36,6 +36,7 @@ from measuring import (
     training_step,
 )
 from torch.nn.functional import cross_entropy, pad
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms.graph import TapeFeatures, expand_tapes, prefix_tapes
@@ -175,16 +176,18 @@ FORMS = {
 }
 
 
-def build(options: argparse.Namespace, **settings) -> GiLTForCausalLM:
+def build(
+    options: argparse.Namespace, config_class: type[PreTrainedConfig] = GiLTConfig, **settings
+) -> PreTrainedModel:
     torch.manual_seed(0)
-    config = GiLTConfig(
+    config = config_class(
         vocab_size=options.vocab_size,
         hidden_size=options.hidden_size,
         num_hidden_layers=options.num_hidden_layers,
         num_attention_heads=options.num_attention_heads,
         **settings,
     )
-    return GiLTForCausalLM(config).train()
+    return AutoModelForCausalLM.from_config(config).train()
 
 
 def random_batch(words: int, options: argparse.Namespace) -> dict[str, torch.Tensor]:

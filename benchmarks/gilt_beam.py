@@ -1,5 +1,6 @@
 """
-Speed and memory of graph beam search with GiLT by beam size, against a straightforward search in the same run.
+Speed and memory of graph beam search with GiLT by beam size, against a straightforward search in the same run, and
+against Pushdown-LM and a model without structures.
 
     python benchmarks/gilt_beam.py
     python benchmarks/gilt_beam.py --beam_sizes 20 --measure speed --sentences 2
@@ -17,6 +18,10 @@ the two largest beams, by hypothesis, and it is compared with the sum of
     graph                  (words + 1)^2 * (2 distances of 4 bytes, and 1), two of them while words are added
 in numbers of 4 bytes but for the graph.
 
+`--measure families` is the paper's table 5 with Pushdown-LM: tokens scored in a second, sentence by sentence, against
+  (c) Transformer-XL, the same backbone, which reads the tokens one by one with its keys and values kept.
+All of them take turns in one run. Memory there is that of the weights and what the search, or (c), adds to it.
+
 Generation is greedy, one text with its keys and values kept; its tokens are dictated, so that with and without a graph
 the same is written, against
   (b) the same model without a graph.
@@ -27,17 +32,20 @@ import math
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 import gilt
 import torch
 from measuring import add_machine_options, added_memory, fastest, in_a_new_process, machine, table
-from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
+from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
-from hf_structure import GiLTForCausalLM
+from hf_structure import GiLTForCausalLM, PushdownLMConfig
 from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import sinusoids
 
-PARTS = ["speed", "memory", "generation"]
+PARTS = ["speed", "memory", "generation", "families"]
+BASELINE = "Transformer-XL (c)"
+FAMILIES = ["GiLT", "Pushdown-LM"]
 
 
 @dataclass
@@ -194,6 +202,50 @@ def report_memory(options: argparse.Namespace) -> str:
     return lines
 
 
+def build_family(name: str, options: argparse.Namespace) -> PreTrainedModel:
+    if name == "Pushdown-LM":
+        return gilt.build(options, PushdownLMConfig, stack_layers=options.graph_layers).eval()
+    return gilt.build(options, graph_layers=0 if name == BASELINE else options.graph_layers).eval()
+
+
+@torch.no_grad()
+def read_sentences(model: PreTrainedModel, ids: torch.Tensor, words: torch.Tensor, beam_size: int | None) -> None:
+    """One sentence after the other: with a beam, or as (c)."""
+    for sentence in zip(ids.split(1), words.split(1), strict=True):
+        if beam_size:
+            model.beam_search(*sentence, beam_size=beam_size)
+            continue
+        cache = DynamicCache()
+        for token in sentence[0][:, :-1].split(1, dim=1):
+            model(token, past_key_values=cache, use_cache=True).logits.log_softmax(-1)
+
+
+def family_memory(name: str, beam_size: int | None, options: argparse.Namespace) -> float:
+    """MiB of the weights, and what reading one sentence adds."""
+    model, (ids, words) = build_family(name, options), random_sentences(options)
+    read_sentences(model, ids[:1, :4], words[:1, :4], beam_size and 2)
+    weights = sum(parameter.nbytes for parameter in model.parameters()) / 2**20
+    return weights + added_memory(lambda: read_sentences(model, ids[:1], words[:1], beam_size))
+
+
+def report_families(options: argparse.Namespace) -> str:
+    """The paper's table 5."""
+    ids, words = random_sentences(options)
+    rows = [(BASELINE, None), *product(FAMILIES, options.beam_sizes)]
+    models = {name: build_family(name, options) for name, _ in rows}
+    functions = [partial(read_sentences, models[name], ids, words, beam_size) for name, beam_size in rows]
+    functions[0]()  # warm up
+    seconds = fastest(functions, options.repeats, options.clock)
+    memory = [in_a_new_process(family_memory, *row, options) for row in rows]
+    tokens = len(ids) * (ids.shape[1] - 1)
+    cells = [
+        [f"{tokens / time:.1f}", f"{time / seconds[0]:.2f}", f"{space:.0f}", f"{space / memory[0]:.2f}"]
+        for time, space in zip(seconds, memory, strict=True)
+    ]
+    names = [f"{name}, {beam_size}" if beam_size else name for name, beam_size in rows]
+    return table("model, beam", ["tokens/s", "times as slow as (c)", "MiB", "times (c)"], names, cells)
+
+
 class Dictation(LogitsProcessor):
     """Lets a model write the tokens `(length,)`, whatever it finds likely."""
 
@@ -268,7 +320,9 @@ def main() -> None:
     if "memory" in options.measure:
         print(report_memory(options), flush=True)
     if "generation" in options.measure:
-        print(report_generation(options))
+        print(report_generation(options), flush=True)
+    if "families" in options.measure:
+        print(report_families(options))
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def machine(options: argparse.Namespace) -> str:
     return f"torch {torch.__version__}, {options.threads} threads, {options.clock} clock, {load}"
 
 
-def table(first: str, head: list[str], lengths: list[int], rows: list[list[str]]) -> str:
-    """A Markdown table with a row for each length; cells that a row lacks are dashes."""
+def table(first: str, head: list[str], lengths: list[int] | list[str], rows: list[list[str]]) -> str:
+    """A Markdown table with a row for each length, or name; cells that a row lacks are dashes."""
     rows = [[str(length), *row, *["-"] * (len(head) - len(row))] for length, row in zip(lengths, rows, strict=True)]
     lines = [[first, *head], ["---"] * (len(head) + 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -14,6 +14,10 @@ Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; th
 (`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`).
 Table 6 is the column of arcs.
 
+`--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
+the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` brackets,
+`trees=` CoNLL-U.
+
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
 beam; `falls` are sentences to which the beam before gives a higher probability. BLiMP and the suites of SyntaxGym are
@@ -23,9 +27,10 @@ goes on: give the same command again. The table is printed, and is written to `t
 """
 
 import argparse
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise, product, zip_longest
 from pathlib import Path
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -39,6 +44,7 @@ from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,
+    named_files,
     parse_arguments,
     read_results,
     run_script,
@@ -79,11 +85,15 @@ TITLES = (
 
 @dataclass
 class Run:
-    """One model: options of `run_clm.py`, settings that are not the configuration's, and the run it starts from."""
+    """
+    One model: options of `run_clm.py`, settings that are not the configuration's, the run it starts from, and whether
+    it is a GPT-2.
+    """
 
     options: dict = field(default_factory=dict)
     settings: dict = field(default_factory=dict)
     base: str | None = None
+    is_graft: bool = False
 
     @property
     def is_pushdown(self) -> bool:
@@ -109,10 +119,10 @@ RUNS = {
     "no-distance": Run(settings={"graph_features": ["degree", "depth"]}),
     "no-degree-weights": Run(settings={"degree_weights": [1, 1]}),
     "no-distance-weights": Run(settings={"distance_weights": [1, 1]}),
-    "gpt2": Run({"graph_layers": 0}),
-    "gpt2-post": Run({"graph_layers": 0}, base="gpt2"),
-    "gpt2-gilt": Run(base="gpt2"),
-    "gpt2-pushdown": Run({"model_type": "pushdown"}, base="gpt2"),
+    "gpt2": Run({"graph_layers": 0}, is_graft=True),
+    "gpt2-post": Run({"graph_layers": 0}, base="gpt2", is_graft=True),
+    "gpt2-gilt": Run(base="gpt2", is_graft=True),
+    "gpt2-pushdown": Run({"model_type": "pushdown"}, base="gpt2", is_graft=True),
 }
 
 
@@ -123,7 +133,17 @@ def build_parser() -> argparse.ArgumentParser:
     for name in ("validation_file", "test_file"):
         parser.add_argument(f"--{name}", required=True, metavar="FILE", help="CoNLL-U or SDP 2015")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
-    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help=", ".join(RUNS))
+    parser.add_argument(
+        "--runs", nargs="+", metavar="RUN", help=f"{', '.join(RUNS)}, or names of --graphs; default: all"
+    )
+    parser.add_argument(
+        "--graphs",
+        nargs="+",
+        type=named_files,
+        default=[],
+        metavar="NAME=TRAIN,DEV,TEST",
+        help="the same sentences with other graphs or trees: a GiLT of this name, or for a run that is there already",
+    )
     parser.add_argument(
         "--annotation", choices=ANNOTATIONS, default="basic", help="graphs where the run does not say; default: basic"
     )
@@ -140,6 +160,44 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def all_runs(args: argparse.Namespace) -> dict[str, Run]:
+    """The runs that there are, by name."""
+    return {name: Run() for name, _ in args.graphs} | RUNS
+
+
+def check(args: argparse.Namespace) -> None:
+    """Finds the runs. Raises `ValueError` for one that there is not, and for files that are given twice."""
+    names, runs = [name for name, _ in args.graphs], all_runs(args)
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"--graphs: {', '.join(sorted(twice))} given twice")
+    args.runs = args.runs or list(runs)
+    if unknown := [name for name in args.runs if name not in runs]:
+        raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
+
+
+def files_of(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
+    """The files of a run: of each part one, of training text perhaps several."""
+    common = {"train": args.train_file, "validation": [args.validation_file], "test": [args.test_file]}
+    return common | {part: [file] for part, file in dict(args.graphs).get(name, {}).items()}
+
+
+def check_sentences(name: str, args: argparse.Namespace) -> None:
+    """Raises `ValueError` unless the files of a run have the sentences of the common ones."""
+    for part, own in dict(args.graphs).get(name, {}).items():
+        common = files_of("", args)[part]
+        pairs = zip_longest(words_of([own]), words_of(common))
+        for number, (words, expected) in enumerate(pairs if [own] != common else (), start=1):
+            if words != expected:
+                found = "nothing" if words is None else " ".join(words)
+                raise ValueError(f"{own}: sentence {number} is {found}, and another one in {' '.join(common)}")
+
+
+def words_of(files: Iterable[str]) -> Iterator[list[str]]:
+    for file in files:
+        for sentence in load_sentences(file):
+            yield sentence["words"]
+
+
 def annotation_of(run: Run, args: argparse.Namespace) -> str:
     return run.options.get("annotation", args.annotation)
 
@@ -151,7 +209,7 @@ def tokenizer_folder(args: argparse.Namespace) -> str:
         return args.tokenizer_name
     if not folder.exists():
         options = read_config(args)["options"]
-        words = [sentence["words"] for file in args.train_file for sentence in load_sentences(file)]
+        words = words_of(args.train_file)
         tokenizer = train_subword_tokenizer(words, vocab_size=options["vocab_size"], kind=options["tokenizer_type"])
         save_whole(folder, tokenizer)
     return str(folder)
@@ -184,14 +242,15 @@ def train(name: str, seed: int, args: argparse.Namespace) -> None:
     folder = run_folder(name, seed, args)
     if (folder / "test_results.json").exists():
         return
-    files = {key: getattr(args, key) for key in ("train_file", "validation_file", "test_file")}
+    check_sentences(name, args)
+    files = {f"{part}_file": file for part, file in files_of(name, args).items()}
     named = {"tokenizer_name": tokenizer_folder(args), "seed": seed, "output_dir": folder, **files}
     run_script(HERE / "run_clm.py", *args.options, **named, **training_options(name, seed, args))
 
 
 def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
     """What the configuration and the run say to `run_clm.py`."""
-    run, config = RUNS[name], read_config(args)
+    run, config = all_runs(args)[name], read_config(args)
     settings, options = config["model"], {**config["options"], "annotation": args.annotation}
     model_type = settings.pop("model_type")
     own = {key: value for key, value in settings.items() if key.startswith(("graph_", "scorer_"))}
@@ -201,7 +260,7 @@ def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
             {"attachment_size": own["scorer_hidden_size"]} if "scorer_hidden_size" in own else {},
             "stack_layers",
         )
-    if not name.startswith("gpt2"):
+    if not run.is_graft:
         return {"model_type": model_type, **options, **run.options, "config_overrides": shape | own | run.settings}
     options |= {layers: config["model"]["num_hidden_layers"] // 2, "config_overrides": own}
     options |= {"base_model": base_model(run, seed, args), "base_learning_rate": options["learning_rate"]}
@@ -231,8 +290,7 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
     for beam_size in beams(name, args):
         file = folder / perplexity_file(beam_size)
         if not file.exists():
-            words = [sentence["words"] for sentence in load_sentences(args.test_file)]
-            scores = score(words, folder, beam_size=beam_size, progress=True)
+            scores = score(words_of([args.test_file]), folder, beam_size=beam_size, progress=True)
             write_json({**corpus_scores(scores), "log_probs": [scored.log_prob for scored in scores]}, file)
     widest = beams(name, args)[-1]
     named = {"model": folder} | ({"beam_size": widest} if widest else {})
@@ -245,7 +303,7 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
 
 def beams(name: str, args: argparse.Namespace) -> list[int | None]:
     """The beams that a model is scored with, the widest last."""
-    return sorted(args.beam_size) if RUNS[name].has_beam else [None]
+    return sorted(args.beam_size) if all_runs(args)[name].has_beam else [None]
 
 
 def perplexity_file(beam_size: int | None) -> str:
@@ -273,9 +331,11 @@ def results(folder: Path, beam_size: int | None, before: int | None, is_widest: 
 
 def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
     """The rows of a model, one for each beam, as far as it has results."""
-    found, run = [], RUNS[name]
+    found, run = [], all_runs(args)[name]
     folders = seed_folders(args.output_dir, name, args.seeds).values()
-    arcs = f"{arcs_a_sentence(annotation_of(run, args), *args.train_file):.1f}" if run.has_graphs else "-"
+    arcs = (
+        f"{arcs_a_sentence(annotation_of(run, args), *files_of(name, args)['train']):.1f}" if run.has_graphs else "-"
+    )
     for before, beam_size in pairwise([None, *beams(name, args)]):
         is_widest = beam_size == beams(name, args)[-1]
         scores = [results(folder, beam_size, before, is_widest) for folder in folders]
@@ -292,6 +352,7 @@ def table(args: argparse.Namespace) -> str:
 
 def main() -> None:
     args, args.options = parse_arguments(build_parser())
+    check(args)
     for seed, name in product(args.seeds, args.runs):
         train(name, seed, args)
         evaluate(name, seed, args)

@@ -35,11 +35,13 @@ from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.training.comparison import (
     ATTACHMENT,
     PARTS,
+    Files,
     add_parsing_arguments,
     attachment_cells,
     encoder_title,
     encoders,
     markdown_table,
+    named_files,
     parse_arguments,
     parsing_options,
     percent,
@@ -53,8 +55,6 @@ SYNTR, EMPTY = "SynTr", "empty"
 LOSSES = ("cross_entropy", "tree")
 ROUNDS = (1, 2, 3)
 TITLES = ("graph at first", "T", "loss", "encoder", "seeds", *ATTACHMENT)
-
-Files = dict[str, str | Path]  # of the parts of a treebank
 
 
 class Parser(NamedTuple):
@@ -78,14 +78,6 @@ class Parser(NamedTuple):
         return {"use_graph_input": self.start is not None, "num_rounds": self.rounds, "arc_loss": self.loss}
 
 
-def given_trees(text: str) -> tuple[str, Files]:
-    """What `--initial` says, or what argparse makes an error message of."""
-    name, _, files = text.partition("=")
-    if not name or files.count(",") != 2:
-        raise argparse.ArgumentTypeError(f"must be NAME=train.conllu,dev.conllu,test.conllu, not {text!r}")
-    return name, dict(zip(PARTS, files.split(","), strict=True))
-
-
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_parsing_arguments(parser)
@@ -95,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--initial",
         nargs="+",
-        type=given_trees,
+        type=named_files,
         default=[],
         metavar="NAME=TRAIN,DEV,TEST",
         help="trees of another parser to refine",

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from transformers import AutoModelForMaskedLM
 
-from hf_structure.cli.main import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 
 WORDS = ["the", "cat", "slept"]
@@ -24,9 +23,8 @@ def files(tmp_path):
     return [str(tmp_path / f"{name}.conllu") for name in TREES]
 
 
-def test_agreement_of_dependency_trees(files, capsys):
-    main(["agree", *files])
-    uas, uuas = (table.splitlines() for table in capsys.readouterr().out.split("\n\n"))
+def test_agreement_of_dependency_trees(run, files):
+    uas, uuas = (table.splitlines() for table in run("agree", *files).split("\n\n"))
     assert uas[0].split() == ["UAS", "1", "2", "3", "mean"]
     assert uas[1].split() == ["1", files[0], "-", "100.00", "0.00", "50.00"]
     assert uas[3].split() == ["3", files[2], "0.00", "0.00", "-", "0.00"]
@@ -37,80 +35,72 @@ def rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.splitlines()]
 
 
-def test_agreement_on_relations_and_sentences(files, tmp_path, capsys):
+def test_agreement_on_relations_and_sentences(run, files, tmp_path):
     gold = ConlluSentence.from_words(WORDS, TREES["a"], ["det", "nsubj", "root"])
     write_conllu([gold, gold.with_heads([3, 3, 0], ["det", "nsubj", "root"])], tmp_path / "gold.conllu")
-    main(["agree", *files, "--gold", str(tmp_path / "gold.conllu"), "--sentences"])
-    _, _, relations, sentences = map(rows, capsys.readouterr().out.split("\n\n"))
+    tables = run("agree", *files, "--gold", tmp_path / "gold.conllu", "--sentences").split("\n\n")
+    _, _, relations, sentences = map(rows, tables)
     thirds = ["2", "33.33"]  # one pair of three agrees, on all words
     assert relations == [["relation", "words", "UAS"], ["det", *thirds], ["nsubj", *thirds], ["root", *thirds]]
     means = ["3", "33.33", "55.56"]  # of 1, 0 and 0, and of 1, 1/3 and 1/3
     assert sentences == [["sentence", "words", "UAS", "UUAS"], ["1", *means], ["2", *means]]
 
 
-def test_agreement_of_constituents_in_each_sentence(tmp_path, capsys):
+def test_agreement_of_constituents_in_each_sentence(run, tmp_path):
     trees = {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}
     for name, tree in trees.items():
         (tmp_path / f"{name}.mrg").write_text(f"{trees['a']}\n{tree}\n")
-    main(["agree", *(str(tmp_path / f"{name}.mrg") for name in "ab"), "--sentences"])
-    _, sentences = map(rows, capsys.readouterr().out.split("\n\n"))
-    assert sentences == [["sentence", "words", "UF1"], ["1", "3", "100.00"], ["2", "3", "0.00"]]
+    tables = run("agree", *(tmp_path / f"{name}.mrg" for name in "ab"), "--sentences").split("\n\n")
+    assert rows(tables[1]) == [["sentence", "words", "UF1"], ["1", "3", "100.00"], ["2", "3", "0.00"]]
 
 
-@pytest.mark.parametrize("structure", ["conllu", "brackets"])
-def test_models_parse_what_they_are_compared_on(structformer, tmp_path, capsys, structure):
+@pytest.mark.parametrize(("structure", "options"), [("conllu", []), ("brackets", ["--brackets"])])
+def test_models_parse_what_they_are_compared_on(run, structformer, tmp_path, structure, options):
     """The same as from the files that they write."""
-    (tmp_path / "text.txt").write_text("the dog saw the cat\na cat slept\n")
+    text = tmp_path / "text.txt"
+    text.write_text("the dog saw the cat\na cat slept\n")
     copy = shutil.copytree(structformer, tmp_path / "copy")
     model = AutoModelForMaskedLM.from_pretrained(copy)
     for parameter in model.parameters():
         parameter.data = -parameter.data
     model.save_pretrained(copy)
-    models, files = [str(structformer), str(copy)], []
+    models, files = [structformer, copy], []
     for number, name in enumerate(models):
-        files.append(str(tmp_path / f"{number}.{'mrg' if structure == 'brackets' else 'conllu'}"))
-        main(["parse", "--model", name, "--format", structure, "--output", files[-1], str(tmp_path / "text.txt")])
-    options = ["--brackets"] * (structure == "brackets")
-    main(["agree", *models, "--text", str(tmp_path / "text.txt"), *options])
-    found = capsys.readouterr().out
-    main(["agree", *files])
-    expected = capsys.readouterr().out
-    for model, file in zip(models, files, strict=True):
-        expected = expected.replace(file, model)
-    assert found.split() == expected.split()
+        files.append(tmp_path / f"{number}.{'mrg' if structure == 'brackets' else 'conllu'}")
+        run("parse", "--model", name, "--format", structure, "--output", files[-1], text)
+    expected = run("agree", *files)
+    for name, file in zip(models, files, strict=True):
+        expected = expected.replace(str(file), str(name))
+    assert run("agree", *models, "--text", text, *options).split() == expected.split()
 
 
-def test_options_that_need_others(files, tmp_path):
-    with pytest.raises(SystemExit, match="--brackets is for models, which --text gives"):
-        main(["agree", *files, "--brackets"])
+def test_options_that_need_others(fail, files, tmp_path):
+    assert "--brackets is for models, which --text gives" in fail("agree", *files, "--brackets")[0]
     for name in "ab":
         (tmp_path / f"{name}.mrg").write_text("(S (D the) (N cat))\n")
-    brackets = [str(tmp_path / f"{name}.mrg") for name in "ab"]
-    with pytest.raises(SystemExit, match="--gold is for dependency trees"):
-        main(["agree", *brackets, "--gold", files[0]])
+    brackets = [tmp_path / f"{name}.mrg" for name in "ab"]
+    assert "--gold is for dependency trees" in fail("agree", *brackets, "--gold", files[0])[0]
 
 
-def test_agreement_of_constituents(tmp_path, capsys):
+def test_agreement_of_constituents(run, tmp_path):
     for name, tree in {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}.items():
         (tmp_path / f"{name}.mrg").write_text(tree + "\n")
     files = [str(tmp_path / f"{name}.mrg") for name in "ab"]
-    main(["agree", *files])
-    assert capsys.readouterr().out.splitlines()[1].split() == ["1", files[0], "-", "0.00", "0.00"]
+    assert run("agree", *files).splitlines()[1].split() == ["1", files[0], "-", "0.00", "0.00"]
 
 
-def test_consensus(files, tmp_path, capsys):
-    main(["consensus", *files, "--output", str(tmp_path / "out.conllu")])
+def test_consensus(run, files, tmp_path):
+    run("consensus", *files, "--output", tmp_path / "out.conllu")
     first, second = read_conllu(tmp_path / "out.conllu")
     assert first.heads == [2, 3, 0]
     assert first.deprels == ["a"] * 3
     assert [token.misc for token in first.words] == ["SpaceAfter=No|Votes=2", "Votes=2", "Votes=2"]
     assert first.comments == ["# sent_id = 1"]
     assert second == first
-    main(["consensus", *files])
-    assert capsys.readouterr().out == (tmp_path / "out.conllu").read_text()
+    assert run("consensus", *files) == (tmp_path / "out.conllu").read_text()
 
 
-def test_files_that_do_not_fit(files, tmp_path, capsys):
+def test_files_that_do_not_fit(fail, files, tmp_path):
     (tmp_path / "short.conllu").write_text((tmp_path / "a.conllu").read_text().split("\n\n")[0] + "\n\n")
     (tmp_path / "other.conllu").write_text((tmp_path / "a.conllu").read_text().replace("cat", "dog"))
     (tmp_path / "open.conllu").write_text((tmp_path / "a.conllu").read_text().replace("\t2\ta\t", "\t_\ta\t"))
@@ -123,11 +113,8 @@ def test_files_that_do_not_fit(files, tmp_path, capsys):
     for name, messages in wrong.items():
         for command, message in zip(("consensus", "agree"), messages, strict=True):
             arguments = [files[0], str(tmp_path / f"{name}.conllu")]
-            with pytest.raises(SystemExit) as stopped:
-                main([command, *(arguments if name != "short" or command == "consensus" else arguments[::-1])])
-            assert message in str(stopped.value), (command, name)
-    with pytest.raises(SystemExit, match="differ in format"):
-        main(["agree", files[0], str(tmp_path / "x.mrg")])
+            line, _ = fail(command, *(arguments if name != "short" or command == "consensus" else arguments[::-1]))
+            assert message in line, (command, name)
+    assert "differ in format" in fail("agree", files[0], tmp_path / "x.mrg")[0]
     for command in ("agree", "consensus"):
-        with pytest.raises(SystemExit, match="at least two different files"):
-            main([command, files[0], files[0]])
+        assert "at least two different files" in fail(command, files[0], files[0])[0]

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+from tiny_models import new_gilt, new_pushdown
+from transformers import AutoTokenizer
 
 from hf_structure import DependencyGraph, load_graphs, parse
 from hf_structure.cli import figures
-from hf_structure.cli.main import main
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.sdp import read_sdp
 from hf_structure.metrics import arc_scores
+from hf_structure.pipelines.attention import sentence_attention
+from hf_structure.visualization.attention_figures import plot_attention
 from hf_structure.visualization.graph_figures import plot_circuits
 
 TEXT = "She can't sleep.\n\nthe cat saw a dog\n"
@@ -41,38 +44,7 @@ SDP = """\
 3	often	often	RB	-	+	_	_	_
 
 """
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Runs the command in a folder with some files; gives its output, and asserts that it complained of nothing."""
-    monkeypatch.chdir(tmp_path)
-    for name, content in {"notes.txt": TEXT, "gold.conllu": CONLLU, "gold.sdp": SDP}.items():
-        Path(name).write_text(content, encoding="utf-8")
-
-    def run(*arguments, stdin: str = "") -> str:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
-        main([str(argument) for argument in arguments])
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        return output
-
-    return run
-
-
-@pytest.fixture
-def fail(run):
-    """Runs a command that must fail; gives its one line."""
-
-    def fail(*arguments, stdin: str = "") -> str:
-        with pytest.raises(SystemExit) as error:
-            run(*arguments, stdin=stdin)
-        assert isinstance(error.value.code, str)
-        assert error.value.code.startswith("hf-structure: ")
-        assert "\n" not in error.value.code
-        return error.value.code
-
-    return fail
+FILES = {"notes.txt": TEXT, "gold.conllu": CONLLU, "gold.sdp": SDP}
 
 
 @pytest.fixture
@@ -177,13 +149,13 @@ def test_k_best_and_marginals(run, graph_parser):
     ],
 )
 def test_wrong_arguments(fail, graph_parser, arguments, message):
-    assert message in fail("parse", "--model", graph_parser, "notes.txt", *arguments)
+    assert message in fail("parse", "--model", graph_parser, "notes.txt", *arguments)[0]
 
 
 def test_graphs_of_a_model_of_trees(fail, structformer):
     message = "StructFormerForMaskedLM gives dependency trees and constituency trees, but no dependency graphs"
     for arguments in (["--structure", "graph"], ["--format", "sdp"]):
-        assert message in fail("parse", "--model", structformer, *arguments, "notes.txt")
+        assert message in fail("parse", "--model", structformer, *arguments, "notes.txt")[0]
 
 
 # evaluate
@@ -245,9 +217,9 @@ def test_count(run, fail):
             ]
             for file, sentences in zip(files, graphs, strict=True)
         ]
-    assert "notes.txt: text files hold no dependency graphs" in fail("count", "notes.txt")
+    assert "notes.txt: text files hold no dependency graphs" in fail("count", "notes.txt")[0]
     _file("trees.conllu", "1\tgo\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
-    assert "no enhanced heads" in fail("count", "trees.conllu", "--annotation", "enhanced")
+    assert "no enhanced heads" in fail("count", "trees.conllu", "--annotation", "enhanced")[0]
 
 
 def test_evaluate_what_parse_wrote(run, command):
@@ -283,7 +255,7 @@ def test_evaluate_refuses(fail, run, arguments, message):
     _file("first.sdp", SDP.split("\n\n")[0] + "\n\n")
     _file("gold.mrg", "(S (NN dogs) (VB bark))")
     _file("gold.xyz", SDP)
-    assert message in fail("evaluate", *arguments)
+    assert message in fail("evaluate", *arguments)[0]
 
 
 # render
@@ -334,6 +306,36 @@ def test_attention(run, graph_parser):
     assert contents[0] == contents[1] != contents[2]
 
 
+def test_attention_of_several_models(run, fail, monkeypatch, graph_parser, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(graph_parser)
+    new_pushdown(tmp_path / "pushdown", tokenizer)
+    new_gilt(tmp_path / "plain", tokenizer, graph_layers=0)
+    drawn = []
+    monkeypatch.setattr(figures, "plot_attention", lambda panels: drawn.append(panels) or plot_attention(panels))
+    models = [f"--model={name}" for name in (f"GiLT={graph_parser}", "pushdown", "plain")]
+    run("render", "--kind", "attention", *models, "-", "--output", "three.svg", stdin="the cat saw a dog\n")
+    assert Path("three.svg").read_text().count("<svg") == 1
+    assert [panel.title for panel in drawn[0]] == [
+        f"{name}\nlayer 2, head 1" for name in ("GiLT", "pushdown", "plain")
+    ]
+    sentence = "the cat saw a dog"
+    for panel, name in zip(drawn[0], (graph_parser, "pushdown", "plain"), strict=True):
+        expected = sentence_attention(sentence, name).panel(panel.title.partition("\n")[0])
+        assert panel == expected
+    assert [panel.arcs is None for panel in drawn[0]] == [False, True, True]
+    assert [panel.spans is None for panel in drawn[0]] == [True, False, True]
+    run("render", "--kind", "attention", "--model", "pushdown", "notes.txt", "--limit", "1", "--output", "one.svg")
+    assert [panel.title.partition("\n")[0] for panel in drawn[1]] == ["pushdown with its tree", "pushdown without"]
+    assert drawn[1][1].spans is None is not drawn[1][0].spans
+    run("render", "--kind", "attention", "--model", "plain", "notes.txt", "--limit", "1", "--output", "plain.svg")
+    assert [panel.title for panel in drawn[2]] == ["plain\nlayer 2, head 1"]
+    call = ["render", "--kind", "attention", "notes.txt", "--output", "out.svg"]
+    assert "GiLT: there is no layer 9: the model has 2" in fail(*call, *models, "--layer", "9")[0]
+    assert "plain is given twice" in fail(*call, "--model", "plain", "--model", "x=plain")[0]
+    Path("empty.txt").write_text("")
+    assert "empty.txt has no sentence to draw" in fail(*call[:3], "empty.txt", *call[4:], "--model", "plain")[0]
+
+
 def test_circuits(run, monkeypatch):
     drawn = []
     monkeypatch.setattr(figures, "plot_circuits", lambda scores: drawn.append(scores) or plot_circuits(scores))
@@ -357,6 +359,11 @@ def test_circuits(run, monkeypatch):
         (["tapes", "gold.sdp"], "--kind tapes needs an --output that ends in .pdf, .png or .svg"),
         (["tapes", "notes.txt", "--output", "out.png", "--annotation", "basic"], "but notes.txt is read as text"),
         (["attention", "notes.txt", "--output", "out.png", "--layer", "3"], "there is no layer 3: the model has 2"),
+        (["attention", "--output", "out.png"], "a FILE is needed"),
+        (
+            ["tapes", "notes.txt", "--output", "out.png", "--model", "x"],
+            "one --model; several are for --kind attention",
+        ),
         (["circuits", "--output", "out.png"], "--kind circuits needs a FILE of scores"),
         (["circuits", "bad.json", "--output", "out.png"], "bad.json holds neither results of run_sg.py nor"),
         (["circuits", "list.json", "--output", "out.png"], "list.json holds neither"),
@@ -375,11 +382,12 @@ def test_render_refuses(fail, run, graph_parser, arguments, message):
     _file("ok.json", '{"m": {"Agreement": 0.5}}')
     _file("high.json", '{"m": {"Agreement": 50}}')
     kind, *rest = arguments
-    assert message in fail("render", "--kind", kind, "--model", graph_parser, *rest)
+    assert message in fail("render", "--kind", kind, "--model", graph_parser, *rest)[0]
     assert not list(Path().glob("out*"))
 
 
 def test_pictures_of_models_that_give_no_graphs(fail, structformer):
-    for kind in ("attention", "tapes"):
-        line = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
-        assert "but no dependency graphs" in line
+    messages = {"attention": "holds no causal language model", "tapes": "but no dependency graphs"}
+    for kind, message in messages.items():
+        line, _ = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
+        assert message in line

@@ -56,6 +56,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"analyze --heads": "models of several runs; tests/cli analyzes such",
     r"^awk -v k": "tables that are not free",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
+    r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
 }
 PYTHON = {document: found for document in DOCUMENTS if (found := blocks(document, "python"))}

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import transformers
 from running import LEXICON, made_sentence
-from tiny_models import new_gilt, new_gpt2
+from tiny_models import new_gilt, new_gpt2, new_pushdown
+from transformers import AutoTokenizer
 
 from hf_structure import train_subword_tokenizer
 from hf_structure.data.conllu import ConlluSentence, write_conllu
@@ -43,6 +44,12 @@ def gilt(tmp_path_factory) -> Path:
     """Folder of a tiny random GiLT."""
     words = [["The", noun, "does", "n't", "care", ",", "the", "end", "."] for noun in LEXICON["NN"]]
     return new_gilt(tmp_path_factory.mktemp("gilt"), train_subword_tokenizer(words, vocab_size=290, kind="bpe"))
+
+
+@pytest.fixture(scope="session")
+def pushdown(gilt, tmp_path_factory) -> Path:
+    """Folder of a tiny random Pushdown-LM with the tokenizer of the GiLT."""
+    return new_pushdown(tmp_path_factory.mktemp("pushdown"), AutoTokenizer.from_pretrained(gilt))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from hf_structure import PushdownLMConfig
 from hf_structure.cli import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
+from hf_structure.data.sdp import SdpSentence, write_sdp
 from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folders
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
@@ -252,7 +253,9 @@ def test_options_that_mean_nothing(compare_rngt, calls, options, message):
 def test_trees_of_three_files(compare_rngt, capsys):
     with pytest.raises(SystemExit):
         compare_rngt("--initial", "mine=a.conllu")
-    assert "must be NAME=train.conllu,dev.conllu,test.conllu, not 'mine=a.conllu'" in capsys.readouterr().err
+    assert (
+        "must be NAME=TRAIN,DEV,TEST, files with commas between them, not 'mine=a.conllu'" in capsys.readouterr().err
+    )
 
 
 def test_refinement_of_trees_of_syntr(corpus, tmp_path, monkeypatch, in_this_process):
@@ -344,6 +347,72 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert all(row[3] == "1" for row in rows[1:])
     assert all(row[7] in ("0.0", "50.0", "100.0") for row in rows[2:5])
     assert compare_gilt(*options) == []
+
+
+@pytest.fixture
+def formalisms(corpus, tmp_path) -> list[str]:
+    """DM: a chain; PSD: the first word is the head of all others. `--graphs` of the sentences of the corpus."""
+    arcs = {
+        "DM": lambda size: [(word, word + 1, "x") for word in range(1, size)],
+        "PSD": lambda size: [(1, word, "x") for word in range(2, size + 1)],
+    }
+    options = ["--graphs"]
+    for name, arcs_of in arcs.items():
+        for part in ("train", "dev"):
+            words = [sentence["words"] for sentence in load_sentences(corpus / f"{part}.conllu")]
+            rows = (
+                SdpSentence(str(number), forms, forms, forms, [1], ["_"] * len(forms), arcs_of(len(forms)))
+                for number, forms in enumerate(words, start=1)
+            )
+            write_sdp(rows, tmp_path / f"{name}-{part}.sdp")
+        train, dev = (f"{tmp_path}/{name}-{part}.sdp" for part in ("train", "dev"))
+        options.append(f"{name}={train},{dev},{dev}")
+    return options
+
+
+def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpus, tmp_path, capsys):
+    """Each is a GiLT on its own graphs; the text, the tokenizer and what is scored are those of all."""
+    brackets = f"pushdown={corpus}/train.mrg,{corpus}/dev.mrg,{corpus}/dev.mrg"
+    options = [*formalisms, brackets, "--beam_size=2", "--runs", "trees", "DM", "PSD", "pushdown"]
+    trees, dm, psd, pushdown = compare_gilt(*options)
+    assert value(trees, "train_file") == f"{corpus}/train.conllu"
+    for command, name in ((dm, "DM"), (psd, "PSD")):
+        assert value(command, "model_type") == "gilt"
+        assert value(command, "train_file") == str(tmp_path / f"{name}-train.sdp")
+        assert value(command, "test_file") == str(tmp_path / f"{name}-dev.sdp")
+        assert value(command, "output_dir") == str(tmp_path / "out" / f"{name}-seed1")
+    assert (value(pushdown, "model_type"), value(pushdown, "train_file")) == ("pushdown", f"{corpus}/train.mrg")
+    assert len({value(command, "tokenizer_name") for command in (trees, dm, psd, pushdown)}) == 1
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-4:]]
+    sentences = [sentence["words"] for sentence in load_sentences(corpus / "train.conllu")]
+    arcs = f"{sum(map(len, sentences)) / len(sentences):.1f}"  # every word has one head, the root's included
+    assert [row[:3] for row in rows] == [[name, arcs, "2"] for name in ("trees", "DM", "PSD")] + [
+        ["pushdown", "-", "2"]
+    ]
+    assert compare_gilt(*options) == []
+
+
+@pytest.mark.parametrize(
+    ("graphs", "runs", "message"),
+    [
+        ("DM={a},{a},{a}", ["PAS"], "--runs: there is no PAS, but DM, transformer-xl"),
+        ("DM={a},{a},{a} DM={b},{b},{b}", ["DM"], "--graphs: DM given twice"),
+        ("DM={a},{b},{a}", ["DM"], r"train\.conllu: sentence 1 is .*, and another one in .*dev\.conllu"),
+        ("DM={b},{b},{b}", ["DM"], r"dev\.conllu: sentence 1 is .*, and another one in .*train\.conllu"),
+    ],
+    ids=["unknown", "twice", "test", "train"],
+)
+def test_graphs_that_mean_nothing(compare_gilt, corpus, graphs, runs, message):
+    files = {"a": f"{corpus}/train.conllu", "b": f"{corpus}/dev.conllu"}
+    with pytest.raises(ValueError, match=message):
+        compare_gilt("--graphs", *graphs.format(**files).split(), "--runs", *runs)
+
+
+def test_shorter_files(compare_gilt, corpus, tmp_path):
+    whole = (corpus / "train.conllu").read_text().split("\n\n")
+    (tmp_path / "part.conllu").write_text("\n\n".join([*whole[:3], ""]))
+    with pytest.raises(ValueError, match=r"part\.conllu: sentence 4 is nothing, and another one"):
+        compare_gilt("--graphs", f"DM={tmp_path}/part.conllu,{corpus}/dev.conllu,{corpus}/dev.conllu", "--runs", "DM")
 
 
 def test_pushdown_has_the_shape_of_gilt(tmp_path, monkeypatch):

@@ -71,12 +71,14 @@ def expected_accuracies(folder: Path, tie: float, every: int = 1, **options) -> 
     return accuracies
 
 
-def test_accuracies(run, gilt, data, tmp_path, capsys):
-    run("--model", gilt, "--data", data, "--beam_size", 3, "--output_dir", tmp_path)
+@pytest.mark.parametrize("model", ["gilt", "pushdown"])
+def test_accuracies(run, model, data, tmp_path, capsys, request):
+    folder = request.getfixturevalue(model)
+    run("--model", folder, "--data", data, "--beam_size", 3, "--output_dir", tmp_path)
     printed = capsys.readouterr()
     assert "5/5" in printed.err  # the progress bar
     found = results(tmp_path)
-    expected = expected_accuracies(gilt, tie=0.5, beam_size=3)
+    expected = expected_accuracies(folder, tie=0.5, beam_size=3)
     assert {name: values["accuracy"] for name, values in found["paradigms"].items()} == pytest.approx(expected)
     assert found["paradigms"]["agreement_1"]["ties"] == 1
     assert found["paradigms"]["island"]["pairs"] == 10

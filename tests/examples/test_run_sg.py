@@ -60,8 +60,14 @@ def suites(tmp_path) -> Path:
 
 MODELS = pytest.mark.parametrize(
     ("model", "options"),
-    [("gilt", ["--beam_size", "3"]), ("gilt", ["--beam_size", "2", "--raw"]), ("gpt2", []), ("gpt2", ["--raw"])],
-    ids=["gilt", "gilt-raw", "gpt2", "gpt2-raw"],
+    [
+        ("gilt", ["--beam_size", "3"]),
+        ("gilt", ["--beam_size", "2", "--raw"]),
+        ("pushdown", ["--beam_size", "3"]),
+        ("gpt2", []),
+        ("gpt2", ["--raw"]),
+    ],
+    ids=["gilt", "gilt-raw", "pushdown", "gpt2", "gpt2-raw"],
 )
 
 
@@ -97,7 +103,7 @@ def test_results(run, suites, tmp_path, capsys, request, model, options):
     assert results["circuits"]["Licensing"] == results["suites"]["npi_a"]
     assert results["overall"]["without_other"] == pytest.approx(sum(results["suites"][name] for name in SIX) / 6)
     assert results["overall"]["with_other"] == pytest.approx(sum(results["circuits"].values()) / 7)
-    assert results["beam_size"] == (int(options[1]) if model == "gilt" else None)
+    assert results["beam_size"] == (None if model == "gpt2" else int(options[1]))
     printed = capsys.readouterr()
     assert "58/58" in printed.err  # the progress bar; of 3 sentences of an item, 2 are different
     assert printed.out == (output / "results.md").read_text() + "\n"
@@ -110,7 +116,7 @@ def test_surprisals_of_regions_add_up_to_those_of_sentences(run, tmp_path, reque
     folder, suite = request.getfixturevalue(model), made_suite("number_a")
     run(*line(folder, write_suites(tmp_path / "made", suite), tmp_path / "sg", *options))
     items = {row["item"]: row["surprisals"] for row in read(tmp_path / "sg" / "suites" / "number_a.json")}
-    settings = {"raw": "--raw" in options, "beam_size": int(options[1]) if model == "gilt" else None}
+    settings = {"raw": "--raw" in options, "beam_size": None if model == "gpt2" else int(options[1])}
     for item, condition, texts in sentences_of(suite):
         scored = score(" ".join(" ".join(texts).split()), folder, **settings)
         end = sum(s for word, s in zip(scored.word_ids, scored.token_surprisals, strict=True) if word == 0)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import GRAPHS, new_gilt, new_gpt2, randomise, save, unigram_tokenizer
+from tiny_models import GRAPHS, new_gilt, new_gpt2, new_pushdown, randomise, save, unigram_tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
-from hf_structure import GiLTForCausalLM, score
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, score
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("minicons")
@@ -23,6 +23,8 @@ from minicons.scorer import IncrementalLMScorer
 from hf_structure.integrations.lm_eval import StructureLM, cli_evaluate
 from hf_structure.integrations.minicons import StructureLMScorer
 
+GRAFTS = ("graft", "stacks")
+STRUCTURED = ("gilt", "pushdown", *GRAFTS)
 NOUNS = ("dog", "cat", "bird", "senator")
 PAIRS = [
     (f"The {noun} doesn't see {other}s.", f"The {noun}s doesn't see {other}.") for noun in NOUNS for other in NOUNS
@@ -57,6 +59,19 @@ def graft(gpt2, tmp_path_factory) -> Path:
     """Graphs on the GPT-2."""
     model = GiLTForCausalLM.from_pretrained_lm(str(gpt2), **GRAPHS)
     return save(randomise(model), AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("graft"))
+
+
+@pytest.fixture(scope="module")
+def pushdown(tmp_path_factory) -> Path:
+    """Folder of a tiny random Pushdown-LM."""
+    return new_pushdown(tmp_path_factory.mktemp("pushdown"), unigram_tokenizer(WORDS))
+
+
+@pytest.fixture(scope="module")
+def stacks(gpt2, tmp_path_factory) -> Path:
+    """Stacks on the GPT-2."""
+    model = PushdownLMForCausalLM.from_pretrained_lm(str(gpt2), attachment_size=8)
+    return save(randomise(model), AutoTokenizer.from_pretrained(gpt2), tmp_path_factory.mktemp("stacks"))
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +123,7 @@ def test_models_without_graphs_score_as_in_lm_eval(model_name, request):
     assert load(StructureLM, folder).loglikelihood(asked) == load(HFLM, folder).loglikelihood(asked)
 
 
-@pytest.mark.parametrize("model_name", ["gilt", "graft"])
+@pytest.mark.parametrize("model_name", STRUCTURED)
 def test_marginal_probabilities(model_name, request):
     folder = request.getfixturevalue(model_name)
     model, texts = load(StructureLM, folder, beam_size=3), [" " + good for good, _ in PAIRS[:4]]
@@ -116,10 +131,10 @@ def test_marginal_probabilities(model_name, request):
     expected = raw_log_probs(folder, texts, beam_size=3)
     assert [value for value, _ in found] == pytest.approx(expected, abs=1e-4)
     plain = load(HFLM, folder).loglikelihood(requests(("", texts[0])))[0][0]
-    assert plain != pytest.approx(expected[0], abs=1e-2)  # graphs matter
+    assert plain != pytest.approx(expected[0], abs=1e-2)  # structures matter
 
 
-@pytest.mark.parametrize("model_name", ["gilt", "graft"])
+@pytest.mark.parametrize("model_name", STRUCTURED)
 def test_marginal_probabilities_of_continuations(model_name, request):
     folder = request.getfixturevalue(model_name)
     model = load(StructureLM, folder, beam_size=3, max_tokens=60)
@@ -156,9 +171,9 @@ def blimp_accuracy(folder: Path, **options) -> float:
     return sum(good >= bad - 1e-5 for good, bad in zip(log_probs[::2], log_probs[1::2], strict=True)) / len(PAIRS)
 
 
-@pytest.mark.parametrize("model_name", ["gpt2", "gilt"])
+@pytest.mark.parametrize("model_name", ["gpt2", "gilt", "pushdown"])
 def test_accuracy_is_that_of_raw_scores(model_name, task, request):
-    folder, options = request.getfixturevalue(model_name), {"beam_size": 2} if model_name == "gilt" else {}
+    folder, options = request.getfixturevalue(model_name), {"beam_size": 2} if model_name in STRUCTURED else {}
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     manager = lm_eval.tasks.TaskManager(include_path=str(task), include_defaults=False)
     lm = StructureLM(model, tokenizer=tokenizer, **options)
@@ -179,18 +194,20 @@ def test_the_command(gilt, task, tmp_path, monkeypatch):
     assert found == pytest.approx(blimp_accuracy(gilt, beam_size=2))
 
 
-@pytest.mark.parametrize("model_name", ["gpt2", "gilt", "graft"])
+@pytest.mark.parametrize("model_name", ["gpt2", *STRUCTURED])
 def test_generation(model_name, request):
-    """Prompts of different lengths, with graphs what `generate` writes after each alone."""
+    """Prompts of different lengths, with structures what `generate` writes after each alone."""
     folder = request.getfixturevalue(model_name)
     prompts, settings = ["The dog", "The cats see the bird"], {"until": ["."], "max_gen_toks": 5}
     lm = load(StructureLM, folder)
     asked = [Instance("generate_until", {}, (prompt, dict(settings)), i) for i, prompt in enumerate(prompts)]
     found = lm.generate_until(asked)
-    graphs = {} if model_name == "gpt2" else {"use_graph": True, "tokenizer": lm.tokenizer}
+    building = {"use_stack": True} if model_name in ("pushdown", "stacks") else {}
+    if model_name in ("gilt", "graft"):
+        building = {"use_graph": True, "tokenizer": lm.tokenizer}
     for prompt, text in zip(prompts, found, strict=True):
         ids = lm.tokenizer(prompt, return_tensors="pt")["input_ids"]
-        if model_name == "graft":
+        if model_name in GRAFTS:
             ids = torch.nn.functional.pad(ids, (1, 0), value=lm.prefix_token_id)
         written = lm.model.generate(
             input_ids=ids,
@@ -198,7 +215,7 @@ def test_generation(model_name, request):
             max_new_tokens=5,
             do_sample=False,
             pad_token_id=lm.tokenizer.pad_token_id,
-            **graphs,
+            **building,
         )
         expected = lm.tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
         assert text == expected.split(".")[0]
@@ -232,10 +249,10 @@ def test_minicons_without_graphs(model_name, request):
     assert ours.conditional_score("The dog", "sees.") == theirs.conditional_score("The dog", "sees.")
 
 
-@pytest.mark.parametrize("model_name", ["gilt", "graft"])
+@pytest.mark.parametrize("model_name", STRUCTURED)
 def test_minicons_with_marginal_probabilities(model_name, request):
     folder, texts = request.getfixturevalue(model_name), [good for good, _ in PAIRS[:3]]
-    bos = {"bos_token": True} if model_name == "graft" else {}
+    bos = {"bos_token": True} if model_name in GRAFTS else {}
     scorer, expected = StructureLMScorer(folder, beam_size=3), score(texts, folder, raw=True, beam_size=3)
     for found, scored in zip(scorer.token_score(texts, surprisal=True, **bos), expected, strict=True):
         assert [token for token, _ in found[1:]] == scored.tokens

@@ -9,7 +9,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 import hf_structure
 from hf_structure import DependencyGraph, GiLTForCausalLM, Parse, encode_subwords, parse
 from hf_structure.pipelines import parsing
-from hf_structure.pipelines.attention import graph_attention
 
 WORDS = ["the", "a", "old", "cat", "dogs", "man", "saw", "chased", "slept", "near", "that", "and", "n't", ".", ","]
 
@@ -232,53 +231,3 @@ def test_sentences_longer_than_a_grafted_model_allows(grafted, tokenizer):
         parse([["cat"], long], grafted, tokenizer=tokenizer)
     assert parse([long, ["cat"]], grafted, tokenizer=tokenizer, skip_long=True)[0] is None
     assert parse([["cat"]], grafted, tokenizer=tokenizer)[0].graph.words == ("cat",)
-
-
-# Attention
-
-
-@pytest.mark.parametrize("kind", ["scratch", "grafted"])
-def test_attention(request, graph_parser, tokenizer, kind):
-    words = ["the", "cat", "saw"]
-    model = (
-        request.getfixturevalue("grafted") if kind == "grafted" else AutoModelForCausalLM.from_pretrained(graph_parser)
-    )
-    torch.manual_seed(0)
-    for keys in model.model.graph_keys:
-        torch.nn.init.normal_(keys.fusion, std=1.0)
-    implementation = model.config._attn_implementation
-    found = graph_attention(words, model, tokenizer=tokenizer, layer=2, head=2, beam_size=4)
-    assert model.config._attn_implementation == implementation
-    graph = parse([words], model, tokenizer=tokenizer, beam_size=4)[0].graph
-    assert found.graph == graph
-    assert graph.arcs
-    encoded = encode_subwords(words, tokenizer)
-    size = len(encoded["input_ids"])
-    assert (len(found.tokens), found.tokens[0], found.tokens[-1]) == (size, "<s>", "</s>")
-    model.set_attn_implementation("eager")
-    ids, word_ids = (torch.tensor([encoded[name]]) for name in ("input_ids", "word_ids"))
-    arcs = torch.zeros(1, 4, 4, dtype=torch.bool)
-    for head, word in graph.arcs:
-        arcs[0, head, word] = True
-    with torch.no_grad():
-        read = model(ids, word_ids=word_ids, graph=arcs, output_attentions=True).attentions[1][0, 1]
-        plain = model(ids, output_attentions=True).attentions[1][0, 1]
-    assert torch.tensor(found.with_graph).allclose(read, atol=1e-6)
-    assert torch.tensor(found.without_graph).allclose(plain, atol=1e-6)
-    assert not read.allclose(plain, atol=1e-3)
-    assert found.plot().axes[0].images[0].get_array().shape == (size, size)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"layer": 3}, "there is no layer 3: the model has 2"), ({"head": 0}, "there is no head 0: the model has 2")],
-    ids=["layer", "head"],
-)
-def test_attention_that_there_is_not(graph_parser, options, message):
-    with pytest.raises(ValueError, match=message):
-        graph_attention("the cat", graph_parser, **options)
-
-
-def test_attention_of_a_model_of_trees(structformer):
-    with pytest.raises(ValueError, match="but no dependency graphs"):
-        graph_attention("the cat", structformer)

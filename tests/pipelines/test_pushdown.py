@@ -64,6 +64,11 @@ def test_trees_over_tokens(model, tokenizer):
     assert decoded.log_probs[0] == found.attachment_log_probs[0, 0]
 
 
+def test_a_picture_has_a_bracket_for_each_constituent(folder):
+    (parsed,) = parse(SENTENCES[:1], folder)
+    assert parsed.to_svg().count("<circle") == len(parsed.constituency.spans) > 1
+
+
 @pytest.mark.parametrize("options", [{"k": 2}, {"marginals": True}, {"decoder": "projective"}])
 def test_what_it_does_not_give(folder, options):
     with pytest.raises(ValueError, match="leave decoder, k and marginals out"):

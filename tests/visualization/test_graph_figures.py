@@ -1,5 +1,4 @@
 import sys
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -7,13 +6,11 @@ import pytest
 import torch
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.visualization.graph_figures import plot_circuits, plot_graph_attention, plot_tapes
+from hf_structure.visualization.graph_figures import plot_circuits, plot_tapes
 
 WORDS, ARCS = ["He", "$tried", "to", "leave"], [(0, 2), (2, 1), (2, 4), (4, 1)]
-TOKENS = ["<s>", "He", "$tri", "ed", "to", "leave"]
 CALLS = {
     "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], TapeFeatures(["degree"])),
-    "attention": lambda: plot_graph_attention(["a"], {"x": [[1.0]]}, ["a"], [(0, 1)]),
     "circuits": lambda: plot_circuits({"a": {"b": 0.5}}),
 }
 
@@ -71,49 +68,6 @@ def test_tapes_of_no_words(tmp_path):
 def test_tapes_of_wrong_shape(shape):
     with pytest.raises(ValueError, match=r"tapes of 4 words must have the shape \(3, 5, 5\)"):
         plot_tapes(WORDS, np.zeros(shape), TapeFeatures())
-
-
-def attention(size: int, seed: int = 0) -> torch.Tensor:
-    scores = torch.rand(size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return scores.masked_fill(torch.ones(size, size).triu(1).bool(), -torch.inf).softmax(-1)
-
-
-@pytest.mark.parametrize("long", [False, True], ids=["beside", "below"])
-def test_attention(tmp_path, long):
-    words = WORDS * 4 if long else WORDS
-    tokens = TOKENS * 4 if long else TOKENS
-    maps = {"with": attention(len(tokens)), "without $": attention(len(tokens), 1)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = plot_graph_attention(tokens, maps, words, ARCS, [1.0, 0.5, None, 0.0])
-        figure.savefig(tmp_path / "attention.png")
-    first, second, bar, graph = figure.axes
-    assert bar.get_ylabel() == "attention"
-    assert [first.get_title(), second.get_title()] == ["with", "without $"]
-    for axes, table in zip((first, second), maps.values(), strict=True):
-        assert np.array_equal(axes.images[0].get_array(), table)
-        assert texts(axes.get_xticklabels()) == texts(axes.get_yticklabels()) == tokens
-    assert texts(graph.texts) == [*words, "root"]
-    middles = [text.get_position()[0] for text in graph.texts[: len(words)]]
-    for (head, word), arrow in zip(ARCS, graph.patches, strict=True):
-        ends = arrow._path_original.vertices[[0, -1]]
-        nearest = [int(np.abs(np.array(middles) - x).argmin()) + 1 for x in ends[:, 0]]
-        assert nearest == [head or word, word]
-        assert ends[1][1] == 0
-    alphas = [arrow.get_alpha() for arrow in graph.patches]
-    assert alphas[0] == alphas[2] == 1 > alphas[1] > alphas[3]
-    boxes = [axes.get_window_extent() for axes in figure.axes]
-    assert boxes[3].y1 <= boxes[0].y0 if long else boxes[3].x0 >= boxes[2].x1 > boxes[2].x0 >= boxes[1].x1
-    inside = figure.get_tightbbox()
-    assert min(inside.x0, inside.y0) >= 0
-    assert all(np.array([inside.x1, inside.y1]) <= figure.get_size_inches())
-
-
-def test_attention_of_wrong_shape():
-    with pytest.raises(ValueError, match=r"the attention 'x' must have the shape \(6, 6\)"):
-        plot_graph_attention(TOKENS, {"x": np.zeros((6, 5))}, WORDS, ARCS)
-    with pytest.raises(ValueError, match="0 -> 9 is none"):
-        plot_graph_attention(TOKENS, {"x": np.zeros((6, 6))}, WORDS, [(0, 9)])
 
 
 def test_circuits(tmp_path):

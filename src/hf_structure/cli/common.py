@@ -47,6 +47,12 @@ class Item:
         return {"words": self.words, "tags": self.tags} if self.text is None else self.text
 
 
+MODEL_HELP = (
+    f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
+    "(org/name or org/name@revision)"
+)
+
+
 def positive(text: str) -> int:
     """A number of at least 1, or what argparse makes an error message of."""
     if not text.isdecimal() or int(text) < 1:
@@ -61,12 +67,12 @@ def positives(text: str) -> list[int]:
 
 def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) -> None:
     """The options that choose a model and where it computes."""
-    parser.add_argument(
-        "--model",
-        default=default,
-        help=f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
-        "(org/name or org/name@revision); default: %(default)s",
-    )
+    parser.add_argument("--model", default=default, help=f"{MODEL_HELP}; default: %(default)s")
+    add_device(parser)
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """The options that say where models compute, and whether their own code runs."""
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
     parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the model")
 
@@ -221,6 +227,18 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
             raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
         systems[name] = file
     return systems
+
+
+def named_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Names, empty where none is given, and models, of `[NAME=]MODEL`. Raises `ValueError` if one is given twice."""
+    found = []
+    for argument in arguments:
+        name, mark, model = argument.partition("=")
+        found.append((name, model) if mark and not Path(argument).exists() else ("", argument))
+    models = [model for _, model in found]
+    if twice := next((model for model in models if models.count(model) > 1), None):
+        raise ValueError(f"{twice} is given twice: the models differ")
+    return found
 
 
 def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:

@@ -7,16 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.cli.common import check_files, guess_input, input_file, named_systems, read_items, save_figure
+from hf_structure.cli.common import (
+    check_files,
+    guess_input,
+    input_file,
+    named_models,
+    named_systems,
+    read_items,
+    save_figure,
+)
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
-from hf_structure.pipelines.attention import graph_attention
+from hf_structure.pipelines.attention import sentence_attention
 from hf_structure.pipelines.encoding import Sentence
+from hf_structure.pipelines.graphs import builds_structures, gives_graphs
+from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.visualization.attention_figures import AttentionPanel, plot_attention
 from hf_structure.visualization.figures import plot_parents, plot_relation_weights
 from hf_structure.visualization.graph_figures import plot_circuits, plot_tapes
 
@@ -46,7 +58,8 @@ def render_figures(options: argparse.Namespace) -> None:
 
 
 def _load(options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    return load_parser(options.model, None, options.device, trust_remote_code=options.trust_remote_code)
+    (model,) = options.model or [DEFAULT_PARSER]
+    return load_parser(model, None, options.device, trust_remote_code=options.trust_remote_code)
 
 
 def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
@@ -79,9 +92,37 @@ def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
-    model, tokenizer = _load(options)
+    """Of several models, or of one with and without the graph or tree that it builds."""
+    models = [
+        (name or Path(folder).name, *_load_causal(folder, options), True)
+        for name, folder in named_models(options.model or [DEFAULT_SCORER])
+    ]
+    if len(models) == 1 and builds_structures(models[0][1]):
+        name, model, tokenizer, _ = models[0]
+        kind = "graph" if gives_graphs(model) else "tree"
+        models = [(f"{name} with its {kind}", model, tokenizer, True), (f"{name} without", model, tokenizer, False)]
     for sentence in _sentences(options):
-        yield graph_attention(sentence, model, tokenizer=tokenizer, layer=options.layer, head=options.head or 1).plot()
+        yield plot_attention([_panel(sentence, *model, options) for model in models])
+
+
+def _load_causal(folder: str, options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    kind = (AutoModelForCausalLM, "causal language model")
+    return load_model(folder, None, options.device, *kind, trust_remote_code=options.trust_remote_code)
+
+
+def _panel(
+    sentence: Sentence,
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    with_structure: bool,
+    options: argparse.Namespace,
+) -> AttentionPanel:
+    chosen = {"layer": options.layer, "head": options.head or 1, "with_structure": with_structure}
+    try:
+        return sentence_attention(sentence, model, tokenizer=tokenizer, **chosen).panel(name)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:

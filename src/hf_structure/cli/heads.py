@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, print_table, save_figure
+from hf_structure.cli.common import check_files, named_models, print_table, save_figure
 from hf_structure.data.conllu import read_conllu
 from hf_structure.visualization.head_figures import plot_head_types
 
@@ -25,7 +25,7 @@ Runs = Mapping[str, Mapping[str, "HeadTypes"]]
 def analyze_heads(options: argparse.Namespace) -> None:
     """What the heads of all models stand for: tables or JSON, and the figures."""
     check_files([options.gold], None)
-    groups = _groups(options.model)
+    groups = named_models(options.model)
     runs: dict[str, dict[str, HeadTypes]] = {}
     for name, model in groups:
         found, family = _heads_of(model, options)
@@ -36,18 +36,6 @@ def analyze_heads(options: argparse.Namespace) -> None:
         _print_tables(runs)
     if options.output_dir:
         _draw(runs, Path(options.output_dir), options.format or "pdf")
-
-
-def _groups(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Names, empty where none is given, and models. Raises `ValueError` if a model is given twice."""
-    groups = []
-    for argument in arguments:
-        name, mark, model = argument.partition("=")
-        groups.append((name, model) if mark and not Path(argument).exists() else ("", argument))
-    models = [model for _, model in groups]
-    if twice := next((model for model in models if models.count(model) > 1), None):
-        raise ValueError(f"{twice} is given twice: the runs of a model differ")
-    return groups
 
 
 def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]:

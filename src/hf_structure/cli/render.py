@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import IO
 
 from hf_structure.cli.common import (
+    MODEL_HELP,
+    add_device,
     add_input_format,
-    add_model,
     check_files,
     guess_input,
     input_file,
@@ -20,6 +21,7 @@ from hf_structure.cli.comparing import read_comparisons, read_tree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
+from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
@@ -52,8 +54,9 @@ def add_render(commands: argparse._SubParsersAction) -> None:
         choices=KINDS,
         default="trees",
         help="the trees (default) or graphs of a file; what a model thinks of the sentences of a file: syntactic "
-        "distances and heights, the probabilities of all parents, or one head's attention with and without the graph "
-        "that it predicts; the feature tapes of the graphs of a file or model; a model's relation weights; the scores "
+        "distances and heights, the probabilities of all parents, or the attention of one head, of several models "
+        "side by side or of one with and without the graph or tree that it builds; the feature tapes of the graphs of "
+        "a file or model; a model's relation weights; the scores "
         "of models on the circuits of syntactic test suites",
     )
     parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout, which takes no figures")
@@ -72,7 +75,14 @@ def add_render(commands: argparse._SubParsersAction) -> None:
         "--annotation", choices=ANNOTATIONS, help="the graph of CoNLL-U: enhanced (default, DEPS) or basic (HEAD)"
     )
     figures = parser.add_argument_group("figures (PNG, PDF or SVG by the suffix of --output)")
-    add_model(figures)
+    figures.add_argument(
+        "--model",
+        action="append",
+        metavar="MODEL",
+        help=f"{MODEL_HELP}; for attention also [NAME=]MODEL, several times; default: {DEFAULT_PARSER}, for "
+        f"attention {DEFAULT_SCORER}",
+    )
+    add_device(figures)
     figures.add_argument("--layer", type=positive, metavar="N", help="of attention, from 1; default: the last one")
     figures.add_argument("--head", type=positive, metavar="N", help="of attention, from 1; default: the first one")
 
@@ -99,6 +109,8 @@ def run_render(options: argparse.Namespace) -> None:
 
 
 def _check_options(options: argparse.Namespace) -> None:
+    if options.kind != "attention" and len(options.model or ()) > 1:
+        raise ValueError(f"--kind {options.kind} is about one --model; several are for --kind attention")
     kinds = {"annotation": ("graph", "tapes"), "layer": ("attention",), "head": ("attention",)}
     for name, meant in kinds.items():
         if getattr(options, name) is not None and options.kind not in meant:

@@ -1,64 +1,112 @@
-"""What a graph changes in a language model's attention."""
+"""How the heads of language models attend to a sentence, and to what structure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.graph_batches import pad_graphs
-from hf_structure.pipelines.encoding import Sentence
-from hf_structure.pipelines.loading import WordTokenizer, compute_device
-from hf_structure.pipelines.parsing import choose_structures, load_parser, parse
-from hf_structure.structures.attention import GraphAttention
+from hf_structure.pipelines.encoding import Sentence, encode_sentence
+from hf_structure.pipelines.graphs import BEAM_SIZE, builds_structures, gives_graphs
+from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model, longest_input
+from hf_structure.pipelines.parsing import parse
+from hf_structure.pipelines.scoring import word_splitter
+from hf_structure.structures.attention import SentenceAttention
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.tokenization import encode_subwords
+
+Structure = DependencyGraph | ConstituencyTree
 
 
 @torch.no_grad()
-def graph_attention(
+def sentence_attention(
     sentence: Sentence,
     model: str | Path | PreTrainedModel,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     layer: int | None = None,
     head: int = 1,
-    beam_size: int | None = None,
+    with_structure: bool = True,
+    beam_size: int = BEAM_SIZE,
     word_tokenizer: WordTokenizer | None = None,
     device: str | torch.device | None = None,
-) -> GraphAttention:
+    trust_remote_code: bool = False,
+) -> SentenceAttention:
     """
-    Attention of one head with and without the graph that the model predicts, as in figure 3 of the GiLT paper.
+    Attention of one head to a sentence, and what graph or tree the model builds of it, as in figure 3 of the GiLT
+    paper.
 
     Args:
         sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
-        model, tokenizer, beam_size, word_tokenizer, device: As for [`~hf_structure.parse`].
+        model (`str`, `Path` or `PreTrainedModel`):
+            Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
+            transformers' that can give its attention.
+        tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
         layer (`int`, *optional*): Which layer, from 1; the last one by default.
         head (`int`): Which head, from 1.
+        with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
+        beam_size (`int`): How many of these are followed.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
 
     Raises:
-        ValueError: a model that gives no graphs, a layer or head that there is not; else as [`~hf_structure.parse`].
+        ValueError: no such model, a model or layer without attention, a layer or head that there is not, a sentence
+            that is empty or too long for the model.
     """
-    model, tokenizer = load_parser(model, tokenizer, device)
-    choose_structures(model, "graph")
-    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
-    layer = layers if layer is None else layer
-    for name, value, number in (("layer", layer, layers), ("head", head, heads)):
-        if not 1 <= value <= number:
-            raise ValueError(f"there is no {name} {value}: the model has {number}")
-    options = {"sentences": "line", "structure": "graph", "beam_size": beam_size, "word_tokenizer": word_tokenizer}
-    graph = parse([sentence], model, tokenizer=tokenizer, **options)[0].graph
-    encoded = encode_subwords(graph.words, tokenizer)
-    device = compute_device(model)
-    ids, words = (torch.tensor([encoded[name]], device=device) for name in ("input_ids", "word_ids"))
-    arcs = pad_graphs([graph.arcs], len(graph.words)).to(device)
-    with eager_attention(model):
-        maps = [
-            model(ids, output_attentions=True, use_cache=False, **reading).attentions[layer - 1][0, head - 1].tolist()
-            for reading in ({"word_ids": words, "graph": arcs}, {})
-        ]
+    kind = (AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+    encoded = encode_sentence(
+        sentence,
+        tokenizer,
+        word_tokenizer=word_splitter(model, tokenizer, word_tokenizer),
+        model_tokens=longest_input(model),
+        encode_words=encode_subwords,
+    )
+    ids, word_ids = (torch.tensor([encoded[name]], device=compute_device(model)) for name in ("input_ids", "word_ids"))
+    structure, reading = None, {}
+    if with_structure and builds_structures(model):
+        parsed = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
+        structure = parsed.graph or parsed.constituency
+        reading = _reading(structure, ids, word_ids, model, beam_size)
+    maps = _attention_maps(model, ids, reading)
+    layer = len(maps) if layer is None else layer
+    weights = _choose(_choose(maps, layer, "layer"), head, "head")
     tokens = [tokenizer.decode([token]).strip() or "␣" for token in encoded["input_ids"]]
-    return GraphAttention(tokens, graph, *maps, layer, head)
+    return SentenceAttention(tokens, weights.tolist(), layer, head, structure)
+
+
+def _reading(
+    structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: PreTrainedModel, beam_size: int
+) -> dict[str, torch.Tensor]:
+    """What the model is given to read it."""
+    if gives_graphs(model):
+        graph = pad_graphs([structure.arcs], len(structure.words)).to(ids.device)
+        return {"word_ids": word_ids, "graph": graph}
+    found = model.beam_search(ids, beam_size=beam_size)  # of tokens: the tree is of words
+    return {"attachments": found.attachments[:, 0]}
+
+
+def _attention_maps(model: PreTrainedModel, ids: torch.Tensor, reading: dict) -> list[torch.Tensor | None]:
+    """For each layer `(heads, tokens, tokens)`, or None. Raises `ValueError` if no layer has attention."""
+    with eager_attention(model):
+        outputs = model(ids, output_attentions=True, use_cache=False, **reading)
+    found = getattr(outputs, "attentions", None) or ()
+    shape = (ids.shape[1],) * 2  # some models call something else attention
+    maps = [one[0] if one is not None and one.dim() == 4 and one.shape[2:] == shape else None for one in found]
+    if not any(one is not None for one in maps):
+        raise ValueError(f"{type(model).__name__} gives no attention of tokens to tokens")
+    return maps
+
+
+def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, name: str) -> torch.Tensor:
+    """The layer or head of this number, from 1. Raises `ValueError` if there is none, or it has no attention."""
+    if not 1 <= number <= len(items):
+        raise ValueError(f"there is no {name} {number}: the model has {len(items)}")
+    if items[number - 1] is None:
+        raise ValueError(f"{name} {number} gives no attention of tokens to tokens")
+    return items[number - 1]
 
 
 @contextmanager
@@ -72,4 +120,4 @@ def eager_attention(model: PreTrainedModel) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-__all__ = ["eager_attention", "graph_attention"]
+__all__ = ["eager_attention", "sentence_attention"]

@@ -5,7 +5,7 @@ They are immutable and hold plain Python values (words, ints, floats, tuples), s
 pickled and sent as JSON.
 """
 
-from hf_structure.structures.attention import GraphAttention
+from hf_structure.structures.attention import SentenceAttention
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
@@ -19,9 +19,9 @@ __all__ = [
     "ConstituencyTree",
     "DependencyGraph",
     "DependencyTree",
-    "GraphAttention",
     "Parse",
     "Parses",
+    "SentenceAttention",
     "SyntacticDistances",
     "TreeComparison",
     "Word",

@@ -11,6 +11,7 @@ from statistics import mean, stdev
 from hf_structure.data.json_text import load_json
 
 PARTS = ("train", "validation", "test")  # of a treebank
+Files = dict[str, str | Path]  # of these parts
 PARSING_OPTIONS = {"max_length": 80, "max_tokens": 512, "warmup_steps": 0.05, "new_learning_rate": 1e-3}
 FROM_SCRATCH = {"tokenizer_name": "bpe", "vocab_size": 8000}
 ATTACHMENT = {  # columns of a table
@@ -67,6 +68,14 @@ def add_seeds_argument(parser: argparse.ArgumentParser) -> None:
 def seed_folders(folder: str | Path, name: str, seeds: Iterable[int]) -> dict[int, Path]:
     """Where a run goes with each of the seeds: `folder/name-seed1` and so on."""
     return {seed: Path(folder, f"{name}-seed{seed}") for seed in seeds}
+
+
+def named_files(text: str) -> tuple[str, Files]:
+    """A name and a file for each of the parts, or what argparse makes an error message of."""
+    name, _, files = text.partition("=")
+    if not name or "/" in name or files.count(",") != 2:
+        raise argparse.ArgumentTypeError(f"must be NAME=TRAIN,DEV,TEST, files with commas between them, not {text!r}")
+    return name, dict(zip(PARTS, files.split(","), strict=True))
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:
@@ -177,11 +186,13 @@ def over_seeds(values: Sequence[float | None]) -> str:
 
 
 __all__ = [
+    "Files",
     "add_parsing_arguments",
     "add_seeds_argument",
     "attachment_cells",
     "encoders",
     "markdown_table",
+    "named_files",
     "over_seeds",
     "parse_arguments",
     "parsing_options",

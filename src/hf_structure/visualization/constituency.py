@@ -205,17 +205,21 @@ class BracketDrawing:
 
     def draw(self, places: list[float], base: float) -> list[str]:
         """The brackets, then their labels."""
-        xs = [0.0] * len(self.brackets) + places
         heights = [base + self.side * self.step * level for level in self.levels]
-        for i in reversed(range(len(self.brackets))):
-            xs[i] = _above([xs[child] for child in self.children[i]], self.brackets[i].label)
-        nodes = list(zip(xs, heights, strict=True))
+        nodes = list(zip(self.middles(places), heights, strict=True))
         lines = [self._line(i, nodes) for i in range(len(self.brackets))]
         marks = [_mark(*node, bracket.label) for node, bracket in zip(nodes, self.brackets, strict=False)]
         return [
             *svg_group(lines, f'class="line0" fill="none" stroke="{ACCENT}" stroke-width="1.5"'),
             *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}"'),
         ]
+
+    def middles(self, places: list[float]) -> list[float]:
+        """The x of all brackets, then of the places."""
+        xs = [0.0] * len(self.brackets) + places
+        for i in reversed(range(len(self.brackets))):
+            xs[i] = _above([xs[child] for child in self.children[i]], self.brackets[i].label)
+        return xs
 
     def _line(self, i: int, nodes: list[tuple[float, float]]) -> str:
         """A bracket with round corners from the first to the last child, and straight lines to those between."""

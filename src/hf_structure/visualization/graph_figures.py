@@ -4,15 +4,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.visualization.arcs import ArcDrawing, Part, graph_arcs
 from hf_structure.visualization.figures import new_figure
-from hf_structure.visualization.layout import Row, place_words
-from hf_structure.visualization.style import ARC_COLORS, EDGE, INK, MUTED
+from hf_structure.visualization.style import EDGE, INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
     from hf_structure.algorithms.graph import TapeFeatures
 
@@ -84,131 +81,6 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
     axes.spines[:].set_visible(False)
 
 
-def plot_graph_attention(
-    tokens: Sequence[str],
-    attentions: Mapping[str, Any],
-    words: Sequence[str],
-    arcs: Sequence[tuple[int, int]],
-    probabilities: Sequence[float | None] | None = None,
-) -> "Figure":
-    """
-    Attention of one head, with and without a graph or of several models, beside the graph, as in figure 3 of the GiLT
-    paper.
-
-    Args:
-        tokens (`Sequence[str]` of length `t`): The tokens, in order.
-        attentions (`Mapping[str, Any]`):
-            Under its title each attention, nested sequences or an array of shape `(t, t)`, queries in rows.
-        words (`Sequence[str]` of length `n`): The words of the graph, in order.
-        arcs (`Sequence[tuple[int, int]]`): `(head, dependent)`, words numbered from 1, 0 being the root.
-        probabilities (`Sequence[float | None]`, *optional*): Of the arcs; an improbable arc is pale.
-
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: attentions of another shape, an arc that is none.
-    """
-    tables = {name: [list(map(float, row)) for row in rows] for name, rows in attentions.items()}
-    for name, table in tables.items():
-        if [len(row) for row in table] != [len(tokens)] * len(tokens):
-            raise ValueError(f"the attention {name!r} must have the shape ({len(tokens)}, {len(tokens)})")
-    row = Row(0, len(words))
-    drawing = ArcDrawing(graph_arcs(words, arcs, None, probabilities), row)
-    places = place_words(words, row, [drawing])
-    graph = places[-1] / 80, (drawing.height + 46) / 80
-    lines = max((name.count("\n") + 1 for name in tables), default=1)
-    boxes, size = _attention_boxes(tokens, len(tables), graph, len(words) <= BESIDE, 0.2 * lines)
-    figure = new_figure(*size)
-    figure.set_layout_engine("none")
-    *panels, bar, last = [
-        figure.add_axes([x / size[0], y / size[1], w / size[0], h / size[1]]) for x, y, w, h in boxes
-    ]
-    for number, (axes, (name, table)) in enumerate(zip(panels, tables.items(), strict=True)):
-        image = _draw_attention(axes, tokens, table)
-        axes.set_title(name, fontsize=11)
-        axes.set_xlabel("attends to")
-        axes.set_ylabel("token" if number == 0 else "")
-        figure.colorbar(image, cax=bar, label="attention")
-    _draw_graph(last, words, places, drawing)
-    return figure
-
-
-def _attention_boxes(
-    tokens: Sequence[str], number: int, graph: tuple[float, float], across: bool, title: float
-) -> tuple[list[tuple[float, float, float, float]], tuple[float, float]]:
-    """
-    Left, bottom, width and height of the attentions, their colour bar and the graph, and the size of the picture, in
-    inches.
-    """
-    side, labels = max(0.27 * len(tokens), 1.6), 0.45 + 0.085 * max(map(len, tokens), default=0)
-    across_width, height = number * (side + labels) + 0.9, side + labels + title + 0.2
-    if across:
-        size = (across_width + 0.15 + graph[0], max(height, graph[1]))
-        bottoms = size[1] - height + labels, (size[1] - graph[1]) / 2
-    else:
-        size = (max(across_width, graph[0]), height + graph[1])
-        bottoms = graph[1] + labels, 0.0
-    boxes = [(labels + i * (side + labels), bottoms[0], side, side) for i in range(number)]
-    bar = (number * (side + labels) + 0.12, bottoms[0], 0.12, side)
-    return [*boxes, bar, (across_width + 0.15 if across else (size[0] - graph[0]) / 2, bottoms[1], *graph)], size
-
-
-def _draw_attention(axes: "Axes", tokens: Sequence[str], table: list[list[float]]) -> "AxesImage":
-    image = axes.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(tokens)), tokens, rotation=90, parse_math=False, fontsize=9)
-    axes.set_yticks(range(len(tokens)), tokens, parse_math=False, fontsize=9)
-    axes.tick_params(length=0)
-    axes.spines[:].set_color(EDGE)
-    return image
-
-
-def _draw_graph(axes: "Axes", words: Sequence[str], places: Sequence[float], drawing: ArcDrawing) -> None:
-    """Words in a row, arcs above them, in the units of the SVG pictures."""
-    from matplotlib.patches import FancyArrowPatch
-
-    for word, x in zip(words, places[1:], strict=False):
-        axes.text(x, -22, word, ha="center", fontsize=12, color=INK, parse_math=False)
-    for part in drawing.parts:
-        color = ARC_COLORS[part.arc.color]
-        style = {"color": color, "alpha": part.arc.opacity, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
-        path = _arc_path(part, places, drawing)
-        axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>,head_length=4,head_width=2", **style))
-        if not part.arc.head:
-            axes.text(path.vertices[0][0], drawing.step * part.level, "root", ha="center", fontsize=9, color=color)
-    axes.set_xlim(0, places[-1])
-    axes.set_ylim(-30, drawing.height + 16)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-
-
-def _arc_path(part: Part, places: Sequence[float], drawing: ArcDrawing) -> Any:
-    """From the head to the dependent."""
-    from matplotlib.path import Path
-
-    top = drawing.step * part.level
-    x = places[part.word] + drawing.ports[part.arc.index, part.word]
-    if not part.arc.head:
-        return Path([(x, top - 2), (x, 0)])
-    start = places[part.arc.head] + drawing.ports[part.arc.index, part.arc.head]
-    corner = min(14.0, abs(x - start) / 2, top) * (1 if x > start else -1)
-    rise = top - abs(corner)
-    return Path(
-        [
-            (start, 0),
-            (start, rise),
-            (start, top),
-            (start + corner, top),
-            (x - corner, top),
-            (x, top),
-            (x, rise),
-            (x, 0),
-        ],
-        [Path.MOVETO, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO],
-    )
-
-
 def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     """
     Scores of several models on the circuits of the syntactic test suites, as in figure 2 of the GiLT paper: a group of
@@ -252,4 +124,4 @@ def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     return figure
 
 
-__all__ = ["plot_circuits", "plot_graph_attention", "plot_tapes"]
+__all__ = ["plot_circuits", "plot_tapes"]

@@ -1,0 +1,195 @@
+"""Heat maps of attention over the graphs and trees that models read. They need matplotlib (`hf_structure[viz]`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hf_structure.visualization.arcs import ArcDrawing, Part, graph_arcs
+from hf_structure.visualization.constituency import BracketDrawing, Brackets
+from hf_structure.visualization.figures import new_figure
+from hf_structure.visualization.layout import Row, place_words
+from hf_structure.visualization.style import ACCENT, ARC_COLORS, EDGE, INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+PIXELS = 80  # of drawings to an inch
+CELL, LEAST = 0.27, 1.6  # inches: of a token, of a heat map
+LETTER = 0.085  # inches of a token's name
+
+Box = tuple[float, float, float, float]  # left, bottom, width, height in inches
+
+
+@dataclass(frozen=True)
+class AttentionPanel:
+    """
+    One heat map, and what is drawn under it.
+
+    Args:
+        title (`str`): Above the map.
+        tokens (`Sequence[str]` of length `t`): The tokens, in order.
+        weights (nested sequences or array of shape `(t, t)`): Attention, queries in rows.
+        words (`Sequence[str]` of length `n`): The words of the graph or tree.
+        arcs (`Sequence[tuple[int, int]]`, *optional*): `(head, dependent)`, words numbered from 1, 0 being the root.
+        probabilities (`Sequence[float | None]`, *optional*): Of the arcs; an improbable arc is pale.
+        spans (`Sequence[tuple[int, int]]`, *optional*): Constituents, half-open, in words from 0.
+    """
+
+    title: str
+    tokens: Sequence[str]
+    weights: Any
+    words: Sequence[str] = ()
+    arcs: Sequence[tuple[int, int]] | None = None
+    probabilities: Sequence[float | None] | None = None
+    spans: Sequence[tuple[int, int]] | None = None
+
+    def table(self) -> list[list[float]]:
+        """The weights. Raises `ValueError` if they have another shape."""
+        table, size = [list(map(float, row)) for row in self.weights], len(self.tokens)
+        if [len(row) for row in table] != [size] * size:
+            raise ValueError(f"the attention {self.title!r} must have the shape ({size}, {size})")
+        return table
+
+    def drawing(self) -> ArcDrawing | BracketDrawing | None:
+        """The graph or tree, if there is one."""
+        row = Row(0, len(self.words))
+        if self.arcs is not None:
+            return ArcDrawing(graph_arcs(self.words, self.arcs, None, self.probabilities), row)
+        return None if self.spans is None else Brackets(self.words, self.spans, None).part(row)
+
+
+def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
+    """
+    Attention of one head of each of some models, side by side, and under the maps the graphs and trees that the models
+    have read, as in figure 3 of the GiLT paper. All maps have one scale of colours, from 0 to 1.
+
+    Args:
+        panels (`Sequence[AttentionPanel]`): One for each model, from left to right.
+
+    Returns:
+        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: no panel, weights of another shape, an arc or a constituent that is none.
+    """
+    if not panels:
+        raise ValueError("there is no attention to draw")
+    tables = [panel.table() for panel in panels]
+    drawn = [(panel, drawing) for panel in panels if (drawing := panel.drawing()) is not None]
+    places = [place_words(panel.words, Row(0, len(panel.words)), [drawing]) for panel, drawing in drawn]
+    sizes = [(xs[-1] / PIXELS, (drawing.height + 70) / PIXELS) for xs, (_, drawing) in zip(places, drawn, strict=True)]
+    boxes, size = _boxes(panels, sizes)
+    figure = new_figure(*size)
+    figure.set_layout_engine("none")
+    axes = [figure.add_axes([x / size[0], y / size[1], w / size[0], h / size[1]]) for x, y, w, h in boxes]
+    for own, panel, table in zip(axes, panels, tables, strict=False):
+        image = _draw_map(own, panel, table)
+    axes[0].set_ylabel("token")
+    figure.colorbar(image, cax=axes[len(panels)], label="attention")
+    for own, (panel, drawing), xs in zip(axes[len(panels) + 1 :], drawn, places, strict=True):
+        _draw_structure(own, panel, drawing, xs)
+    return figure
+
+
+def _boxes(
+    panels: Sequence[AttentionPanel], structures: Sequence[tuple[float, float]]
+) -> tuple[list[Box], tuple[float, float]]:
+    """Those of the maps, of their colour bar and of the structures, of which sizes are given; the size of all."""
+    sides = [max(CELL * len(panel.tokens), LEAST) for panel in panels]
+    labels = [0.45 + LETTER * max(map(len, panel.tokens), default=0) for panel in panels]
+    title = 0.2 + 0.2 * max(panel.title.count("\n") + 1 for panel in panels)
+    below = sum(height for _, height in structures)
+    top = below + max(label + side for label, side in zip(labels, sides, strict=True))
+    across = sum(labels) + sum(sides) + 0.9
+    width = max([across, *(width for width, _ in structures)])
+    boxes, right, bottom = [], 0.0, below
+    for label, side in zip(labels, sides, strict=True):
+        boxes.append((right + label, top - side, side, side))
+        right += label + side
+    boxes.append((right + 0.12, top - sides[-1], 0.12, sides[-1]))
+    for own, height in structures:
+        bottom -= height
+        boxes.append(((width - own) / 2, bottom, own, height))
+    return boxes, (width, top + title)
+
+
+def _draw_map(axes: "Axes", panel: AttentionPanel, table: list[list[float]]) -> "AxesImage":
+    image = axes.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(len(table)), panel.tokens, rotation=90, parse_math=False, fontsize=9)
+    axes.set_yticks(range(len(table)), panel.tokens, parse_math=False, fontsize=9)
+    axes.tick_params(length=0)
+    axes.spines[:].set_color(EDGE)
+    axes.set_title(panel.title, fontsize=11, parse_math=False)
+    axes.set_xlabel("attends to")
+    return image
+
+
+def _draw_structure(
+    axes: "Axes", panel: AttentionPanel, drawing: ArcDrawing | BracketDrawing, places: list[float]
+) -> None:
+    """Words in a row, what they form above them, in the units of the SVG pictures."""
+    for word, x in zip(panel.words, places[1:], strict=False):
+        axes.text(x, -22, word, ha="center", fontsize=12, color=INK, parse_math=False)
+    if isinstance(drawing, ArcDrawing):
+        _draw_arcs(axes, drawing, places)
+    else:
+        _draw_brackets(axes, drawing, places)
+    name = panel.title.partition("\n")[0]
+    axes.text(places[-1] / 2, drawing.height + 24, name, ha="center", fontsize=11, parse_math=False)
+    axes.set_xlim(0, places[-1])
+    axes.set_ylim(-30, drawing.height + 40)
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+
+
+def _draw_brackets(axes: "Axes", drawing: BracketDrawing, places: list[float]) -> None:
+    xs = drawing.middles(places)
+    heights = [drawing.step * level for level in drawing.levels]
+    for i, family in enumerate(drawing.children):
+        axes.plot([xs[family[0]], xs[family[-1]]], [heights[i]] * 2, color=ACCENT, linewidth=1.3)
+        for child in family:
+            axes.plot([xs[child]] * 2, [heights[child], heights[i]], color=ACCENT, linewidth=1.3)
+
+
+def _draw_arcs(axes: "Axes", drawing: ArcDrawing, places: Sequence[float]) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
+    for part in drawing.parts:
+        color = ARC_COLORS[part.arc.color]
+        style = {"color": color, "alpha": part.arc.opacity, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
+        path = _arc_path(part, places, drawing)
+        axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>,head_length=4,head_width=2", **style))
+        if not part.arc.head:
+            axes.text(path.vertices[0][0], drawing.step * part.level, "root", ha="center", fontsize=9, color=color)
+
+
+def _arc_path(part: Part, places: Sequence[float], drawing: ArcDrawing) -> Any:
+    """From the head to the dependent."""
+    from matplotlib.path import Path
+
+    top = drawing.step * part.level
+    x = places[part.word] + drawing.ports[part.arc.index, part.word]
+    if not part.arc.head:
+        return Path([(x, top - 2), (x, 0)])
+    start = places[part.arc.head] + drawing.ports[part.arc.index, part.arc.head]
+    corner = min(14.0, abs(x - start) / 2, top) * (1 if x > start else -1)
+    rise = top - abs(corner)
+    return Path(
+        [
+            (start, 0),
+            (start, rise),
+            (start, top),
+            (start + corner, top),
+            (x - corner, top),
+            (x, top),
+            (x, rise),
+            (x, 0),
+        ],
+        [Path.MOVETO, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO],
+    )
+
+
+__all__ = ["AttentionPanel", "plot_attention"]
