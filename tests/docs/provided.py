@@ -206,8 +206,8 @@ MODELS = {
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/gilt": "graph_parser",
     "runs/gilt/trees": "graph_parser",
-    "runs/web/trees": "graph_parser",
-    "runs/web/transformer-xl": "graph_parser",
+    "runs/web/trees-seed1": "graph_parser",
+    "runs/web/transformer-xl-seed1": "graph_parser",
     "runs/pushdown": "pushdown",
 }
 
