@@ -5,14 +5,16 @@ How well language models with structure learn bracket languages, and which trees
     python examples/compare_dyck.py --language dyck-4 --seeds 1 2 --output_dir runs/dyck-4 -- --bf16
 
 Masked models that induce trees, `udgn` and `structformer`, with the `transformer` that StructFormer's paper compares
-with; causal ones: `gilt`, which is given the true trees in training and predicts them in tests, its `transformer-xl`
-without trees, and `gpt2`, a small model of GPT-2's architecture. All are trained from scratch on `train.conllu` by
-`run_mlm.py` and `run_clm.py`, which get what follows `--` as it is.
+with; causal ones: `gilt` and `pushdown`, which are given the true dependencies or constituents in training and predict
+them in tests, their `transformer-xl` without trees, and `gpt2`, a small model of GPT-2's architecture. All are trained
+from scratch on `train.conllu`, or `train.mrg`, by `run_mlm.py` and `run_clm.py`, which get what follows `--` as it is.
 
 Tested are `test` (as in training), `longer` and `deeper`, of each the first `--words` words. `closing`: how often the
 right type is the likeliest of all closing brackets, given that one comes, over the closing brackets of the texts
 (chance: one in as many as there are kinds); of causal models after what is before it, of masked ones with it masked
-and all others seen. `far`: the same of those that close a bracket more than 10 places before. Of the trees UAS, UUAS
+and all others seen. `far`: the same of those that close a bracket more than 10 places before. With one kind there are
+no types: `closing` says then how often a masked model holds a closing bracket likelier than an opening one. Of causal
+models it is not asked, as both may come. Of the trees UAS, UUAS
 and UF1 (see `run_mlm.py`); GiLT's graphs need not be trees, and UAS stands for the F1 of their arcs. `neighbours` are
 trees without a model: right branching, and each bracket's head the one before it. `binary trees` is the best UF1 that
 trees can have that split everything in two.
@@ -60,14 +62,14 @@ from hf_structure.training.scripts import run, save_whole, write_json, write_tex
 from hf_structure.visualization.figures import plot_curves
 
 HERE = Path(__file__).parent
-MODELS = ("udgn", "structformer", "transformer", "gilt", "transformer-xl", "gpt2")
+MODELS = ("udgn", "structformer", "transformer", "gilt", "pushdown", "transformer-xl", "gpt2")
 MASKED = MODELS[:3]
 TESTS = ("test", "longer", "deeper")
 COLUMNS = {"closing": "closing", "far": "far", "UAS": "uas", "UUAS": "uuas", "UF1": "uf1"}
 FAR = 10
 FILES = {"train": "train", "validation": "dev"}
 FORMATS = ("conllu", "mrg")  # dependencies, and constituents
-BEAM = 5  # graphs of a text that are followed
+BEAM = 5  # structures of a text that are followed
 OPTIONS = {"max_tokens": 1024, "learning_rate": 1e-3, "warmup_steps": 100, "early_stopping_patience": 0}
 OPTIONS |= {"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": "{}"}
 MAX_TOKENS = 4096  # of a batch that is tested
@@ -100,6 +102,8 @@ def shape(model: str, args: argparse.Namespace) -> dict:
     if model in MASKED:
         return size
     size |= {"intermediate_size": 4 * args.hidden_size, "hidden_dropout": 0.1, "attention_dropout": 0.1}
+    if model == "pushdown":
+        return size
     return size | {"graph_embedding_size": 16, "scorer_hidden_size": args.hidden_size, "scorer_size": args.hidden_size}
 
 
@@ -120,7 +124,8 @@ def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options
     """Trains a model, if that is not done."""
     if (folder / "eval_results.json").exists():
         return
-    files = {f"{part}_file": Path(args.language, f"{name}.conllu") for part, name in FILES.items()}
+    suffix = "mrg" if model == "pushdown" else "conllu"
+    files = {f"{part}_file": Path(args.language, f"{name}.{suffix}") for part, name in FILES.items()}
     named = {**OPTIONS, **files, "num_train_epochs": args.num_train_epochs, "seed": seed, "output_dir": folder}
     if model in MASKED:
         settings = {"model_type": model, "config_overrides": shape(model, args)}
@@ -146,14 +151,17 @@ def closing_brackets(word: Sequence[str]) -> list[Bracket]:
 
 
 def closings(model, tokenizer, words: Sequence[Sequence[str]], kinds: int) -> list[tuple[int, int, bool]]:
-    """Of all closing brackets the distance, the depth, and whether a model holds the right type for the likeliest."""
+    """
+    Of all closing brackets the distance, the depth, and whether a model holds the right type for the likeliest: of all
+    types, or if there is one kind alone, of closing and opening ones.
+    """
     brackets = [(word, bracket) for word in words for bracket in closing_brackets(word)]
-    types = [closing(kind) for kind in range(kinds)]
+    types = [closing(kind) for kind in range(kinds)] if kinds > 1 else [closing(0), opening(0)]
     log_probs = masked_log_probs if is_masked(model) else causal_log_probs
     values = log_probs(model, tokenizer, [(word, bracket.place) for word, bracket in brackets], types)
     results = []
     for number, (word, bracket) in enumerate(brackets):
-        of_types = dict(zip(types, values[kinds * number :], strict=False))
+        of_types = dict(zip(types, values[len(types) * number :], strict=False))
         right = max(of_types, key=of_types.get) == word[bracket.place]
         results.append((bracket.distance, bracket.depth, right))
     return results
@@ -193,8 +201,10 @@ def tree_scores(model, tokenizer, sentences: Sequence[dict], spans: Sequence[lis
         arcs = [[(head, number) for number, head in enumerate(tree, start=1)] for tree in heads]
         gold = [{"words": word, "arcs": each} for word, each in zip(words, arcs, strict=True)]
         return {"test_uas": arc_scores(system, gold).f1}
-    scores = attachment_scores([each.dependency.heads for each in parses], heads)
-    found = {"test_uas": scores.uas, "test_uuas": scores.uuas}
+    found = {}
+    if parses[0].dependency is not None:
+        scores = attachment_scores([each.dependency.heads for each in parses], heads)
+        found = {"test_uas": scores.uas, "test_uuas": scores.uuas}
     if parses[0].constituency is not None:
         system = [each.constituency.spans for each in parses]
         found["test_uf1"] = unlabeled_f1(system, spans, list(map(len, words))).uf1
@@ -214,8 +224,11 @@ def evaluate(folder: Path, args: argparse.Namespace) -> None:
     for test in todo:
         sentences, spans = read_test(test, args)
         words = [sentence["words"] for sentence in sentences]
-        found = closings(model, tokenizer, words, count_kinds(args))
-        results = {"closings": found, "test_closing": fmean(right for *_, right in found)}
+        asked = count_kinds(args) > 1 or is_masked(model)
+        found = closings(model, tokenizer, words, count_kinds(args)) if asked else []
+        results = {"closings": found}
+        if found:
+            results["test_closing"] = fmean(right for *_, right in found)
         if far := [right for distance, _, right in found if distance > FAR]:
             results["test_far"] = fmean(far)
         write_json(results | tree_scores(model, tokenizer, sentences, spans), folder / f"{test}.json")
@@ -279,6 +292,8 @@ def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int
                 classes[class_of(distance, depth)].append(100 * right)
             for number, values in classes.items():
                 panels[test][model][number].append(fmean(values))
+    if not panels:  # causal models alone, and brackets of one kind
+        return
     with new_path(Path(args.output_dir, f"{name}.svg"), overwrite=True) as path:
         plot_curves(panels, name, log=log).savefig(path, format="svg", bbox_inches="tight")
 

@@ -11,7 +11,14 @@ from running import load_script
 from tiny_models import randomise, save
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_word_tokenizer
+from hf_structure import (
+    GiLTConfig,
+    GiLTForCausalLM,
+    PushdownLMConfig,
+    PushdownLMForCausalLM,
+    score,
+    train_word_tokenizer,
+)
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.dyck import DyckLanguage, dependencies
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -49,6 +56,9 @@ def compare(language, monkeypatch, tmp_path):
             tokenizer = AutoTokenizer.from_pretrained(named["tokenizer_name"])
             if "base_model" in named:
                 model = GiLTForCausalLM.from_pretrained_lm(named["base_model"], graph_layers=named["graph_layers"])
+            elif named["model_type"] == "pushdown":
+                config = PushdownLMConfig(vocab_size=len(tokenizer), **named["config_overrides"])
+                model = PushdownLMForCausalLM(config)
             else:
                 layers = {} if named["model_type"] == "gilt" else {"graph_layers": 0}
                 model = GiLTForCausalLM(GiLTConfig(vocab_size=len(tokenizer), **named["config_overrides"], **layers))
@@ -62,7 +72,7 @@ def compare(language, monkeypatch, tmp_path):
         script.main()
         return script
 
-    compare.calls = calls
+    compare.calls, compare.script = calls, script
     return compare
 
 
@@ -83,6 +93,15 @@ def test_all_models_are_trained_and_tested_once(compare, tmp_path, capsys):
     assert all((tmp_path / f"{name}.svg").stat().st_size > 1000 for name in ("distance", "depth"))
     compare(*arguments)
     assert len(compare.calls) == 3
+
+
+def test_constituents_are_what_pushdown_is_told_and_tested_on(compare, capsys):
+    compare("--models", "pushdown")
+    [(script, _, named)] = compare.calls
+    assert (script, named["train_file"].name, named["validation_file"].name) == ("run_clm.py", "train.mrg", "dev.mrg")
+    row = capsys.readouterr().out.splitlines()[4].strip("| ").split(" | ")
+    assert row[:3] == ["pushdown", "test", "1"]
+    assert [cell == "-" for cell in row[3:]] == [False, False, True, True, False]
 
 
 def test_the_far_and_the_right_ones_are_counted(compare, tmp_path):
@@ -114,6 +133,33 @@ def test_the_likeliest_type_counts(monkeypatch):
     monkeypatch.setattr(script, "causal_log_probs", log_probs)
     model = torch.nn.Module()
     assert script.closings(model, None, [word], kinds=2) == [(1, 2, True), (3, 1, False), (1, 1, True)]
+
+
+def test_with_one_kind_a_closing_bracket_is_set_against_an_opening_one(monkeypatch):
+    script = load_script("compare_dyck")
+
+    def log_probs(model, tokenizer, places, types):
+        assert [place for _, place in places] == [2, 3, 5]
+        assert list(types) == ["a>", "<a"]
+        return [-1.0, -2.0, -2.0, -1.0, -1.0, -2.0]
+
+    monkeypatch.setattr(script, "causal_log_probs", log_probs)
+    word = ["<a", "<a", "a>", "a>", "<a", "a>"]
+    found = script.closings(torch.nn.Module(), None, [word], kinds=1)
+    assert found == [(1, 2, True), (3, 1, False), (1, 1, True)]
+
+
+def test_with_one_kind_masked_models_alone_are_asked(compare, tmp_path, monkeypatch):
+    """A causal model cannot know whether another bracket opens."""
+    monkeypatch.setattr(compare.script, "count_kinds", lambda args: 1)
+    compare("--models", "transformer", "gpt2")
+    files = (tmp_path / f"{model}-seed1" / "test.json" for model in ("transformer", "gpt2"))
+    masked, causal = (json.loads(file.read_text()) for file in files)
+    assert {"closings", "test_closing"} <= masked.keys()
+    assert causal == {"closings": []}
+    (tmp_path / "depth.svg").unlink()
+    compare("--models", "gpt2")  # nothing to draw
+    assert not (tmp_path / "depth.svg").exists()
 
 
 TYPES = ["a>", "b>"]

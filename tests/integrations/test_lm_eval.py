@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_models import GRAPHS, new_gilt, new_gpt2, new_pushdown, randomise, save, unigram_tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, score
 
@@ -229,6 +229,13 @@ def test_generation(model_name, request):
 def test_wrong_options(gpt2, options, message):
     with pytest.raises(ValueError, match=message):
         StructureLM(**{"pretrained": str(gpt2), "device": "cpu", **options})
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_masked_models_are_refused(structformer, loaded):
+    pretrained = AutoModelForMaskedLM.from_pretrained(structformer) if loaded else str(structformer)
+    with pytest.raises(ValueError, match=r"^lm_eval has no masked language models: .* take them$"):
+        StructureLM(pretrained, device="cpu")
 
 
 # minicons

@@ -58,9 +58,9 @@ def unigram_tokenizer(sentences: Sequence[Sequence[str]], **options) -> PreTrain
     return tokenizer
 
 
-def new_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
-    model = StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY))
-    return save(randomise(model), tokenizer, folder)
+def new_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
+    config = StructFormerConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY, **settings)
+    return save(randomise(StructFormerForMaskedLM(config)), tokenizer, folder)
 
 
 def new_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:

@@ -1,11 +1,13 @@
 """Pseudo-log-likelihoods: of BERT against minicons, of models of words against one mask at a time."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, TokenizersBackend
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, TokenizersBackend, pipeline
 
 import hf_structure
 from hf_structure.data.sentences import SentenceError
@@ -95,6 +97,15 @@ def test_models_of_this_library_one_mask_at_a_time(name, subword_structformer):
             -model(masked, attention_mask=torch.ones_like(masked)).logits[0, start].log_softmax(-1)[ids[0, start]]
         )
         assert scored.token_surprisals[first[position]] == pytest.approx(float(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["udgn-en", "structformer-en"])
+def test_the_pipeline_that_fills_masks_gives_what_is_scored(name):
+    folder = hf_structure.resolve_model(name)
+    fill = pipeline("fill-mask", model=folder, device="cpu")
+    [found] = fill(f"the dog {fill.tokenizer.mask_token} a cat", targets=["saw"])
+    scored = hf_structure.score("the dog saw a cat", folder)
+    assert math.log(found["score"]) == pytest.approx(-scored.word_surprisals[2], abs=1e-4)
 
 
 @given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4), st.integers(1, 60))

@@ -17,7 +17,13 @@ from transformers import PreTrainedModel
 from hf_structure.hub.locating import resolve_model
 from hf_structure.pipelines.graphs import gives_graphs
 from hf_structure.pipelines.loading import longest_input
-from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, word_splitter
+from hf_structure.pipelines.scoring import (
+    choose_beam,
+    is_masked,
+    loads_masked,
+    running_text_log_probs,
+    word_splitter,
+)
 from hf_structure.tokenization import word_start_mask
 
 try:
@@ -44,6 +50,9 @@ class StructureLM(HFLM):
             like the text that the models of this library are trained on. By default it is tokenized as it is.
         kwargs: Those of lm_eval's `hf`.
 
+    Raises:
+        ValueError: a masked language model.
+
     lm_eval also asks whether the continuation is the likeliest one, which tasks such as LAMBADA count as accuracy. Of
     sums over graphs that is not known, and the answer is always no.
     """
@@ -56,8 +65,14 @@ class StructureLM(HFLM):
         split_words: bool = False,
         **kwargs,
     ):
+        trust = kwargs.get("trust_remote_code") or False
         if isinstance(pretrained, str):
-            pretrained = resolve_model(pretrained, trust_remote_code=kwargs.get("trust_remote_code") or False)
+            pretrained = resolve_model(pretrained, trust_remote_code=trust)
+        if loads_masked(pretrained, trust) if isinstance(pretrained, str) else is_masked(pretrained):
+            raise ValueError(
+                "lm_eval has no masked language models: it asks for probabilities of continuations, which they do not "
+                "give. hf_structure.score, run_blimp.py and StructureMaskedLMScorer (minicons) take them"
+            )
         super().__init__(pretrained, **kwargs)
         self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens
         self.split = word_splitter(self.model, self.tokenizer) if split_words else None

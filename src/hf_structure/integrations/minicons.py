@@ -1,30 +1,41 @@
 """
-minicons over all causal language models of this library: a scorer with GiLT's probabilities summed over graphs.
+minicons over all language models of this library: a causal scorer with GiLT's probabilities summed over graphs, and
+one of pseudo-log-likelihoods.
 
-    from hf_structure.integrations.minicons import StructureLMScorer
+    from hf_structure.integrations.minicons import StructureLMScorer, StructureMaskedLMScorer
 
     scorer = StructureLMScorer("gilt-en", beam_size=20)
     scorer.token_score(["The cats sleep ."], surprisal=True)
     scorer.conditional_score(["The cats"] * 2, ["sleep .", "sleeps ."])
+    StructureMaskedLMScorer("structformer-en").token_score("The cats sleep.", PLL_metric="within_word_l2r")
 
 Conventions are those of minicons: text is tokenized as it is, and the first token has no score. GiLT needs a beginning
 token for that. Tokenizers trained with this library add it; with others, those of grafts, pass `bos_token=True`.
+Masked models of words get their text split into words as they were trained.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    BatchEncoding,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
+from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs
 
 _verbosity = logging.get_verbosity()
 try:
-    from minicons.scorer import IncrementalLMScorer
+    from minicons.scorer import IncrementalLMScorer, MaskedLMScorer
 except ImportError as error:
     raise ImportError("this needs minicons: pip install minicons") from error
 finally:
@@ -98,4 +109,44 @@ class StructureLMScorer(IncrementalLMScorer):
         return scores if return_tensors else [score.tolist() for score in scores]
 
 
-__all__ = ["StructureLMScorer"]
+class StructureMaskedLMScorer(MaskedLMScorer):
+    """
+    minicons' `MaskedLMScorer` for models of this library, and others. Its tokenizer splits raw text into words, see
+    [`prepare_for_pipelines`].
+
+    Args:
+        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
+        device (`str`): Where to compute.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
+        trust_remote_code (`bool`): Whether code that comes with a model may run.
+
+    Raises:
+        ValueError: a model that is no masked language model.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | PreTrainedModel,
+        device: str = "cpu",
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        trust_remote_code: bool = False,
+    ):
+        kind, trust = (AutoModelForMaskedLM, "masked language model"), {"trust_remote_code": trust_remote_code}
+        model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
+        tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
+        prepare_for_pipelines(tokenizer)
+        super().__init__(model, device=device, tokenizer=tokenizer)
+
+    def encode(
+        self, text: str | list[str], manual_special: bool = True, return_tensors: str | None = "pt"
+    ) -> BatchEncoding:
+        """As in minicons 0.3, which calls `tokenizer.batch_encode_plus`; transformers 5 has dropped that."""
+        texts = [text] if isinstance(text, str) else text
+        if not manual_special:
+            return self.tokenizer(texts, padding="longest")
+        texts = self.add_special_tokens(texts)
+        return self.tokenizer(texts, add_special_tokens=False, padding="longest", return_tensors=return_tensors)
+
+
+__all__ = ["StructureLMScorer", "StructureMaskedLMScorer"]

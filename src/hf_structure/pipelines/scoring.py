@@ -218,7 +218,7 @@ def load_language_model(
     if not is_loaded:
         model, revision = resolve_model(model, revision, trust_remote_code), None
     kind = (AutoModelForCausalLM, "causal language model")
-    if is_masked(model) if is_loaded else _loads_masked(model, trust_remote_code):
+    if is_masked(model) if is_loaded else loads_masked(model, trust_remote_code):
         kind = (AutoModelForMaskedLM, "masked language model")
     return load_model(model, tokenizer, device, *kind, revision=revision, trust_remote_code=trust_remote_code)
 
@@ -228,7 +228,8 @@ def is_masked(model: PreTrainedModel) -> bool:
     return type(model).__name__.endswith("ForMaskedLM")
 
 
-def _loads_masked(folder: str, trust_remote_code: bool) -> bool:
+def loads_masked(folder: str, trust_remote_code: bool) -> bool:
+    """Whether a folder holds a masked language model, as far as its configuration says."""
     config = read_config(folder, "language model", trust_remote_code)
     for architecture in config.architectures or ():
         if architecture.endswith(("ForMaskedLM", "ForCausalLM", "LMHeadModel")):

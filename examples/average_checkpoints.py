@@ -1,0 +1,104 @@
+"""
+Averages the weights of models that were trained from one another, or from the same one, into one model.
+
+    python examples/average_checkpoints.py runs/parser/checkpoint-500 runs/parser/checkpoint-1000 --output_dir mean
+
+The mean of several checkpoints is often better than each ("model soups", Wortsman et al. 2022), and takes no longer to
+use. All have one architecture, vocabulary and labels; settings and tokenizer are those of the first. Choose the
+checkpoints by a development set, for parsers with `hf-structure parse` and `hf-structure evaluate`.
+"""
+
+import argparse
+import os
+
+import torch
+import transformers
+from tqdm import tqdm
+from transformers import PreTrainedConfig, PreTrainedModel
+
+import hf_structure
+from hf_structure.cli.common import run_with_options
+from hf_structure.hub.compact import save_compact
+from hf_structure.pipelines.loading import load_weights, read_config, read_tokenizer
+from hf_structure.training.scripts import differences
+
+VOCABULARIES = ("vocab_size", "id2label", "tags")  # settings without which weights mean other things
+
+
+def load(folder: str) -> PreTrainedModel:
+    """The model in a folder, of the class that was saved, in float32. Raises `ValueError` if there is none."""
+    name = (read_config(folder, "model").architectures or ["?"])[0]
+    model_class = getattr(hf_structure, name, None) or getattr(transformers, name, None)
+    if model_class is None:
+        raise ValueError(f"{folder}: no class {name} in this library or in transformers")
+    return load_weights(folder, model_class, "model", dtype=torch.float32)
+
+
+def check_alike(first: str, config: PreTrainedConfig, other: str) -> None:
+    """Raises `ValueError` if two models cannot be averaged; says so if they differ in other settings."""
+    found = differences(read_config(other, "model"), config)
+    if wrong := [name for name in found if name == "model_type" or name in VOCABULARIES]:
+        raise ValueError(f"{other} is another model than {first}: {', '.join(wrong)} differ")
+    if read_tokenizer(other).get_vocab() != read_tokenizer(first).get_vocab():
+        raise ValueError(f"{other} has another vocabulary than {first}")
+    if found:
+        print(f"{other}: {', '.join(found)} differ; those of {first} are taken")
+
+
+@torch.no_grad()
+def average(folders: list[str]) -> PreTrainedModel:
+    """
+    The model whose every weight is the mean of those in the folders; what is no floating-point number is the first's.
+
+    Raises:
+        ValueError: if a folder holds no model, or another one than the first.
+    """
+    mean = load(folders[0])
+    state = weights(mean)
+    for folder in tqdm(folders[1:], desc="averaging", unit=" models"):
+        check_alike(folders[0], mean.config, folder)
+        other = weights(load(folder))
+        if wrong := [name for name in state.keys() | other.keys() if shape(state, name) != shape(other, name)]:
+            raise ValueError(f"{folder}: {len(wrong)} weights are others than in {folders[0]}, such as {min(wrong)}")
+        for name, weight in state.items():
+            if weight.is_floating_point():
+                weight += other[name]
+    for weight in state.values():
+        if weight.is_floating_point():
+            weight /= len(folders)
+    return mean
+
+
+def weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, tied ones once."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def shape(state: dict[str, torch.Tensor], name: str) -> torch.Size | None:
+    return state[name].shape if name in state else None
+
+
+def write(args: argparse.Namespace) -> None:
+    if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
+        raise ValueError(f"{args.output_dir} is not empty")
+    if len(args.models) < 2:
+        raise ValueError("give at least two models")
+    model, tokenizer = average(args.models), read_tokenizer(args.models[0])
+    if args.compact:
+        save_compact(model, tokenizer, args.output_dir)
+    else:
+        model.save_pretrained(args.output_dir)
+        tokenizer.save_pretrained(args.output_dir)
+    print(f"{args.output_dir}: the mean of {len(args.models)} models")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="FOLDER", help="trained models, such as checkpoints of one run")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where the averaged model goes")
+    parser.add_argument("--compact", action="store_true", help="save it at half its size, in float16")
+    run_with_options(parser, write, arguments)
+
+
+if __name__ == "__main__":
+    main()
