@@ -177,16 +177,17 @@ def test_projective_order_is_that_of_an_in_order_walk(n, all_trees):
         assert [walk(heads, 0).index(word) for word in range(n + 1)] == place[: n + 1]
 
 
-FILES = ["ewt/en_ewt-dev", "ewt/en_ewt-test", "ewt/en_ewt-train", "gum/en_gum-dev", "gum/en_gum-test"]
-FILES += ["gum/en_gum-train", "wsj_sample/dev.dep", "wsj_sample/test.dep", "wsj_sample/train.dep"]
+QUICK = ("ewt/en_ewt-dev", "gum/en_gum-dev", "wsj_sample/test.dep")
+LONG = ("ewt/en_ewt-test", "ewt/en_ewt-train", "gum/en_gum-test", "gum/en_gum-train")
+LONG += ("wsj_sample/dev.dep", "wsj_sample/train.dep")
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in LONG)])
 def test_oracle_rebuilds_every_tree_of_the_treebank(name, data_dir):
     """The actions alone, replayed, give the tree back; trees with crossing arcs need SWAP."""
     trees = sorted((sentence.heads for sentence in read_conllu(data_dir / f"{name}.conllu")), key=len)
-    for start in range(0, len(trees), 200):
-        batch = trees[start : start + 200]
+    for start in range(0, len(trees), 1000):
+        batch = trees[start : start + 1000]
         lengths = torch.tensor([len(heads) for heads in batch])
         heads = torch.nn.utils.rnn.pad_sequence([torch.tensor(heads) for heads in batch], True, padding_value=-1)
         projective = torch.tensor([is_projective(tree) for tree in batch])

@@ -55,6 +55,7 @@ GOLD = """\
 
 """
 LINES = GOLD.count("\n")
+FILES = {"notes.txt": TEXT, "gold.conllu": GOLD}
 
 
 @pytest.fixture(scope="module")
@@ -71,47 +72,6 @@ def folder(tmp_path_factory) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    """An empty working directory with some input files."""
-    monkeypatch.chdir(tmp_path)
-    Path("notes.txt").write_text(TEXT, encoding="utf-8")
-    Path("gold.conllu").write_text(GOLD, encoding="utf-8")
-    return tmp_path
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, here):
-    """Runs the command in this process; gives its output, and asserts that it had nothing to complain about."""
-
-    def run(*arguments, stdin: str | bytes = "") -> str:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
-        main([str(argument) for argument in arguments])
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        return output
-
-    return run
-
-
-@pytest.fixture
-def fail(run, capsys):
-    """Runs a command that must fail with one line on standard error; gives that line, and the output before it."""
-
-    def fail(*arguments, stdin: str | bytes = "") -> tuple[str, str]:
-        with pytest.raises(SystemExit) as error:
-            run(*arguments, stdin=stdin)
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        assert isinstance(error.value.code, str)  # Python prints it and exits with status 1
-        assert error.value.code.startswith("hf-structure: ")
-        assert "\n" not in error.value.code
-        return error.value.code, output
-
-    return fail
 
 
 # parse: what goes in
@@ -492,17 +452,13 @@ def test_a_word_before_a_file_is_replaced(folder, here, capsys):
     assert capsys.readouterr().err == "hf-structure: out.txt is there already and will be replaced\n"
 
 
-def test_lines_of_a_pipe_come_out_one_by_one(folder):
-    command = [sys.executable, "-m", "hf_structure", "parse", "--model", str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def test_lines_of_a_pipe_come_out_one_by_one(talk, folder):
+    with talk("parse", "--model", folder) as (stdin, stdout):
         for words in (b"the cat\n", b"the old dog\n"):
-            process.stdin.write(words)
-            process.stdin.flush()
-            assert process.stdout.readline() == words  # hangs if it waits for the end of the input
-            while process.stdout.readline() != b"\n":
+            stdin.write(words)
+            assert stdout.readline() == words  # hangs if it waits for the end of the input
+            while stdout.readline() != b"\n":
                 pass
-        process.stdin.close()
-        assert process.wait() == 0
 
 
 def test_binary_input(fail, folder):
@@ -582,15 +538,26 @@ def test_output_that_fails_names_its_file(folder, here):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_standard_output_that_is_full(folder, here, unbuffered):
+def test_standard_output_that_is_full(here, unbuffered):
+    """In a process of its own, which has to write the rest when it ends."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            command("parse", "--model", folder, "notes.txt"),
+            command("render", "gold.conllu", "--format", "text"),
             stdout=full,
             stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
     assert (done.returncode, done.stderr) == (1, b"hf-structure: <stdout>: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_parses_that_find_standard_output_full(folder, here, monkeypatch, unbuffered):
+    with open("/dev/full", "w") as full:
+        full.reconfigure(write_through=unbuffered)
+        monkeypatch.setattr("sys.stdout", full)
+        with pytest.raises(SystemExit, match=r"^hf-structure: <stdout>: No space left on device$"):
+            main(["parse", "--model", str(folder), "notes.txt"])
 
 
 @pytest.mark.parametrize(
@@ -1241,15 +1208,25 @@ def test_error_in_a_process_of_its_own(folder, here):
     assert done.stderr == "hf-structure: missing.txt: No such file or directory\n"
 
 
-def test_reader_that_stops_reading(folder, here):
-    Path("many.txt").write_text("the old cat chased the dog\n" * 600)
+def test_reader_that_stops_reading(here):
+    Path("many.conllu").write_text(GOLD * 600, encoding="utf-8")
     with subprocess.Popen(
-        command("parse", "--model", folder, "many.txt"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command("render", "many.conllu", "--format", "text"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        assert process.stdout.readline() == b"the old cat chased the dog\n"
+        assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_reader_that_stops_reading_parses(talk, folder):
+    """Nothing is said, and what was not read is thrown away."""
+    with talk("parse", "--model", folder) as (stdin, stdout):
+        stdin.write(b"the old cat chased the dog\n")
+        while stdout.readline() != b"\n":
+            pass
+        stdout.close()
+        stdin.write(b"the old cat chased the dog\n" * 300)
 
 
 def test_a_tree_of_brackets_is_named_by_its_line(fail, here, structformer):

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from hf_structure.cli.main import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 
 WORDS = ["the", "cat", "slept"]
@@ -22,36 +21,33 @@ def files(tmp_path):
     return [str(tmp_path / f"{name}.conllu") for name in TREES]
 
 
-def test_agreement_of_dependency_trees(files, capsys):
-    main(["agree", *files])
-    uas, uuas = (table.splitlines() for table in capsys.readouterr().out.split("\n\n"))
+def test_agreement_of_dependency_trees(run, files):
+    uas, uuas = (table.splitlines() for table in run("agree", *files).split("\n\n"))
     assert uas[0].split() == ["UAS", "1", "2", "3", "mean"]
     assert uas[1].split() == ["1", files[0], "-", "100.00", "0.00", "50.00"]
     assert uas[3].split() == ["3", files[2], "0.00", "0.00", "-", "0.00"]
     assert uuas[3].split() == ["3", files[2], "33.33", "33.33", "-", "33.33"]
 
 
-def test_agreement_of_constituents(tmp_path, capsys):
+def test_agreement_of_constituents(run, tmp_path):
     for name, tree in {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}.items():
         (tmp_path / f"{name}.mrg").write_text(tree + "\n")
     files = [str(tmp_path / f"{name}.mrg") for name in "ab"]
-    main(["agree", *files])
-    assert capsys.readouterr().out.splitlines()[1].split() == ["1", files[0], "-", "0.00", "0.00"]
+    assert run("agree", *files).splitlines()[1].split() == ["1", files[0], "-", "0.00", "0.00"]
 
 
-def test_consensus(files, tmp_path, capsys):
-    main(["consensus", *files, "--output", str(tmp_path / "out.conllu")])
+def test_consensus(run, files, tmp_path):
+    run("consensus", *files, "--output", tmp_path / "out.conllu")
     first, second = read_conllu(tmp_path / "out.conllu")
     assert first.heads == [2, 3, 0]
     assert first.deprels == ["a"] * 3
     assert [token.misc for token in first.words] == ["SpaceAfter=No|Votes=2", "Votes=2", "Votes=2"]
     assert first.comments == ["# sent_id = 1"]
     assert second == first
-    main(["consensus", *files])
-    assert capsys.readouterr().out == (tmp_path / "out.conllu").read_text()
+    assert run("consensus", *files) == (tmp_path / "out.conllu").read_text()
 
 
-def test_files_that_do_not_fit(files, tmp_path, capsys):
+def test_files_that_do_not_fit(fail, files, tmp_path):
     (tmp_path / "short.conllu").write_text((tmp_path / "a.conllu").read_text().split("\n\n")[0] + "\n\n")
     (tmp_path / "other.conllu").write_text((tmp_path / "a.conllu").read_text().replace("cat", "dog"))
     (tmp_path / "open.conllu").write_text((tmp_path / "a.conllu").read_text().replace("\t2\ta\t", "\t_\ta\t"))
@@ -64,11 +60,8 @@ def test_files_that_do_not_fit(files, tmp_path, capsys):
     for name, messages in wrong.items():
         for command, message in zip(("consensus", "agree"), messages, strict=True):
             arguments = [files[0], str(tmp_path / f"{name}.conllu")]
-            with pytest.raises(SystemExit) as stopped:
-                main([command, *(arguments if name != "short" or command == "consensus" else arguments[::-1])])
-            assert message in str(stopped.value), (command, name)
-    with pytest.raises(SystemExit, match="differ in format"):
-        main(["agree", files[0], str(tmp_path / "x.mrg")])
+            line, _ = fail(command, *(arguments if name != "short" or command == "consensus" else arguments[::-1]))
+            assert message in line, (command, name)
+    assert "differ in format" in fail("agree", files[0], tmp_path / "x.mrg")[0]
     for command in ("agree", "consensus"):
-        with pytest.raises(SystemExit, match="at least two different files"):
-            main([command, files[0], files[0]])
+        assert "at least two different files" in fail(command, files[0], files[0])[0]

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from hf_structure.cli.main import main
-
 
 def write(folder, **contents):
     folder.mkdir(parents=True, exist_ok=True)
@@ -18,9 +16,9 @@ def paradigm(phenomenon, *pairs):
     return {"phenomenon": phenomenon, "field": "syntax", "log_probs": pairs, "unknown_words": [0] * len(pairs)}
 
 
-def rows(capsys):
+def rows(output):
     """Title and numbers of each row."""
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    lines = [line.split() for line in output.splitlines()[1:]]
     return {" ".join(cells[:-5]): cells[-5:] for cells in lines}
 
 
@@ -37,10 +35,9 @@ def blimp(tmp_path):
     return [write(tmp_path / name / "paradigms", **side) for name, side in (("a", first), ("b", second))]
 
 
-def test_blimp(blimp, capsys):
+def test_blimp(run, blimp):
     """Gains: 0, 100, 0, -50 and 0, 100."""
-    main(["compare", *blimp])
-    assert rows(capsys) == {
+    assert rows(run("compare", *blimp)) == {
         "npi": ["4", "62.50", "50.00", "12.50", "31.46"],
         "islands": ["2", "100.00", "50.00", "50.00", "50.00"],
         "overall, mean of paradigms": ["6", "81.25", "50.00", "31.25", "29.54"],
@@ -48,7 +45,7 @@ def test_blimp(blimp, capsys):
     }
 
 
-def test_suites(tmp_path, capsys):
+def test_suites(run, tmp_path):
     def suite(*holds):
         return [{"item": number, "holds": [hold, False], "surprisals": {}} for number, hold in enumerate(holds)]
 
@@ -58,8 +55,7 @@ def test_suites(tmp_path, capsys):
     other = write(
         tmp_path / "b" / "suites", npi_orc=suite(True, False), cleft=suite(True, False), **{"nn-nv-rpl": suite(False)}
     )
-    main(["compare", one, other])
-    assert rows(capsys) == {
+    assert rows(run("compare", one, other)) == {
         "overall, without Other": ["4", "75.00", "50.00", "25.00", "25.00"],
         "Long-Distance Dependencies": ["2", "50.00", "50.00", "0.00", "0.00"],
         "Licensing": ["2", "100.00", "50.00", "50.00", "50.00"],
@@ -72,13 +68,13 @@ def scored(path, **log_probs):
     return str(path)
 
 
-def test_scored_sentences(tmp_path, capsys):
+def test_scored_sentences(run, tmp_path):
     files = scored(tmp_path / "a.jsonl", a=-1.0, b=-2.0), scored(tmp_path / "b.jsonl", a=-2.0, b=-5.0)
-    main(["compare", *files])
-    assert rows(capsys) == {"log-probability of a sentence": ["2", "-1.50", "-3.50", "2.00", "1.00"]}
+    numbers = ["2", "-1.50", "-3.50", "2.00", "1.00"]
+    assert rows(run("compare", *files)) == {"log-probability of a sentence": numbers}
 
 
-def test_results_that_do_not_fit(blimp, tmp_path, capsys):
+def test_results_that_do_not_fit(fail, blimp, tmp_path):
     file = scored(tmp_path / "a.jsonl", a=-1.0)
     cases = [
         ([blimp[0], file], "not results of the same sentences"),
@@ -92,5 +88,4 @@ def test_results_that_do_not_fit(blimp, tmp_path, capsys):
     write(tmp_path / "d" / "paradigms", p={"phenomenon": "npi"})
     cases.append(([blimp[0], str(tmp_path / "d")], "p.json: no result of run_blimp.py or run_sg.py: KeyError"))
     for arguments, message in cases:
-        with pytest.raises(SystemExit, match=message):
-            main(["compare", *arguments])
+        assert message in fail("compare", *arguments)[0]

@@ -12,7 +12,6 @@ from transformers import AutoTokenizer
 
 from hf_structure import DependencyGraph, load_graphs, parse
 from hf_structure.cli import figures
-from hf_structure.cli.main import main
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.sdp import read_sdp
 from hf_structure.metrics import arc_scores
@@ -45,38 +44,7 @@ SDP = """\
 3	often	often	RB	-	+	_	_	_
 
 """
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Runs the command in a folder with some files; gives its output, and asserts that it complained of nothing."""
-    monkeypatch.chdir(tmp_path)
-    for name, content in {"notes.txt": TEXT, "gold.conllu": CONLLU, "gold.sdp": SDP}.items():
-        Path(name).write_text(content, encoding="utf-8")
-
-    def run(*arguments, stdin: str = "") -> str:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
-        main([str(argument) for argument in arguments])
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        return output
-
-    return run
-
-
-@pytest.fixture
-def fail(run):
-    """Runs a command that must fail; gives its one line."""
-
-    def fail(*arguments, stdin: str = "") -> str:
-        with pytest.raises(SystemExit) as error:
-            run(*arguments, stdin=stdin)
-        assert isinstance(error.value.code, str)
-        assert error.value.code.startswith("hf-structure: ")
-        assert "\n" not in error.value.code
-        return error.value.code
-
-    return fail
+FILES = {"notes.txt": TEXT, "gold.conllu": CONLLU, "gold.sdp": SDP}
 
 
 @pytest.fixture
@@ -181,13 +149,13 @@ def test_k_best_and_marginals(run, graph_parser):
     ],
 )
 def test_wrong_arguments(fail, graph_parser, arguments, message):
-    assert message in fail("parse", "--model", graph_parser, "notes.txt", *arguments)
+    assert message in fail("parse", "--model", graph_parser, "notes.txt", *arguments)[0]
 
 
 def test_graphs_of_a_model_of_trees(fail, structformer):
     message = "StructFormerForMaskedLM gives dependency trees and constituency trees, but no dependency graphs"
     for arguments in (["--structure", "graph"], ["--format", "sdp"]):
-        assert message in fail("parse", "--model", structformer, *arguments, "notes.txt")
+        assert message in fail("parse", "--model", structformer, *arguments, "notes.txt")[0]
 
 
 # evaluate
@@ -249,9 +217,9 @@ def test_count(run, fail):
             ]
             for file, sentences in zip(files, graphs, strict=True)
         ]
-    assert "notes.txt: text files hold no dependency graphs" in fail("count", "notes.txt")
+    assert "notes.txt: text files hold no dependency graphs" in fail("count", "notes.txt")[0]
     _file("trees.conllu", "1\tgo\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
-    assert "no enhanced heads" in fail("count", "trees.conllu", "--annotation", "enhanced")
+    assert "no enhanced heads" in fail("count", "trees.conllu", "--annotation", "enhanced")[0]
 
 
 def test_evaluate_what_parse_wrote(run, command):
@@ -287,7 +255,7 @@ def test_evaluate_refuses(fail, run, arguments, message):
     _file("first.sdp", SDP.split("\n\n")[0] + "\n\n")
     _file("gold.mrg", "(S (NN dogs) (VB bark))")
     _file("gold.xyz", SDP)
-    assert message in fail("evaluate", *arguments)
+    assert message in fail("evaluate", *arguments)[0]
 
 
 # render
@@ -362,10 +330,10 @@ def test_attention_of_several_models(run, fail, monkeypatch, graph_parser, tmp_p
     run("render", "--kind", "attention", "--model", "plain", "notes.txt", "--limit", "1", "--output", "plain.svg")
     assert [panel.title for panel in drawn[2]] == ["plain\nlayer 2, head 1"]
     call = ["render", "--kind", "attention", "notes.txt", "--output", "out.svg"]
-    assert "GiLT: there is no layer 9: the model has 2" in fail(*call, *models, "--layer", "9")
-    assert "plain is given twice" in fail(*call, "--model", "plain", "--model", "x=plain")
+    assert "GiLT: there is no layer 9: the model has 2" in fail(*call, *models, "--layer", "9")[0]
+    assert "plain is given twice" in fail(*call, "--model", "plain", "--model", "x=plain")[0]
     Path("empty.txt").write_text("")
-    assert "empty.txt has no sentence to draw" in fail(*call[:3], "empty.txt", *call[4:], "--model", "plain")
+    assert "empty.txt has no sentence to draw" in fail(*call[:3], "empty.txt", *call[4:], "--model", "plain")[0]
 
 
 def test_circuits(run, monkeypatch):
@@ -414,12 +382,12 @@ def test_render_refuses(fail, run, graph_parser, arguments, message):
     _file("ok.json", '{"m": {"Agreement": 0.5}}')
     _file("high.json", '{"m": {"Agreement": 50}}')
     kind, *rest = arguments
-    assert message in fail("render", "--kind", kind, "--model", graph_parser, *rest)
+    assert message in fail("render", "--kind", kind, "--model", graph_parser, *rest)[0]
     assert not list(Path().glob("out*"))
 
 
 def test_pictures_of_models_that_give_no_graphs(fail, structformer):
     messages = {"attention": "holds no causal language model", "tapes": "but no dependency graphs"}
     for kind, message in messages.items():
-        line = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
+        line, _ = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
         assert message in line

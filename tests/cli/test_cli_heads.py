@@ -8,7 +8,6 @@ from matplotlib.image import imread
 from tiny_models import TINY, randomise, save
 
 from hf_structure import StructFormerConfig, StructFormerForMaskedLM, UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
-from hf_structure.cli.main import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.pipelines.head_types import head_types
 
@@ -17,7 +16,7 @@ LABELS = ["det", "nsubj", "root"]
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory):
+def models(tmp_path_factory):
     """Three models, and trees of sentences that all differ."""
     folder, tokenizer = tmp_path_factory.mktemp("heads"), build_word_tokenizer(WORDS)
     for number in (1, 2):
@@ -30,15 +29,16 @@ def here(tmp_path_factory):
     return folder
 
 
-def run(capsys, here, *arguments):
-    main(["analyze", "--heads", str(here / "gold.conllu"), *arguments])
-    return capsys.readouterr().out
+@pytest.fixture
+def analyze(call, models):
+    """Gives what the command writes about the heads of models."""
+    return lambda *arguments: call("analyze", "--heads", models / "gold.conllu", *arguments)[0]
 
 
-def test_runs_of_a_family_are_one_row(here, capsys):
-    models = [str(here / name) for name in ("udgn-1", "udgn-2", "plain")]
-    up, down = run(capsys, here, "--model", *models).strip().split("\n\n")
-    best = [head_types(read_conllu(here / "gold.conllu"), model).best("parent_to_child") for model in models]
+def test_runs_of_a_family_are_one_row(analyze, models):
+    folders = [str(models / name) for name in ("udgn-1", "udgn-2", "plain")]
+    up, down = analyze("--model", *folders).strip().split("\n\n")
+    best = [head_types(read_conllu(models / "gold.conllu"), model).best("parent_to_child") for model in folders]
     cells = [f"{np.mean(values):.2f} ({np.std(values, ddof=1):.2f})" for values in zip(*best[:2], strict=True)]
     rows = [line.split("  ") for line in down.splitlines()]
     rows = [[cell.strip() for cell in row if cell] for row in rows]
@@ -47,26 +47,26 @@ def test_runs_of_a_family_are_one_row(here, capsys):
     assert rows[2] == ["Transformer", "1", *(f"{value:.2f}" for value in best[2])]
     assert rows[3] == ["dependencies", "25", "25"]
     assert up.startswith("child to parent  runs")
-    named = run(capsys, here, "--model", f"small={models[0]}", f"small={models[1]}", models[2])
+    named = analyze("--model", f"small={folders[0]}", f"small={folders[1]}", folders[2])
     assert [line.split()[0] for line in named.splitlines()[1:3]] == ["small", "Transformer"]
 
 
-def test_json_and_heat_maps(here, capsys, tmp_path):
-    model = str(here / "udgn-1")
-    output = run(capsys, here, "--model", model, "--json", "--output_dir", str(tmp_path), "--format", "png")
+def test_json_and_heat_maps(analyze, models, tmp_path):
+    model = str(models / "udgn-1")
+    output = analyze("--model", model, "--json", "--output_dir", tmp_path, "--format", "png")
     found = json.loads(output)["UDGN"][model]
-    wanted = head_types(read_conllu(here / "gold.conllu"), model)
+    wanted = head_types(read_conllu(models / "gold.conllu"), model)
     assert found["labels"] == ["det", "nsubj"]
     assert found["counts"] == [25, 25]
     np.testing.assert_allclose(found["child_to_parent"], wanted.child_to_parent)
     assert imread(tmp_path / "heads-UDGN.png").std() > 0.01
 
 
-def test_what_has_no_correlation_is_null_and_a_dash(here, capsys):
-    model = str(here / "udgn-1")
+def test_what_has_no_correlation_is_null_and_a_dash(analyze, models):
+    model = str(models / "udgn-1")
     arguments = ("--ignore", "det", "--model", model)
-    assert json.loads(run(capsys, here, *arguments, "--json"))["UDGN"][model]["child_to_parent"] == [[[None, None]]]
-    assert run(capsys, here, *arguments).splitlines()[1].split() == ["UDGN", "1", "-"]
+    assert json.loads(analyze(*arguments, "--json"))["UDGN"][model]["child_to_parent"] == [[[None, None]]]
+    assert analyze(*arguments).splitlines()[1].split() == ["UDGN", "1", "-"]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,6 @@ def test_what_has_no_correlation_is_null_and_a_dash(here, capsys):
         ([], "files of parsers are needed"),
     ],
 )
-def test_wrong_heads(here, monkeypatch, arguments, message):
-    monkeypatch.chdir(here)
-    with pytest.raises(SystemExit) as stop:
-        main(["analyze", "gold.conllu", *arguments])
-    assert message in str(stop.value)
+def test_wrong_heads(fail, models, monkeypatch, arguments, message):
+    monkeypatch.chdir(models)
+    assert message in fail("analyze", "gold.conllu", *arguments)[0]

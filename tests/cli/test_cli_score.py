@@ -1,9 +1,6 @@
 """`hf-structure score`."""
 
-import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from hf_structure import corpus_scores, score
 from hf_structure.cli import common
 from hf_structure.cli import results as cli_results
 from hf_structure.cli import score as cli_score
-from hf_structure.cli.main import main
 from hf_structure.pipelines.scoring import count_falls
 
 TEXT = "The cat can't sleep.\nDogs chase \t cats.\n"
@@ -28,6 +24,7 @@ CONLLU = """\
 
 """
 WORDS = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "do"]]
+FILES = {"notes.txt": TEXT, "gold.conllu": CONLLU}
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +40,6 @@ def baseline(tmp_path_factory) -> Path:
     return new_gilt(folder, unigram_tokenizer(WORDS), graph_layers=0)
 
 
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Runs the command in a folder with some files; gives its output, and asserts that it complained of nothing."""
-    monkeypatch.chdir(tmp_path)
-    Path("notes.txt").write_text(TEXT)
-    Path("gold.conllu").write_text(CONLLU)
-
-    def run(*arguments, stdin: str = "") -> str:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
-        main(["score", *map(str, arguments)])
-        output, complaints = capsys.readouterr()
-        assert complaints == ""
-        return output
-
-    return run
-
-
 def table(output: str) -> list[list[str]]:
     return [line.split("\t") for line in output.splitlines()]
 
@@ -67,9 +47,9 @@ def table(output: str) -> list[list[str]]:
 @pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
 def test_sentences(run, gilt, stdin):
     output = (
-        run("--model", gilt, "--beam_size", 3, stdin=TEXT)
+        run("score", "--model", gilt, "--beam_size", 3, stdin=TEXT)
         if stdin
-        else run("--model", gilt, "--beam_size", 3, "notes.txt")
+        else run("score", "--model", gilt, "--beam_size", 3, "notes.txt")
     )
     header, *rows = table(output)
     assert header == ["sentence", "log_prob", "perplexity", "tokens", "text"]
@@ -81,7 +61,7 @@ def test_sentences(run, gilt, stdin):
 
 
 def test_words(run, baseline):
-    header, *rows = table(run("--model", baseline, "--words", "notes.txt"))
+    header, *rows = table(run("score", "--model", baseline, "--words", "notes.txt"))
     assert header == ["sentence", "word", "surprisal", "form"]
     expected = score(LINES, baseline)
     assert [row[3] for row in rows] == expected[0].words + expected[1].words
@@ -103,7 +83,8 @@ def test_words(run, baseline):
 )
 def test_json_and_options(run, baseline, arguments, options):
     rows = [
-        json.loads(line) for line in run("--model", baseline, "--format", "json", *arguments, "notes.txt").splitlines()
+        json.loads(line)
+        for line in run("score", "--model", baseline, "--format", "json", *arguments, "notes.txt").splitlines()
     ]
     for row, scored in zip(rows, score(LINES, baseline, **options), strict=True):
         assert row["tokens"] == scored.tokens
@@ -115,17 +96,19 @@ def test_json_and_options(run, baseline, arguments, options):
 
 @pytest.mark.parametrize("format", ["auto", "conllu"])
 def test_conllu(run, baseline, format):
-    [row] = run("--model", baseline, "--format", "json", "--input_format", format, "gold.conllu").splitlines()
+    [row] = run("score", "--model", baseline, "--format", "json", "--input_format", format, "gold.conllu").splitlines()
     assert json.loads(row)["words"] == ["Dogs", "do", "n't"]
 
 
 def test_output_file(run, baseline):
-    assert run("--model", baseline, "--output", "scores.tsv", "notes.txt") == ""
-    assert Path("scores.tsv").read_text() == run("--model", baseline, "notes.txt")
+    assert run("score", "--model", baseline, "--output", "scores.tsv", "notes.txt") == ""
+    assert Path("scores.tsv").read_text() == run("score", "--model", baseline, "notes.txt")
 
 
 def test_summary_of_several_beams(run, gilt):
-    rows = run("--model", gilt, "--summary", "--beam_size", "1,30", "--format", "json", "notes.txt").splitlines()
+    rows = run(
+        "score", "--model", gilt, "--summary", "--beam_size", "1,30", "--format", "json", "notes.txt"
+    ).splitlines()
     scores = {size: score(LINES, gilt, beam_size=size) for size in (1, 30)}
     log_probs = ([scored.log_prob for scored in each] for each in scores.values())
     for row, (size, expected), falls in zip(rows, scores.items(), [None, count_falls(*log_probs)], strict=True):
@@ -137,7 +120,7 @@ def test_summary_of_several_beams(run, gilt):
 
 
 def test_summary_as_a_table(run, baseline):
-    header, row = run("--model", baseline, "--summary", "notes.txt").splitlines()
+    header, row = run("score", "--model", baseline, "--summary", "notes.txt").splitlines()
     expected = corpus_scores(score(LINES, baseline))
     counts = ["sentences", "tokens", "words", "unknown_words"]
     names = ["beam_size", *counts, "log_prob", "perplexity", "word_perplexity", "falls"]
@@ -151,17 +134,13 @@ def test_summary_as_a_table(run, baseline):
 # results as they come
 
 
-def test_lines_of_a_pipe_come_out_one_by_one(baseline):
-    command = [sys.executable, "-m", "hf_structure", "score", "--model", str(baseline)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def test_lines_of_a_pipe_come_out_one_by_one(talk, baseline):
+    with talk("score", "--model", baseline) as (stdin, stdout):
         for text in (b"Dogs sleep.\n", b"Cats sleep.\n"):
-            process.stdin.write(text)
-            process.stdin.flush()
+            stdin.write(text)
             if text.startswith(b"Dogs"):
-                assert process.stdout.readline().startswith(b"sentence\t")
-            assert process.stdout.readline().endswith(text)  # hangs if it waits for the end of the input
-        process.stdin.close()
-        assert process.wait() == 0
+                assert stdout.readline().startswith(b"sentence\t")
+            assert stdout.readline().endswith(text)  # hangs if it waits for the end of the input
 
 
 @pytest.mark.parametrize("options", [["--output", "out.tsv"], ["--summary"]], ids=["lines", "summary"])
@@ -183,15 +162,8 @@ def test_sentences_are_read_when_those_before_are_scored(run, gilt, monkeypatch,
     monkeypatch.setattr(cli_score, "_score_chunk", score_chunk)
     monkeypatch.setattr(cli_score, "FIRST", 1)
     monkeypatch.setattr(cli_score, "MOST", 2)
-    run("--model", gilt, "--beam_size", 2, *options)
+    run("score", "--model", gilt, "--beam_size", 2, *options)
     assert read == [0, 1, 1, 3, 3, 5, 5, 7, 7]
-
-
-def fails(run, capsys, *arguments) -> tuple[str, str]:
-    """Its error, and what it wrote before."""
-    with pytest.raises(SystemExit) as error:
-        run(*arguments)
-    return error.value.code, capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -199,21 +171,21 @@ def fails(run, capsys, *arguments) -> tuple[str, str]:
     [("Dogs sleep.\n\nCats.\n", "bad.txt:2: a sentence without words"), ("Dogs sleep.\n\0\n", "bad.txt:2: a NUL")],
     ids=["sentence", "file"],
 )
-def test_the_lines_of_all_files_come_before_an_error(run, baseline, capsys, bad, reason):
+def test_the_lines_of_all_files_come_before_an_error(run, fail, baseline, bad, reason):
     Path("bad.txt").write_text(bad)
     Path("good.txt").write_text("Dogs sleep.\n" + TEXT)
-    expected = run("--model", baseline, "good.txt")
-    error, output = fails(run, capsys, "--model", baseline, "bad.txt", "notes.txt")
+    expected = run("score", "--model", baseline, "good.txt")
+    error, output = fail("score", "--model", baseline, "bad.txt", "notes.txt")
     assert output == expected
     assert reason in error
-    fails(run, capsys, "--model", baseline, "--output", "out.tsv", "bad.txt", "notes.txt")
+    fail("score", "--model", baseline, "--output", "out.tsv", "bad.txt", "notes.txt")
     assert Path("out.tsv.partial").read_text() == expected
     assert not Path("out.tsv").exists()
 
 
-def test_no_summary_of_a_part(run, baseline, capsys):
+def test_no_summary_of_a_part(fail, baseline):
     Path("bad.txt").write_text("Dogs sleep.\n\n")
-    error, output = fails(run, capsys, "--model", baseline, "--summary", "notes.txt", "bad.txt")
+    error, output = fail("score", "--model", baseline, "--summary", "notes.txt", "bad.txt")
     assert "bad.txt:2" in error
     assert output == ""
 
@@ -225,19 +197,18 @@ def short(tmp_path_factory) -> Path:
     return new_gilt(folder, unigram_tokenizer(WORDS), graph_layers=0, max_position_embeddings=20)
 
 
-def test_long_sentences_are_left_out(run, short, capsys):
+def test_long_sentences_are_left_out(call, fail, short):
     Path("long.txt").write_text(f"Dogs sleep.\n{'chase ' * 20}\nDogs sleep.\n")
-    error, output = fails(run, capsys, "--model", short, "long.txt")
+    error, output = fail("score", "--model", short, "long.txt")
     assert "long.txt:2: " in error
     assert "tokens are too many" in error
-    main(["score", "--model", str(short), "--skip-long", "long.txt"])
-    rows, note = capsys.readouterr()
+    rows, note = call("score", "--model", short, "--skip-long", "long.txt")
     _, first, third = table(rows)
     assert rows.startswith(output)
     assert (first[0], third[0], first[1:]) == ("1", "3", third[1:])
     assert note == "hf-structure: 1 sentences left out that are too long, the first one long.txt:2\n"
-    main(["score", "--model", str(short), "--skip_long", "--summary", "--format", "json", "long.txt"])
-    assert json.loads(capsys.readouterr().out)["sentences"] == 2
+    summary, _ = call("score", "--model", short, "--skip_long", "--summary", "--format", "json", "long.txt")
+    assert json.loads(summary)["sentences"] == 2
 
 
 @pytest.mark.parametrize(
@@ -276,20 +247,17 @@ def test_long_sentences_are_left_out(run, short, capsys):
         "model",
     ],
 )
-def test_errors(run, baseline, arguments, message):
+def test_errors(fail, baseline, arguments, message):
     Path("gap.txt").write_text("Dogs sleep.\n\nCats.\n")
     Path("empty.txt").write_text("")
-    with pytest.raises(SystemExit) as error:
-        run("--model", baseline, *arguments)
-    assert message in error.value.code
-    assert error.value.code.startswith("hf-structure: ")
+    assert message in fail("score", "--model", baseline, *arguments)[0]
     assert Path("notes.txt").read_text() == TEXT
 
 
 @pytest.mark.parametrize("size", ["0", "x", "1,0"])
 def test_no_size_of_a_beam(run, gilt, size, capsys):
     with pytest.raises(SystemExit):
-        run("--model", gilt, "--beam_size", size, "notes.txt")
+        run("score", "--model", gilt, "--beam_size", size, "notes.txt")
     assert "must be a number of at least 1" in capsys.readouterr().err
 
 

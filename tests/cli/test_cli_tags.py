@@ -1,13 +1,11 @@
 """`hf-structure` with what stands beside the words in a file: part-of-speech tags, trees to start from."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from hf_structure import parse
-from hf_structure.cli.main import main
 from hf_structure.data.conllu import read_conllu
 
 WORDS = [["the", "cat", "saw", "."], ["she", "slept"]]
@@ -47,46 +45,17 @@ FILES = {
 }
 
 
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Runs the command in a folder with some files; gives its output and its complaints."""
-    monkeypatch.chdir(tmp_path)
-    for name, content in FILES.items():
-        Path(name).write_text(content, encoding="utf-8")
-
-    def run(*arguments, stdin: str = "") -> tuple[str, str]:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode()))))
-        main([str(argument) for argument in arguments])
-        return capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def fail(run, capsys):
-    """Runs a command that must fail with one line on standard error; gives that line."""
-
-    def fail(*arguments, stdin: str = "") -> str:
-        with pytest.raises(SystemExit) as error:
-            run(*arguments, stdin=stdin)
-        assert capsys.readouterr() == ("", "")
-        assert "\n" not in error.value.code
-        return error.value.code
-
-    return fail
-
-
 @pytest.mark.parametrize("name", ["gold.conllu", "gold.sdp", "gold.mrg"])
-def test_tags_of_a_file(run, tagged_g2g_transformer, name):
-    output, complaints = run("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
+def test_tags_of_a_file(call, tagged_g2g_transformer, name):
+    output, complaints = call("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
     assert complaints == ""
     expected = parse(WORDS, tagged_g2g_transformer, tags=TAGS)
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
     assert expected != parse(WORDS, tagged_g2g_transformer, tags=[["VB"] * 4, ["VB"] * 2])
 
 
-def test_conllu_comes_back_with_its_tags(run, tagged_g2g_transformer):
-    output, _ = run("parse", "--model", tagged_g2g_transformer, "--format", "conllu", "gold.conllu")
+def test_conllu_comes_back_with_its_tags(call, tagged_g2g_transformer):
+    output, _ = call("parse", "--model", tagged_g2g_transformer, "--format", "conllu", "gold.conllu")
     trees = [parsed.dependency for parsed in parse(WORDS, tagged_g2g_transformer, tags=TAGS)]
     gold = read_conllu("gold.conllu")
     expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
@@ -94,8 +63,8 @@ def test_conllu_comes_back_with_its_tags(run, tagged_g2g_transformer):
 
 
 @pytest.mark.parametrize("name", ["none.conllu", "notes.txt"])
-def test_a_file_without_tags(run, tagged_g2g_transformer, name):
-    output, complaints = run("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
+def test_a_file_without_tags(call, tagged_g2g_transformer, name):
+    output, complaints = call("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
     assert len(output.splitlines()) == 2
     assert complaints.startswith(
         "hf-structure: this model reads part-of-speech tags (DT, NN, VB, ...), and a sentence"
@@ -103,16 +72,16 @@ def test_a_file_without_tags(run, tagged_g2g_transformer, name):
     assert complaints.count("\n") == 1
 
 
-def test_models_without_tags_ignore_them(run, g2g_transformer):
+def test_models_without_tags_ignore_them(call, g2g_transformer):
     command = ("parse", "--model", g2g_transformer, "--format", "json")
-    assert run(*command, "gold.conllu") == run(*command, "none.conllu")
+    assert call(*command, "gold.conllu") == call(*command, "none.conllu")
 
 
-def test_pictures_are_of_parses_with_tags(run, tagged_g2g_transformer, monkeypatch):
+def test_pictures_are_of_parses_with_tags(call, tagged_g2g_transformer, monkeypatch):
     drawn = []
     monkeypatch.setattr("hf_structure.cli.figures.plot_parents", lambda words, rows: drawn.append(rows) or Figure())
     options = ("--model", tagged_g2g_transformer, "--output", "out.png")
-    assert run("render", "--kind", "parents", *options, "gold.conllu") == ("", "")
+    assert call("render", "--kind", "parents", *options, "gold.conllu") == ("", "")
     expected = parse(WORDS, tagged_g2g_transformer, tags=TAGS, punctuation="drop", marginals=True)
     assert drawn == [[row[1:] for row in parsed.marginals] for parsed in expected]
 
@@ -131,38 +100,40 @@ class Figure:
     ids=["refine", "rounds"],
 )
 def test_models_that_refine_nothing(fail, g2g_transformer, arguments, message):
-    assert message in fail("parse", "--model", g2g_transformer, *arguments)
+    assert message in fail("parse", "--model", g2g_transformer, *arguments)[0]
 
 
 # Refinement
 
 
-def test_refined_trees(run, rng_transformer):
+def test_refined_trees(call, rng_transformer):
     Path("system.conllu").write_text(CONLLU)
-    output, complaints = run("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
+    output, complaints = call("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
     assert complaints == ""
     given = list(read_conllu("system.conllu"))
     trees = [parsed.dependency for parsed in parse(WORDS, rng_transformer, initial=given)]
     assert output == "".join(str(s.with_heads(t.heads, t.labels)) for s, t in zip(given, trees, strict=True))
-    output, _ = run("parse", "--model", rng_transformer, "--refine", "--rounds", "1", "--format", "json", stdin=CONLLU)
+    output, _ = call(
+        "parse", "--model", rng_transformer, "--refine", "--rounds", "1", "--format", "json", stdin=CONLLU
+    )
     expected = [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, initial=given, rounds=1)]
     assert [json.loads(line) for line in output.splitlines()] == expected
     assert expected != [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, rounds=1)]
 
 
-def test_probabilities_of_the_trees_before_are_left_out(run, rng_transformer):
+def test_probabilities_of_the_trees_before_are_left_out(call, rng_transformer):
     """They would be said of other trees."""
     noted = CONLLU.replace("1\tshe\t", "# sent_id = 2\n# log_probability = -0.5\n1\tshe\t")
     noted = noted.replace("nsubj\t_\t_", "nsubj\t_\tHeadProb=0.9|SpaceAfter=No|LabelProb=0.8")
     Path("system.conllu").write_text(noted.replace("root\t_\t_", "root\t_\tHeadProb=0.9"))
-    output, _ = run("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
+    output, _ = call("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
     misc = [line.split("\t")[9] for line in output.splitlines() if "\t" in line]
     assert misc == ["_", "SpaceAfter=No", "_", "_", "SpaceAfter=No", "_"]
     assert [line for line in output.splitlines() if line.startswith("#")] == ["# sent_id = 2"]
 
 
-def test_trees_of_a_file_are_not_read_without_being_asked_for(run, rng_transformer):
-    output, _ = run("parse", "--model", rng_transformer, "--format", "json", "gold.conllu")
+def test_trees_of_a_file_are_not_read_without_being_asked_for(call, rng_transformer):
+    output, _ = call("parse", "--model", rng_transformer, "--format", "json", "gold.conllu")
     assert [json.loads(line) for line in output.splitlines()] == [p.to_dict() for p in parse(WORDS, rng_transformer)]
 
 
@@ -183,4 +154,4 @@ def test_what_has_no_trees_cannot_be_refined(fail, rng_transformer, name, messag
     elif name == "unlabelled.conllu":
         text = "\n".join("\t".join([*row[:7], "_", *row[8:]] if row[1:] else row) for row in columns)
         Path(name).write_text(text + "\n")
-    assert message in fail("parse", "--model", rng_transformer, "--refine", name)
+    assert message in fail("parse", "--model", rng_transformer, "--refine", name)[0]

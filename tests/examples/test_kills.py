@@ -30,6 +30,7 @@ GRAPHS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 4}
 TRAINING = ["--use_cpu", "--disable_tqdm", "True", "--num_train_epochs", "2", "--logging_steps", "1"]
 LATER = ["--", "--use_cpu", "--disable_tqdm", "True"]
 SHAPE = ["--hidden_size", "16", "--num_train_epochs", "1"]
+PAIRS = [(one, other) for one in ("dog", "cat", "bird") for other in ("dog", "cat", "bird")]
 ANNOTATION = ["--batch_size", "4", "--block_size", "10"]
 SPEED = ("runtime", "per_second", "flos")  # how fast a run was
 
@@ -56,8 +57,26 @@ def made(tmp_path_factory, structformer, gilt, gpt2) -> Path:
         (folder / f"{name}.tsv").write_text(f"sentence\tlabel\n{table}")
     for number in range(3):
         write_tests(folder, number)
-    for name, model in {"structformer": structformer, "gilt": gilt, "gpt2": gpt2}.items():
+    (folder / "dynamics").mkdir()
+    checkpoints = {f"dynamics/checkpoint-{step}": structformer for step in (1, 2)}
+    for name, model in {"structformer": structformer, "gilt": gilt, "gpt2": gpt2, **checkpoints}.items():
         (folder / name).symlink_to(model)
+    write_similarities(folder / "sts")
+    brackets = [
+        "--kinds",
+        "2",
+        "--train",
+        "12",
+        "--test",
+        "4",
+        "--max_length",
+        "10",
+        "--longer",
+        "12",
+        "--deeper",
+        "4",
+    ]
+    load_script("prepare_dyck").main(["--output", str(folder / "dyck"), *brackets])
     (folder / "udgn.json").write_text(json.dumps({"model": {"model_type": "udgn", **TINY}}))
     model = {"model_type": "gilt", **TINY, "intermediate_size": 16, **GRAPHS, "hidden_dropout": 0.1}
     model |= {"attention_dropout": 0.1, "num_hidden_layers": 2}
@@ -84,6 +103,14 @@ def write_tests(folder: Path, number: int) -> None:
         "items": [{"item_number": 1, "conditions": conditions}],
     }
     (folder / "suites" / f"made{number}.json").write_text(json.dumps(suite))
+
+
+def write_similarities(folder: Path) -> None:
+    """The tables that compare_sts.py reads: pairs of sentences, and how similar they are."""
+    folder.mkdir()
+    rows = "".join(f"a {one} sees it\ta {other} sees it\t{5 * (one == other)}\n" for one, other in PAIRS)
+    for name in ("stsb-train", "stsb-dev", *load_script("compare_sts").TESTS.values()):
+        (folder / f"{name}.tsv").write_text(f"sentence1\tsentence2\tscore\n{rows}")
 
 
 def files(made: Path, suffix: str = "conllu", parts: tuple[str, ...] = ("train", "validation")) -> list[str]:
@@ -131,6 +158,27 @@ LINES: dict[str, Callable[[Path, Path], list[str]]] = {
     "compare_gilt": lambda made, output: [
         *("--runs", "gpt2", "gpt2-gilt", f"--config={made}/gilt.json", *files(made, parts=ALL), "--post_epochs=1"),
         *("--beam_size=2", f"--blimp={made}/blimp", f"--output_dir={output}", *LATER),
+    ],
+    "compare_sts": lambda made, output: [
+        *(f"--models={made}/structformer", f"--data={made}/sts", "--num_train_epochs=1", f"--output_dir={output}"),
+        *LATER,
+    ],
+    "compare_dyck": lambda made, output: [
+        *(
+            "--models",
+            "structformer",
+            "gilt",
+            "gpt2",
+            f"--language={made}/dyck",
+            *SHAPE,
+            "--num_layers=1",
+            "--words=3",
+        ),
+        *(f"--output_dir={output}", *LATER),
+    ],
+    "run_dynamics": lambda made, output: [
+        *(f"{made}/dynamics", f"--test_file={made}/dev.conllu", f"--blimp={made}/blimp", "--num_maskings=1"),
+        f"--output_dir={output}",
     ],
     "compare_corpus_sizes": lambda made, output: [
         *(f"--configs={made}/udgn.json", "--sizes", "60", "120", *files(made, parts=ALL), f"--output_dir={output}"),

@@ -21,7 +21,7 @@ command = partial(running.command, "run_clm.py")
 PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 4}
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, **PARTS}
 TOKENIZER = ["--tokenizer_type", "bpe", "--vocab_size", "270"]
-OPTIONS = ["--use_cpu", *TOKENIZER, "--max_tokens", "96", "--learning_rate", "0.01", "--max_predicted_sentences", "4"]
+OPTIONS = ["--use_cpu", *TOKENIZER, "--max_tokens", "192", "--learning_rate", "0.01", "--max_predicted_sentences", "4"]
 BASE = {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 32, "bos_token_id": 0, "eos_token_id": 0}
 NAMES = ("perplexity", "word_perplexity", "arc_precision", "arc_recall", "arc_f1", "count_accuracy")
 SEMANTIC = """#SDP 2015
@@ -69,7 +69,7 @@ def files(corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 
 
 def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     output_dir = tmp_path / "run"
-    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "20")
+    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "20", "--max_tokens", "96")
     printed = capsys.readouterr()
     assert "it/s" in printed.err  # the progress bar
     assert "eval_perplexity_gold_graphs" in printed.out

@@ -507,9 +507,9 @@ def test_a_wide_beam_is_exhaustive_search(settings, length):
 @torch.no_grad()
 def test_a_beam_is_never_worse_than_greedy(settings):
     better = 0
-    for seed in range(5):
+    for seed in range(3):
         model = tiny_model(**settings)
-        batch = collate([{"input_ids": torch.randint(3, 30, (n,)).tolist()} for n in (7, 3, 5)])
+        batch = collate([{"input_ids": torch.randint(3, 30, (n,)).tolist()} for n in LENGTHS])
         torch.manual_seed(seed)
         for name, parameter in model.named_parameters():
             if "classifier" in name:
@@ -520,7 +520,7 @@ def test_a_beam_is_never_worse_than_greedy(settings):
             assert (beam.log_probs[:, 0] >= greedy.log_probs[:, 0] - 1e-5).all()
             assert (beam.log_probs[:, :-1] >= beam.log_probs[:, 1:]).all()
             better += int((beam.log_probs[:, 0] > greedy.log_probs[:, 0] + 1e-3).sum())
-            for row, n in enumerate((7, 3, 5)):
+            for row, n in enumerate(LENGTHS):
                 trees = [
                     (*heads, *labels)
                     for heads, labels in zip(beam.heads[row].tolist(), beam.labels[row].tolist(), strict=True)
@@ -551,11 +551,11 @@ def test_the_greedy_derivation_stays_in_the_beam():
 def test_parsing_in_a_batch_is_parsing_alone(settings, options):
     model = tiny_model(**settings)
     sentences = [{"input_ids": e["input_ids"]} for e in examples(model.config, (6, 1, 9, 3))]
+    all_alone = [model.decode(torch.tensor([sentence["input_ids"]]), **options) for sentence in sentences]
     for side in ("right", "left"):
         together = model.decode(**collate(sentences, side), **options)
-        for row, sentence in enumerate(sentences):
-            n = len(sentence["input_ids"])
-            alone = model.decode(torch.tensor([sentence["input_ids"]]), **options)
+        for row, alone in enumerate(all_alone):
+            n = alone.heads.shape[-1]
             assert together.heads[row, :, :n].tolist() == alone.heads[0].tolist()
             assert together.labels[row, :, :n].tolist() == alone.labels[0].tolist()
             assert_close(together.log_probs[row], alone.log_probs[0], atol=1e-5, rtol=1e-5)
@@ -581,17 +581,14 @@ def test_finished_sentences_cost_nothing():
 
 @torch.no_grad()
 def test_projective_decoder_does_not_swap():
-    crossing = 0
-    for seed in range(4):
-        model = tiny_model(use_swap=True)
-        torch.manual_seed(seed)
-        torch.nn.init.normal_(model.exist_classifier.output.weight, std=2.0)
-        batch = {"input_ids": torch.randint(3, 30, (4, 8))}
-        crossing += sum(not is_projective(heads) for heads in model.decode(**batch).heads[:, 0].tolist())
-        for options in ({}, {"k": 3}):
-            heads = model.decode(**batch, decoder="projective", **options).heads
-            assert all(is_tree(tree) and is_projective(tree) for tree in heads.flatten(0, 1).tolist())
-    assert crossing
+    """Of actions that are drawn, many trees with crossing arcs come."""
+    model = tiny_model(use_swap=True)
+    model.exist_classifier.register_forward_hook(lambda module, inputs, output: torch.randn_like(output))
+    batch = {"input_ids": torch.randint(3, 30, (12, 6))}
+    assert not all(map(is_projective, model.decode(**batch).heads[:, 0].tolist()))
+    for options in ({}, {"k": 3}):
+        heads = model.decode(**batch, decoder="projective", **options).heads
+        assert all(is_tree(tree) and is_projective(tree) for tree in heads.flatten(0, 1).tolist())
 
 
 @pytest.mark.parametrize(
@@ -629,7 +626,7 @@ def test_bfloat16_autocast_parses():
 def test_a_trained_parser_makes_the_trees_it_has_seen(settings):
     torch.manual_seed(0)
     model = G2GTransformerForParsing(tiny_config(hidden_size=24, **settings)).train()
-    batch = collate(examples(model.config))
+    batch = collate(examples(model.config, LENGTHS[1:]))
     batch["labels"] = batch["heads"] % 3 - 100 * (batch["heads"] < 0).long()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(50):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, TokenizersBackend, pipeline
@@ -108,11 +108,18 @@ def test_the_pipeline_that_fills_masks_gives_what_is_scored(name):
     assert math.log(found["score"]) == pytest.approx(-scored.word_surprisals[2], abs=1e-4)
 
 
+@pytest.fixture(scope="module")
+def loaded_bert(bert):
+    """Model and tokenizer."""
+    return AutoModelForMaskedLM.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+
+
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4), st.integers(1, 60))
-def test_batches_change_nothing(bert, sentences, max_tokens):
-    model, tokenizer = AutoModelForMaskedLM.from_pretrained(bert), AutoTokenizer.from_pretrained(bert)
+def test_batches_change_nothing(loaded_bert, sentences, max_tokens):
+    model, tokenizer = loaded_bert
     encoded = [encode_masked(sentence, tokenizer, str.split, special_ends(tokenizer)) for sentence in sentences]
-    found = pseudo_log_probs(model.eval(), tokenizer, encoded, "within_word", max_tokens)
+    found = pseudo_log_probs(model, tokenizer, encoded, "within_word", max_tokens)
     alone = [pseudo_log_probs(model, tokenizer, [one], "within_word", 1)[0] for one in encoded]
     for row, expected in zip(found, alone, strict=True):
         assert row == pytest.approx(expected, abs=1e-5)
