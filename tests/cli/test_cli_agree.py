@@ -1,8 +1,10 @@
 """`hf-structure agree` and `hf-structure consensus`."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
+from transformers import AutoModelForMaskedLM
 
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 
@@ -27,6 +29,57 @@ def test_agreement_of_dependency_trees(run, files):
     assert uas[1].split() == ["1", files[0], "-", "100.00", "0.00", "50.00"]
     assert uas[3].split() == ["3", files[2], "0.00", "0.00", "-", "0.00"]
     assert uuas[3].split() == ["3", files[2], "33.33", "33.33", "-", "33.33"]
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()]
+
+
+def test_agreement_on_relations_and_sentences(run, files, tmp_path):
+    gold = ConlluSentence.from_words(WORDS, TREES["a"], ["det", "nsubj", "root"])
+    write_conllu([gold, gold.with_heads([3, 3, 0], ["det", "nsubj", "root"])], tmp_path / "gold.conllu")
+    tables = run("agree", *files, "--gold", tmp_path / "gold.conllu", "--sentences").split("\n\n")
+    _, _, relations, sentences = map(rows, tables)
+    thirds = ["2", "33.33"]  # one pair of three agrees, on all words
+    assert relations == [["relation", "words", "UAS"], ["det", *thirds], ["nsubj", *thirds], ["root", *thirds]]
+    means = ["3", "33.33", "55.56"]  # of 1, 0 and 0, and of 1, 1/3 and 1/3
+    assert sentences == [["sentence", "words", "UAS", "UUAS"], ["1", *means], ["2", *means]]
+
+
+def test_agreement_of_constituents_in_each_sentence(run, tmp_path):
+    trees = {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}
+    for name, tree in trees.items():
+        (tmp_path / f"{name}.mrg").write_text(f"{trees['a']}\n{tree}\n")
+    tables = run("agree", *(tmp_path / f"{name}.mrg" for name in "ab"), "--sentences").split("\n\n")
+    assert rows(tables[1]) == [["sentence", "words", "UF1"], ["1", "3", "100.00"], ["2", "3", "0.00"]]
+
+
+@pytest.mark.parametrize(("structure", "options"), [("conllu", []), ("brackets", ["--brackets"])])
+def test_models_parse_what_they_are_compared_on(run, structformer, tmp_path, structure, options):
+    """The same as from the files that they write."""
+    text = tmp_path / "text.txt"
+    text.write_text("the dog saw the cat\na cat slept\n")
+    copy = shutil.copytree(structformer, tmp_path / "copy")
+    model = AutoModelForMaskedLM.from_pretrained(copy)
+    for parameter in model.parameters():
+        parameter.data = -parameter.data
+    model.save_pretrained(copy)
+    models, files = [structformer, copy], []
+    for number, name in enumerate(models):
+        files.append(tmp_path / f"{number}.{'mrg' if structure == 'brackets' else 'conllu'}")
+        run("parse", "--model", name, "--format", structure, "--output", files[-1], text)
+    expected = run("agree", *files)
+    for name, file in zip(models, files, strict=True):
+        expected = expected.replace(str(file), str(name))
+    assert run("agree", *models, "--text", text, *options).split() == expected.split()
+
+
+def test_options_that_need_others(fail, files, tmp_path):
+    assert "--brackets is for models, which --text gives" in fail("agree", *files, "--brackets")[0]
+    for name in "ab":
+        (tmp_path / f"{name}.mrg").write_text("(S (D the) (N cat))\n")
+    brackets = [tmp_path / f"{name}.mrg" for name in "ab"]
+    assert "--gold is for dependency trees" in fail("agree", *brackets, "--gold", files[0])[0]
 
 
 def test_agreement_of_constituents(run, tmp_path):

@@ -158,15 +158,18 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
     lambda path: path.write_text(json.dumps(CIRCUITS)): (
         "gilt/results.json",
         "txl/results.json",
-        "runs/gilt/transformer-xl/suites/results.json",
-        "runs/gilt/trees/suites/results.json",
-        "runs/gilt/gpt2-post/suites/results.json",
-        "runs/gilt/gpt2-gilt/suites/results.json",
+        "runs/gilt/transformer-xl-seed1/suites/results.json",
+        "runs/gilt/trees-seed1/suites/results.json",
+        "runs/gilt/gpt2-post-seed1/suites/results.json",
+        "runs/gilt/gpt2-gilt-seed1/suites/results.json",
     ),
-    paradigm: ("runs/gum/enhanced/blimp/paradigms/agreement.json", "runs/gum/trees/blimp/paradigms/agreement.json"),
+    paradigm: (
+        "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json",
+        "runs/gum/trees-seed1/blimp/paradigms/agreement.json",
+    ),
     lambda path: path.write_text(json.dumps([{"holds": [True]}])): (
-        "runs/gum/enhanced/suites/suites/number_a.json",
-        "runs/gum/trees/suites/suites/number_a.json",
+        "runs/gum/enhanced-seed1/suites/suites/number_a.json",
+        "runs/gum/trees-seed1/suites/suites/number_a.json",
         "runs/sg-gpt2/suites/number_a.json",
     ),
     scored: ("gilt.jsonl", "gpt2.jsonl"),
@@ -205,9 +208,9 @@ MODELS = {
     "runs/tagged": "tagged_g2g_transformer",
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/gilt": "graph_parser",
-    "runs/gilt/trees": "graph_parser",
-    "runs/web/trees": "graph_parser",
-    "runs/web/transformer-xl": "graph_parser",
+    "runs/gilt/trees-seed1": "graph_parser",
+    "runs/web/trees-seed1": "graph_parser",
+    "runs/web/transformer-xl-seed1": "graph_parser",
     "runs/pushdown": "pushdown",
 }
 

@@ -1,10 +1,13 @@
 """`hf-structure agree` and `hf-structure consensus`."""
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations, zip_longest
+from pathlib import Path
 from statistics import mean
+from tempfile import TemporaryDirectory
 
 from tqdm import tqdm
 
@@ -12,7 +15,7 @@ from hf_structure.cli.common import check_files, output_file, print_table, witho
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES, load_sentences
 from hf_structure.data.files import plain_path
-from hf_structure.metrics.attachment import check_words, score_sentences
+from hf_structure.metrics.attachment import attachment_scores, check_words, score_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
 
 
@@ -23,6 +26,12 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
     )
+    parser.add_argument("--text", metavar="TEXT", help="what FILEs, which are models then, parse first")
+    parser.add_argument("--brackets", action="store_true", help="with --text: constituents, in place of dependencies")
+    parser.add_argument(
+        "--gold", metavar="FILE", help="CoNLL-U with the relations of the words: also the agreement on each"
+    )
+    parser.add_argument("--sentences", action="store_true", help="also the agreement on each sentence")
 
 
 def add_consensus(commands: argparse._SubParsersAction) -> None:
@@ -38,18 +47,85 @@ def add_consensus(commands: argparse._SubParsersAction) -> None:
 def run_agree(options: argparse.Namespace) -> None:
     """
     Compares the trees of several parsers with each other: a table of UAS and UUAS of dependency trees, or of
-    unlabelled F1 of constituents, for every two files, and the mean that each has with all others.
+    unlabelled F1 of constituents, for every two files, and the mean that each has with all others. With `--gold` and
+    `--sentences` also the mean over all pairs of files, of each relation and of each sentence. With `--text` the
+    parsers themselves are given.
     """
     _check_several(options.files)
-    brackets = {plain_path(name).suffix.lower() in SUFFIXES["brackets"] for name in options.files}
-    if len(brackets) > 1:
-        raise ValueError("the files differ in format: give trees in CoNLL-U, or in brackets, but not both")
-    measures, compare = (("UF1",), _compare_brackets) if brackets.pop() else (("UAS", "UUAS"), _compare_conllu)
-    pairs = {pair: compare(*pair) for pair in combinations(options.files, 2)}
-    for number, measure in enumerate(measures):
-        if number:
-            print()
-        _print_matrix(measure, options.files, {pair: values[number] for pair, values in pairs.items()})
+    if options.brackets and not options.text:
+        raise ValueError(
+            "--brackets is for models, which --text gives something to parse; of files the format says it"
+        )
+    with _trees(options) as files:
+        brackets = {plain_path(name).suffix.lower() in SUFFIXES["brackets"] for name in files}
+        if len(brackets) > 1:
+            raise ValueError("the files differ in format: give trees in CoNLL-U, or in brackets, but not both")
+        has_brackets = brackets.pop()
+        if has_brackets and options.gold:
+            raise ValueError("--gold is for dependency trees: constituents have no relations")
+        measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
+        pairs = {pair: compare(*pair) for pair in combinations(files, 2)}
+        for number, measure in enumerate(measures):
+            if number:
+                print()
+            _print_matrix(measure, files, options.files, {pair: values[number] for pair, values in pairs.items()})
+        if options.gold:
+            _print_relations(options.gold, files)
+        if options.sentences:
+            _print_sentences(measures, _of_brackets(files) if has_brackets else _of_conllu(files))
+
+
+@contextmanager
+def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The files to compare; the trees of models are written, and deleted in the end."""
+    if not options.text:
+        yield options.files
+        return
+    from hf_structure.cli.main import main
+
+    check_files([options.text], None)
+    form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
+    with TemporaryDirectory() as folder:
+        files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
+        for model, file in zip(options.files, files, strict=True):
+            main(["parse", "--model", model, "--format", form, "--output", file, options.text])
+        yield files
+
+
+def _print_relations(gold: str, files: Sequence[str]) -> None:
+    """Of the words with each relation, the most frequent first: how many get the same head, in the mean over pairs."""
+    counts: Counter[str] = Counter()
+    agreed: Counter[str] = Counter()
+    for reference, *sentences in _together([gold, *files]):
+        for label, *heads in zip(reference.deprels, *(sentence.heads for sentence in sentences), strict=True):
+            counts[label] += 1
+            agreed[label] += mean(one == other for one, other in combinations(heads, 2))
+    rows = [[label, str(count), f"{100 * agreed[label] / count:.2f}"] for label, count in counts.most_common()]
+    print()
+    print_table([["relation", "words", "UAS"], *rows])
+
+
+def _print_sentences(measures: Sequence[str], sentences: Iterator[tuple[int, list[tuple[float, ...]]]]) -> None:
+    """The mean over pairs of files, from the numbers of words and the scores of all pairs of each sentence."""
+    rows = [["sentence", "words", *measures]]
+    for number, (words, pairs) in enumerate(sentences, start=1):
+        means = (f"{100 * mean(values):.2f}" for values in zip(*pairs, strict=True))
+        rows.append([str(number), str(words), *means])
+    print()
+    print_table(rows)
+
+
+def _of_conllu(files: Sequence[str]) -> Iterator[tuple[int, list[tuple[float, ...]]]]:
+    for sentences in _together(files):
+        pairs = (attachment_scores([one.heads], [other.heads]) for one, other in combinations(sentences, 2))
+        yield len(sentences[0].heads), [(scores.uas, scores.uuas) for scores in pairs]
+
+
+def _of_brackets(files: Sequence[str]) -> Iterator[tuple[int, list[tuple[float, ...]]]]:
+    for sentences in zip(*(load_sentences(name, "brackets") for name in files), strict=True):
+        length = len(sentences[0]["words"])
+        pairs = combinations([sentence["spans"] for sentence in sentences], 2)
+        yield length, [(unlabeled_f1([one], [other], [length]).uf1,) for one, other in pairs]
 
 
 def _check_several(files: Sequence[str]) -> None:
@@ -83,13 +159,15 @@ def _in_files(*names: str) -> Iterator[None]:
         raise ValueError(f"{' and '.join(names)}: {error}") from error
 
 
-def _print_matrix(measure: str, files: Sequence[str], values: dict[tuple[str, str], float]) -> None:
+def _print_matrix(
+    measure: str, files: Sequence[str], titles: Sequence[str], values: dict[tuple[str, str], float]
+) -> None:
     rows = [[measure, *map(str, range(1, len(files) + 1)), "mean"]]
-    for number, name in enumerate(files, start=1):
+    for number, (name, title) in enumerate(zip(files, titles, strict=True), start=1):
         row = [None if other == name else values.get((name, other), values.get((other, name))) for other in files]
         others = mean(value for value in row if value is not None)
         cells = ("-" if value is None else f"{100 * value:.2f}" for value in (*row, others))
-        rows.append([f"{number}  {name}", *cells])
+        rows.append([f"{number}  {title}", *cells])
     print_table(rows)
 
 
