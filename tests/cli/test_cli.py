@@ -1135,7 +1135,8 @@ def test_relation_weights(run, structformer, suffix, content):
     ],
 )
 def test_figures_are_refused(fail, structformer, kind, arguments, message):
-    assert message in fail("render", "--model", structformer, "--kind", kind, "notes.txt", *arguments)[0]
+    model = [] if "--model" in arguments else ["--model", structformer]
+    assert message in fail("render", *model, "--kind", kind, "notes.txt", *arguments)[0]
     assert not list(Path().glob("out*"))
 
 
