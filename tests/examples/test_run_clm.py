@@ -69,7 +69,7 @@ def files(corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 
 
 def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     output_dir = tmp_path / "run"
-    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "20", "--max_tokens", "96")
+    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "10", "--max_tokens", "96")
     printed = capsys.readouterr()
     assert "it/s" in printed.err  # the progress bar
     assert "eval_perplexity_gold_graphs" in printed.out
@@ -80,7 +80,7 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     assert not {"eval_perplexity", "eval_arc_f1"} & set(scores)
     assert min(scores["eval_arc_f1_gold_graphs"], scores["eval_arc_f1_predicted_graphs"]) > 0.5
     assert scores["eval_perplexity_gold_graphs"] < scores["eval_word_perplexity_gold_graphs"]
-    assert scores["eval_sentences_predicted_graphs"] == 20
+    assert scores["eval_sentences_predicted_graphs"] == 10
     tokenizer, model = (auto.from_pretrained(output_dir) for auto in (AutoTokenizer, AutoModelForCausalLM))
     assert isinstance(model, GiLTForCausalLM)
     assert len(tokenizer) == model.config.vocab_size <= 270
