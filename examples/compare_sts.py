@@ -104,8 +104,11 @@ def unseen(args: argparse.Namespace) -> dict[str, list[bool]]:
     return {name: [pair not in seen for pair in pairs(Path(args.data, f"{name}.tsv"))] for name in TESTS.values()}
 
 
-def correlations(folder: Path, kept: dict[str, list[bool]] | None = None) -> dict[str, float]:
-    """Spearman's correlation on each test set and their mean, over all pairs or those kept; nothing without a run."""
+def correlations(folder: Path, kept: dict[str, list[bool]] | None = None) -> dict[str, float | None]:
+    """
+    Spearman's correlation on each test set and their mean, over all pairs or those kept. None for a set without any,
+    and for the mean then; nothing without a run.
+    """
     file = folder / PREDICTIONS
     if not file.exists():
         return {}
@@ -115,8 +118,8 @@ def correlations(folder: Path, kept: dict[str, list[bool]] | None = None) -> dic
         chosen = [(row["prediction"], row["label"]) for row in rows if row["file"] == name]
         if kept:
             chosen = [row for row, keep in zip(chosen, kept[name], strict=True) if keep]
-        found[f"test_{title}"] = similarity_scores(*zip(*chosen, strict=True))["spearman"]
-    return found | {"test_Avg.": mean(found.values())}
+        found[f"test_{title}"] = similarity_scores(*zip(*chosen, strict=True))["spearman"] if chosen else None
+    return found | {"test_Avg.": None if None in found.values() else mean(found.values())}
 
 
 def table(args: argparse.Namespace, kept: dict[str, list[bool]] | None = None) -> str:

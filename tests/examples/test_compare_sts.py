@@ -85,8 +85,17 @@ def test_tables_are_of_all_pairs_and_of_unseen_ones(compare, calls, tmp_path, ca
         assert row[2:] == [f"{value:.1f}" for value in [*expected, sum(expected) / 7]]
 
 
-def test_the_data_has_the_tables_that_are_read(data_dir):
+def test_a_set_that_was_trained_on_as_a_whole_is_left_out(compare, tmp_path, capsys):
+    write(tmp_path / "data" / "stsb-test.tsv", [SEEN[0]] * len(ROWS))
+    compare("--seeds", "3")
+    rows = [
+        line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| plain")
+    ]
+    assert "-" not in rows[0]
+    assert [place for place, cell in enumerate(rows[1]) if cell == "-"] == [7, 9]  # it, and the mean
 
+
+def test_the_data_has_the_tables_that_are_read(data_dir):
     script = load_script("compare_sts")
     for name in ("stsb-train", "stsb-dev", *script.TESTS.values()):
         assert (data_dir / "sts" / f"{name}.tsv").read_text().split("\n")[0].startswith("sentence1\tsentence2\tscore")

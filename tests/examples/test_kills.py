@@ -62,21 +62,9 @@ def made(tmp_path_factory, structformer, gilt, gpt2) -> Path:
     for name, model in {"structformer": structformer, "gilt": gilt, "gpt2": gpt2, **checkpoints}.items():
         (folder / name).symlink_to(model)
     write_similarities(folder / "sts")
-    brackets = [
-        "--kinds",
-        "2",
-        "--train",
-        "12",
-        "--test",
-        "4",
-        "--max_length",
-        "10",
-        "--longer",
-        "12",
-        "--deeper",
-        "4",
-    ]
-    load_script("prepare_dyck").main(["--output", str(folder / "dyck"), *brackets])
+    sizes = {"kinds": 2, "train": 20, "test": 6, "max_length": 14, "longer": 18, "deeper": 5}
+    options = [f"--{name}={size}" for name, size in sizes.items()]
+    load_script("prepare_dyck").main([f"--output={folder}/dyck", *options])
     (folder / "udgn.json").write_text(json.dumps({"model": {"model_type": "udgn", **TINY}}))
     model = {"model_type": "gilt", **TINY, "intermediate_size": 16, **GRAPHS, "hidden_dropout": 0.1}
     model |= {"attention_dropout": 0.1, "num_hidden_layers": 2}
