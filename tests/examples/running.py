@@ -4,8 +4,8 @@ import importlib.util
 import json
 import os
 import random
-import runpy
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -38,25 +38,29 @@ def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> lis
     return [sys.executable, *launcher, str(EXAMPLES / script), *arguments]
 
 
+# Runs a script that ends itself at the first thing that it opens, makes or moves once there is a file of a pattern.
+KILLED = """
+import glob, os, runpy, signal, sys
+
+def watch(event, _):
+    if event in ("open", "os.mkdir", "os.rename") and glob.glob(pattern):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+pattern, *sys.argv = sys.argv[1:]
+sys.addaudithook(watch)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def start_and_kill(command: list[str], output_dir: Path, written: str = "checkpoint-*/trainer_state.json") -> None:
     """
-    Ends a run, and not gently, as soon as it has written a checkpoint, or what else `written` matches. It is the run,
-    in a copy of this process, that ends itself: whoever watched it might come too late on a busy machine.
+    Ends a run, and not gently, as soon as it has written a checkpoint, or what else `written` matches. It is the run
+    that ends itself: whoever watched it might come too late on a busy machine.
     """
-
-    def watch(event: str, _) -> None:
-        if event in ("open", "os.mkdir", "os.rename") and any(output_dir.glob(written)):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if not child:
-        try:
-            sys.addaudithook(watch)
-            _, *sys.argv = command
-            runpy.run_path(sys.argv[0], run_name="__main__")
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    python, *rest = command
+    killed = [python, "-c", KILLED, str(output_dir / written), *rest]
+    done = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
     assert not (output_dir / "eval_results.json").exists()
 
 
