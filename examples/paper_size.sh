@@ -8,7 +8,7 @@
 #   EPOCHS   passes over the text; default: 1
 #   OPTIONS  further options of all trainings, as "--max_steps 500" or "--use_cpu"
 # Each model's all_results.json has its tokens (num_input_tokens_seen), seconds (train_runtime) and memory
-# (train_mem_gpu_*); score.tsv has GiLT's perplexities. What is done is not done again, and what was stopped goes on: give
+# (train_mem_gpu_*); score.txt has GiLT's perplexities. What is done is not done again, and what was stopped goes on: give
 # the same command again. `timeout 10m bash ...` trains in parts.
 set -euo pipefail
 
@@ -42,5 +42,7 @@ trees=$output/trees.conllu.gz
 train gilt run_clm.py --config "$examples/configs/gilt-bllip.json" --train_file "$trees"
 train transformer-xl run_clm.py --config "$examples/configs/gilt-bllip.json" --model_type transformer-xl \
     --train_file "$trees" --tokenizer_name "$output/gilt"
-[ -e "$output/score.tsv" ] || hf-structure score --model "$output/gilt" --summary --beam_size 1,20 \
-    --output "$output/score.tsv" "$TEST"
+if [ ! -e "$output/score.txt" ]; then
+    hf-structure score --model "$output/gilt" --summary --beam_size 1,20 "$TEST" > "$output/score.partial"
+    mv "$output/score.partial" "$output/score.txt"
+fi
