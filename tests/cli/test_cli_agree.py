@@ -82,6 +82,16 @@ def test_options_that_need_others(fail, files, tmp_path):
     assert "--gold is for dependency trees" in fail("agree", *brackets, "--gold", files[0])[0]
 
 
+def test_what_is_missing_is_said_before_anything_is_parsed(fail, structformer, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_structure.cli.main.main", None)  # what parses
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("the dog saw the cat\n")
+    call = ["agree", structformer, "nowhere", "--text"]
+    assert "no model 'nowhere'" in fail(*call, "text.txt")[0]
+    assert "missing.conllu" in fail(*call, "text.txt", "--gold", "missing.conllu")[0]
+    assert "--gold is for dependency trees" in fail(*call, "text.txt", "--brackets", "--gold", "text.txt")[0]
+
+
 def test_agreement_of_constituents(run, tmp_path):
     for name, tree in {"a": "(S (NP (D the) (N cat)) (V slept))", "b": "(S (D the) (VP (N cat) (V slept)))"}.items():
         (tmp_path / f"{name}.mrg").write_text(tree + "\n")

@@ -15,6 +15,7 @@ from hf_structure.cli.common import check_files, output_file, print_table, witho
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES, load_sentences
 from hf_structure.data.files import plain_path
+from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.attachment import attachment_scores, check_words, score_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
 
@@ -56,14 +57,12 @@ def run_agree(options: argparse.Namespace) -> None:
         raise ValueError(
             "--brackets is for models, which --text gives something to parse; of files the format says it"
         )
+    has_brackets = options.brackets if options.text else _are_brackets(options.files)
+    if has_brackets and options.gold:
+        raise ValueError("--gold is for dependency trees: constituents have no relations")
+    check_files([name for name in (options.text, options.gold) if name], None)
+    measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
     with _trees(options) as files:
-        brackets = {plain_path(name).suffix.lower() in SUFFIXES["brackets"] for name in files}
-        if len(brackets) > 1:
-            raise ValueError("the files differ in format: give trees in CoNLL-U, or in brackets, but not both")
-        has_brackets = brackets.pop()
-        if has_brackets and options.gold:
-            raise ValueError("--gold is for dependency trees: constituents have no relations")
-        measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
         pairs = {pair: compare(*pair) for pair in combinations(files, 2)}
         for number, measure in enumerate(measures):
             if number:
@@ -75,6 +74,14 @@ def run_agree(options: argparse.Namespace) -> None:
             _print_sentences(measures, _of_brackets(files) if has_brackets else _of_conllu(files))
 
 
+def _are_brackets(files: Sequence[str]) -> bool:
+    """Whether the files have constituents, as their suffixes say. Raises `ValueError` if some have."""
+    brackets = {plain_path(name).suffix.lower() in SUFFIXES["brackets"] for name in files}
+    if len(brackets) > 1:
+        raise ValueError("the files differ in format: give trees in CoNLL-U, or in brackets, but not both")
+    return brackets.pop()
+
+
 @contextmanager
 def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
     """The files to compare; the trees of models are written, and deleted in the end."""
@@ -83,11 +90,11 @@ def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
         return
     from hf_structure.cli.main import main
 
-    check_files([options.text], None)
+    models = [resolve_model(name) for name in options.files]  # all are there, before the first one parses
     form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
     with TemporaryDirectory() as folder:
         files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
-        for model, file in zip(options.files, files, strict=True):
+        for model, file in zip(models, files, strict=True):
             main(["parse", "--model", model, "--format", form, "--output", file, options.text])
         yield files
 
