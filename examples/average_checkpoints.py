@@ -34,12 +34,12 @@ def load(folder: str) -> PreTrainedModel:
     return load_weights(folder, model_class, "model", dtype=torch.float32)
 
 
-def check_alike(first: str, config: PreTrainedConfig, other: str) -> None:
+def check_alike(first: str, config: PreTrainedConfig, vocabulary: dict[str, int], other: str) -> None:
     """Raises `ValueError` if two models cannot be averaged; says so if they differ in other settings."""
     found = differences(read_config(other, "model"), config)
     if wrong := [name for name in found if name == "model_type" or name in VOCABULARIES]:
         raise ValueError(f"{other} is another model than {first}: {', '.join(wrong)} differ")
-    if read_tokenizer(other).get_vocab() != read_tokenizer(first).get_vocab():
+    if read_tokenizer(other).get_vocab() != vocabulary:
         raise ValueError(f"{other} has another vocabulary than {first}")
     if found:
         print(f"{other}: {', '.join(found)} differ; those of {first} are taken")
@@ -53,10 +53,10 @@ def average(folders: list[str]) -> PreTrainedModel:
     Raises:
         ValueError: if a folder holds no model, or another one than the first.
     """
-    mean = load(folders[0])
+    mean, vocabulary = load(folders[0]), read_tokenizer(folders[0]).get_vocab()
     state = weights(mean)
     for folder in tqdm(folders[1:], desc="averaging", unit=" models"):
-        check_alike(folders[0], mean.config, folder)
+        check_alike(folders[0], mean.config, vocabulary, folder)
         other = weights(load(folder))
         if wrong := [name for name in state.keys() | other.keys() if shape(state, name) != shape(other, name)]:
             raise ValueError(f"{folder}: {len(wrong)} weights are others than in {folders[0]}, such as {min(wrong)}")

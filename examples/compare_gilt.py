@@ -175,16 +175,20 @@ def check(args: argparse.Namespace) -> None:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
 
 
+def common_files(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Of each part one, of training text perhaps several."""
+    return {"train": args.train_file, "validation": [args.validation_file], "test": [args.test_file]}
+
+
 def files_of(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
-    """The files of a run: of each part one, of training text perhaps several."""
-    common = {"train": args.train_file, "validation": [args.validation_file], "test": [args.test_file]}
-    return common | {part: [file] for part, file in dict(args.graphs).get(name, {}).items()}
+    """The files of a run: its own, or the common ones."""
+    return common_files(args) | {part: [file] for part, file in dict(args.graphs).get(name, {}).items()}
 
 
 def check_sentences(name: str, args: argparse.Namespace) -> None:
     """Raises `ValueError` unless the files of a run have the sentences of the common ones."""
     for part, own in dict(args.graphs).get(name, {}).items():
-        common = files_of("", args)[part]
+        common = common_files(args)[part]
         pairs = zip_longest(words_of([own]), words_of(common))
         for number, (words, expected) in enumerate(pairs if [own] != common else (), start=1):
             if words != expected:

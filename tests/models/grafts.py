@@ -1,8 +1,10 @@
-"""Tiny models of transformers that structures are grafted on, and what their battery changes."""
+"""Batteries of causal models that read structures, and tiny models of transformers that these are grafted on."""
 
 import copy
 
+import pytest
 import torch
+from modeling_common import LENGTHS, ModelBattery
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -15,6 +17,7 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
+from transformers.cache_utils import Cache
 
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
@@ -37,6 +40,22 @@ def source(backbone: str) -> PreTrainedModel:
     for parameter in model.parameters():  # far from their start, where attention is nearly uniform
         torch.nn.init.normal_(parameter, std=0.3)
     return model
+
+
+class StructureBattery(ModelBattery):
+    """The battery of the causal models whose attention reads structures, from scratch."""
+
+    lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
+
+    def examples(self, config, lengths=LENGTHS):
+        """Nothing predicts the first token: its label would not count."""
+        examples = super().examples(config, lengths)
+        return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+    def test_compiled_model_gives_the_same(self, backend):
+        super().test_compiled_model_gives_the_same(backend)
 
 
 class GraftBattery:
@@ -67,6 +86,21 @@ class GraftBattery:
     test_compiled_model_gives_the_same = None  # once is enough
     test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
     test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+
+
+def change_rows(cache: Cache, change: str) -> torch.LongTensor:
+    """Reorders, selects or repeats the rows of a cache of three texts; gives the texts of its rows then."""
+    rows = torch.arange(3)
+    if change == "reorder":
+        rows = torch.tensor([2, 0, 0])
+        cache.reorder_cache(rows)
+    elif change == "select":
+        rows = torch.tensor([2, 1])
+        cache.batch_select_indices(rows)
+    elif change == "repeat":
+        rows = rows.repeat_interleave(2)
+        cache.batch_repeat_interleave(2)
+    return rows
 
 
 def let_structures_matter(model: PreTrainedModel) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from grafts import source
+from grafts import change_rows, source
 from test_modeling_gilt import tiny_model
 from tiny_models import unigram_tokenizer
 from torch.testing import assert_close
@@ -559,17 +559,9 @@ def test_grown_caches_follow(backbone, change):
     """After each change the cache is as if it had been built so from the first token, and the next word as well."""
     model = writer(backbone)
     output = generate(model, [[BOS, 8], [BOS, 5], [BOS, 4]], 30)
-    cache, rows, length = output.past_key_values, torch.arange(3), 31
-    if change == "reorder":
-        rows = torch.tensor([2, 0, 0])
-        cache.reorder_cache(rows)
-    elif change == "select":
-        rows = torch.tensor([2, 1])
-        cache.batch_select_indices(rows)
-    elif change == "repeat":
-        rows = torch.tensor([0, 0, 1, 1, 2, 2])
-        cache.batch_repeat_interleave(2)
-    else:
+    cache, length = output.past_key_values, 31
+    rows = change_rows(cache, change)
+    if change == "crop":
         length = 17
         cache.crop(-14)
     ids, words, graph = output.sequences[rows, :length], output.word_ids[rows, :length], output.graphs[rows]

@@ -5,9 +5,9 @@ import pickle
 import pytest
 import torch
 from accelerate import cpu_offload, disk_offload
-from grafts import GROUPED, SIZES, SOURCES, GraftBattery, let_structures_matter, source
+from grafts import GROUPED, SIZES, SOURCES, GraftBattery, StructureBattery, change_rows, let_structures_matter, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from modeling_common import LENGTHS, ModelBattery, gradients, old_names
+from modeling_common import gradients, old_names
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import (
@@ -75,12 +75,11 @@ def batch_of(examples: list[dict], side: str = "right", **settings) -> dict[str,
     return GraphCollator(pad_token_id=5, padding_side=side, **settings)(examples)
 
 
-class TestGiLT(ModelBattery):
+class TestGiLT(StructureBattery):
     base_class = GiLTModel
     head_class = GiLTForCausalLM
     auto_classes = {AutoModel: GiLTModel, AutoModelForCausalLM: GiLTForCausalLM}
     dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3}
-    lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
 
     def config(self, **settings):
         return tiny_config(use_cache=False, **settings)
@@ -102,16 +101,6 @@ class TestGiLT(ModelBattery):
         if "layers" in name:
             return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
         return 0, config.hidden_size**-0.5
-
-    def examples(self, config, lengths=LENGTHS):
-        """Nothing predicts the first token: its label would not count."""
-        examples = super().examples(config, lengths)
-        return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-    def test_compiled_model_gives_the_same(self, backend):
-        super().test_compiled_model_gives_the_same(backend)
 
     def inputs(self, model, side="right", labels=True):
         """With labels there is a graph, too."""
@@ -567,20 +556,12 @@ def test_cache_keeps_graphs_and_tokens_together(change):
     model = tiny_model()
     batch = batch_of(sentences((11, 11, 11)))
     del batch["tapes"], batch["labels"]
-    cache, rows, start = prefilled(model, batch, 7), torch.tensor([0, 1, 2]), 7
-    if change == "reorder":
-        rows = torch.tensor([2, 0, 0])
-        cache.reorder_cache(rows)
-    elif change == "select":
-        rows = torch.tensor([2, 1])
-        cache.batch_select_indices(rows)
-    elif change == "repeat":
-        rows = torch.tensor([0, 0, 1, 1, 2, 2])
-        cache.batch_repeat_interleave(2)
-    elif change == "crop":
+    cache, start = prefilled(model, batch, 7), 7
+    rows = change_rows(cache, change)
+    if change == "crop":
         cache.crop(-3)
         start = 4
-    else:
+    elif change == "copy":
         other = copy.deepcopy(cache)
         cache.reset()
         assert cache.word_ids is None

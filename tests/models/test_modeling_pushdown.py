@@ -4,9 +4,9 @@ from types import MappingProxyType
 
 import pytest
 import torch
-from grafts import SIZES, SOURCES, GraftBattery, let_structures_matter, source
+from grafts import SIZES, SOURCES, GraftBattery, StructureBattery, change_rows, let_structures_matter, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from modeling_common import LENGTHS, ModelBattery, gradients
+from modeling_common import gradients
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
@@ -79,12 +79,11 @@ def batch_of(lengths: tuple[int, ...] = (11, 4, 8), side: str = "right", seed: i
     return {name: torch.tensor(rows) for name, rows in batch.items()}
 
 
-class TestPushdownLM(ModelBattery):
+class TestPushdownLM(StructureBattery):
     base_class = PushdownLMModel
     head_class = PushdownLMForCausalLM
     auto_classes = {AutoModel: PushdownLMModel, AutoModelForCausalLM: PushdownLMForCausalLM}
     dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3, "attachment_dropout": 0.3}
-    lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
     decoding = MappingProxyType({})
 
     def config(self, **settings):
@@ -104,16 +103,6 @@ class TestPushdownLM(ModelBattery):
         if "layers" in name:
             return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
         return 0, config.hidden_size**-0.5
-
-    def examples(self, config, lengths=LENGTHS):
-        """Nothing predicts the first token: its label would not count."""
-        examples = super().examples(config, lengths)
-        return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-    def test_compiled_model_gives_the_same(self, backend):
-        super().test_compiled_model_gives_the_same(backend)
 
     def inputs(self, model, side="right", labels=True):
         """With labels there is a tree, too."""
@@ -326,20 +315,12 @@ def test_cache_keeps_stacks_and_tokens_together(change):
     model, batch = tiny_model(), batch_of((11, 11, 11))
     del batch["labels"]
     first = {name: values[:, :7] for name, values in batch.items()}
-    cache, rows, start = model(**first, use_cache=True).past_key_values, torch.tensor([0, 1, 2]), 7
-    if change == "reorder":
-        rows = torch.tensor([2, 0, 0])
-        cache.reorder_cache(rows)
-    elif change == "select":
-        rows = torch.tensor([2, 1])
-        cache.batch_select_indices(rows)
-    elif change == "repeat":
-        rows = torch.tensor([0, 0, 1, 1, 2, 2])
-        cache.batch_repeat_interleave(2)
-    elif change == "crop":
+    cache, start = model(**first, use_cache=True).past_key_values, 7
+    rows = change_rows(cache, change)
+    if change == "crop":
         cache.crop(-3)
         start = 4
-    else:
+    elif change == "copy":
         other = copy.deepcopy(cache)
         cache.reset()
         assert not cache.holds_structure

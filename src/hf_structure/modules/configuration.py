@@ -55,6 +55,19 @@ class GraftConfig(StructureConfig):
         self.head_dim = getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads
         self.max_position_embeddings = base.max_position_embeddings
 
+    def _check_sizes(self, *names: str) -> None:
+        """Raises `ValueError` where the backbone, its `structure_layers`, or a size of these names make no model."""
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
+            )
+        if not 0 <= self.structure_layers <= self.num_hidden_layers:
+            layers = f"{self.structure_layers} {self.grafted.removesuffix('s')} layers"
+            raise ValueError(f"{layers} in a model of {self.num_hidden_layers} layers")
+
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
         if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):

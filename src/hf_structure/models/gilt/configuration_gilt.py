@@ -167,15 +167,7 @@ class GiLTConfig(GraftConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_new_arcs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
-            )
-        if not 0 <= self.graph_layers <= self.num_hidden_layers:
-            raise ValueError(f"{self.graph_layers} graph layers in a model of {self.num_hidden_layers} layers")
+        self._check_sizes("max_new_arcs")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
         if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:

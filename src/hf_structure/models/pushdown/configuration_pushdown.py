@@ -108,17 +108,7 @@ class PushdownLMConfig(GraftConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        for name in (
-            "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_depth", "attachment_size",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
-            )
-        if not 0 <= self.stack_layers <= self.num_hidden_layers:
-            raise ValueError(f"{self.stack_layers} stack layers in a model of {self.num_hidden_layers} layers")
+        self._check_sizes("max_depth", "attachment_size")
         if self.attachment_loss_weight < 0:
             raise ValueError(f"attachment_loss_weight must not be negative, but is {self.attachment_loss_weight}")
 
