@@ -19,6 +19,8 @@ from transformers import (
 )
 from transformers.cache_utils import Cache
 
+from hf_structure.modules.backbones import layers_of
+
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
 SOURCES = {
@@ -101,6 +103,16 @@ def change_rows(cache: Cache, change: str) -> torch.LongTensor:
         rows = rows.repeat_interleave(2)
         cache.batch_repeat_interleave(2)
     return rows
+
+
+def shapes_of_a_search(model: PreTrainedModel, batch: dict, beam_size: int) -> list[list[torch.Size]]:
+    """For each layer what it computes in a beam search, one after the other: hypotheses and tokens."""
+    layers = layers_of(model.model.backbone)
+    shapes = [[] for _ in layers]
+    for layer, of_layer in zip(layers, shapes, strict=True):
+        layer.register_forward_hook(lambda _, __, output, of_layer=of_layer: of_layer.append(output.shape[:2]))
+    model.beam_search(**batch, beam_size=beam_size)
+    return shapes
 
 
 def let_structures_matter(model: PreTrainedModel) -> None:

@@ -4,12 +4,12 @@ from itertools import pairwise
 import pytest
 import torch
 from accelerate import disk_offload
+from grafts import shapes_of_a_search
 from test_modeling_gilt import BACKBONES, WORD_OF_TOKEN, batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
 
 from hf_structure import GiLTForCausalLM
 from hf_structure.algorithms.graph import new_arcs
-from hf_structure.modules.backbones import layers_of
 from hf_structure.modules.beam_search import Hypotheses
 
 EVERYTHING = 10**6
@@ -249,10 +249,7 @@ def test_half_precision(backbone):
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
 def test_layers_below_the_graphs_are_computed_once(backbone):
     model, batch = sure_model(backbone, graph_layers=1), inputs_of((9,))
-    shapes = {0: [], 1: []}
-    for number, layer in enumerate(layers_of(model.model.backbone)):
-        layer.register_forward_hook(lambda _, __, output, shape=shapes[number]: shape.append(output.shape[:2]))
-    model.beam_search(**batch, beam_size=6)
+    shapes = shapes_of_a_search(model, batch, beam_size=6)
     assert shapes[0] == [(1, 9)]
     assert shapes[1] == [(1, 1), (2, 1), (2, 1), *[(6, 1)] * 5]
 
