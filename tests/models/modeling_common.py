@@ -15,6 +15,7 @@ from accelerate import cpu_offload, disk_offload
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import save_file
+from tiny_models import randomise
 from torch.testing import assert_close
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -47,6 +48,13 @@ def gradients(model: PreTrainedModel, batch: dict, **kwargs) -> dict[str, torch.
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
+def without_gradient(model: PreTrainedModel, batch: dict) -> tuple[str, ...]:
+    """Names of the parameters whose gradient is zero, or what rounding leaves of it: from weights that matter."""
+    reached = gradients(randomise(model, std=0.3).train(), batch)
+    assert set(reached) == {name for name, _ in model.named_parameters()}
+    return tuple(name for name, gradient in reached.items() if not gradient.abs().max() > 1e-6)
+
+
 class ModelBattery:
     """
     Attributes:
@@ -55,6 +63,7 @@ class ModelBattery:
         dropout: Settings that turn every dropout of the family on; `config()` has them all off.
         lora_targets: Names of the linear layers that LoRA adapts.
         unbatched: Names of the outputs that are not about sentences.
+        without_effect: Names of the parameters on which nothing depends.
         decoding: Options of `decode`, if the model has it, that make it give all it can.
     """
 
@@ -64,6 +73,7 @@ class ModelBattery:
     dropout: dict[str, float]
     lora_targets: list[str]
     unbatched: tuple[str, ...] = ()
+    without_effect: tuple[str, ...] = ()
     decoding: Mapping[str, bool] = MappingProxyType({"marginals": True})
 
     def config(self, **settings) -> PreTrainedConfig:
@@ -214,7 +224,7 @@ class ModelBattery:
         for example, outputs in zip(self.examples(model.config), together, strict=True):
             alone = {"input_ids": torch.tensor([example["input_ids"]])}
             alone["attention_mask"] = torch.ones_like(alone["input_ids"])
-            assert_close(outputs, self.outputs_of_sentences(model, alone)[0], atol=1e-5, rtol=1e-5)
+            assert_close(outputs, self.outputs_of_sentences(model, alone)[0], atol=1e-4, rtol=1e-4)
 
     def test_padding_does_not_change_the_gradient(self):
         model = self.model()
@@ -287,10 +297,8 @@ class ModelBattery:
     # Training
 
     def test_gradient_reaches_every_parameter(self):
-        model = self.model(**self.dropout).train()
-        reached = gradients(model, self.inputs(model))
-        assert set(reached) == {name for name, _ in model.named_parameters()}
-        assert [name for name, gradient in reached.items() if not gradient.abs().sum() > 0] == []
+        model = self.model(**self.dropout)
+        assert without_gradient(model, self.inputs(model)) == self.without_effect
 
     def test_training_lowers_the_loss(self):
         model = self.model().train()

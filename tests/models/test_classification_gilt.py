@@ -1,7 +1,7 @@
 import pytest
 import torch
 from grafts import source
-from modeling_common import gradients
+from modeling_common import without_gradient
 from test_modeling_gilt import batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, GPT2ForSequenceClassification
@@ -126,8 +126,5 @@ def test_losses(settings, labels, literal):
 
 def test_gradient_reaches_every_parameter():
     torch.manual_seed(0)
-    model = GiLTForSequenceClassification(tiny_config(num_labels=1)).train()
-    reached = gradients(model, inputs() | {"labels": torch.tensor([1.0, 2.5, 4.0])})
-    assert {name for name, gradient in reached.items() if gradient.abs().sum() > 0} == {
-        name for name, _ in model.named_parameters()
-    }
+    model = GiLTForSequenceClassification(tiny_config(num_labels=1))
+    assert without_gradient(model, inputs() | {"labels": torch.tensor([1.0, 2.5, 4.0])}) == ()

@@ -46,6 +46,7 @@ class TestStructFormer(ClassificationBattery):
     sequence_class = StructFormerForSequenceClassification
     token_class = StructFormerForTokenClassification
     dropout = test_modeling_structformer.TestStructFormer.dropout
+    without_effect = test_modeling_structformer.TestStructFormer.without_effect
 
     def config(self, **settings):
         return test_modeling_structformer.tiny_config(**settings)
@@ -55,6 +56,7 @@ class TestTransformer(TestStructFormer):
     """Without a parser."""
 
     parser = None
+    without_effect = ()
 
     def config(self, **settings):
         return super().config(attention="softmax", attn_implementation="eager", **settings)

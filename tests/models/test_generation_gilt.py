@@ -566,7 +566,7 @@ def test_grown_caches_follow(backbone, change):
         cache.crop(-14)
     ids, words, graph = output.sequences[rows, :length], output.word_ids[rows, :length], output.graphs[rows]
     fresh = model(ids, word_ids=words, graph=graph, use_cache=True).past_key_values
-    assert_close(cached_state(cache), cached_state(fresh), atol=1e-5, rtol=1e-4)
+    assert_close(cached_state(cache), cached_state(fresh), atol=1e-4, rtol=1e-4)
     token = torch.full((len(rows),), 9)
     assert_close(
         [scores[..., : int(cache.words.max()) + 1] for scores in model.score_word(token, cache)[:1]],

@@ -460,7 +460,7 @@ def test_decoded_trees_are_the_best_of_all(length, root_score):
         assert heads.tolist() == list(expected)
         chosen = [log_probs[word, head].exp().item() for word, head in enumerate(expected)]
         assert probs.tolist() == pytest.approx(chosen, abs=1e-5)
-        assert log_prob.item() == pytest.approx(score - log_partition, abs=1e-4)
+        assert log_prob.item() == pytest.approx(score - log_partition, abs=1e-3)
     assert_close(output.marginals[0].double(), brute_force_marginals(scores), atol=1e-5, rtol=1e-4)
 
 
@@ -515,7 +515,7 @@ def test_projective_decoding_takes_the_best_projective_tree():
         log_partition = math.log(sum(math.exp(score) for _, score in ranked))
         output = model.decode(input_ids, decoder="projective")
         assert output.heads[0, 0].tolist() == list(best)
-        assert output.log_probs.item() == pytest.approx(score - log_partition, abs=1e-4)
+        assert output.log_probs.item() == pytest.approx(score - log_partition, abs=1e-3)
         crossing += list(best) != list(ranked[0][0])
     assert crossing
 

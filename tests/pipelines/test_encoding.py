@@ -68,8 +68,9 @@ def probabilities(parses: list[Parse]) -> list[float | None]:
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
 def test_tags_are_those_that_the_model_decodes_with(tagged, punctuation):
-    model, tokenizer = (auto.from_pretrained(tagged) for auto in (AutoModelForDependencyParsing, AutoTokenizer))
-    parses = parse(WORDS, tagged, tags=TAGS, punctuation=punctuation, batch_size=5)
+    tokenizer = AutoTokenizer.from_pretrained(tagged)
+    model = AutoModelForDependencyParsing.from_pretrained(tagged, dtype=torch.float64)
+    parses = parse(WORDS, model, tokenizer=tokenizer, tags=TAGS, punctuation=punctuation, batch_size=5)
     for words, tags, parsed in zip(WORDS, TAGS, parses, strict=True):
         keep = [punctuation == "parse" or not is_punctuation(word) for word in words]
         seen = [word for word, kept in zip(words, keep, strict=True) if kept]

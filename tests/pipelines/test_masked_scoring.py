@@ -122,7 +122,7 @@ def test_batches_change_nothing(loaded_bert, sentences, max_tokens):
     found = pseudo_log_probs(model, tokenizer, encoded, "within_word", max_tokens)
     alone = [pseudo_log_probs(model, tokenizer, [one], "within_word", 1)[0] for one in encoded]
     for row, expected in zip(found, alone, strict=True):
-        assert row == pytest.approx(expected, abs=1e-5)
+        assert row == pytest.approx(expected, abs=1e-4)
 
 
 def test_special_tokens_around_a_text(bert, subword_structformer):

@@ -100,7 +100,7 @@ def heads_of(parses: list[Parse]) -> list[tuple[int, ...]]:
 
 
 def assert_close(found, expected) -> None:
-    """Parses, nested lists and dictionaries, equal but for a share of 1e-4 in numbers that are not whole."""
+    """Parses, nested lists and dictionaries, equal but for a share of 1e-3 in numbers that are not whole."""
     if isinstance(expected, Parse):
         assert_close(found.to_dict(), expected.to_dict())
     elif isinstance(expected, dict):
@@ -112,7 +112,7 @@ def assert_close(found, expected) -> None:
         for one, other in zip(found, expected, strict=True):
             assert_close(one, other)
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-3)
     else:
         assert found == expected
 
