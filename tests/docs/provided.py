@@ -158,10 +158,8 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
     lambda path: path.write_text(json.dumps(CIRCUITS)): (
         "gilt/results.json",
         "txl/results.json",
-        "runs/gilt/transformer-xl-seed1/suites/results.json",
-        "runs/gilt/trees-seed1/suites/results.json",
-        "runs/gilt/gpt2-post-seed1/suites/results.json",
-        "runs/gilt/gpt2-gilt-seed1/suites/results.json",
+        "runs/last/transformer-xl/suites/results.json",
+        "runs/last/trees/suites/results.json",
     ),
     paradigm: (
         "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json",
@@ -219,6 +217,7 @@ MODELS = {
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/gilt": "graph_parser",
     "runs/gilt/trees-seed1": "graph_parser",
+    "runs/last/trees": "graph_parser",
     "runs/web/trees-seed1": "graph_parser",
     "runs/web/transformer-xl-seed1": "graph_parser",
     "runs/pushdown": "pushdown",

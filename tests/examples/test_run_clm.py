@@ -402,7 +402,7 @@ def test_options_of_published_configurations(script, monkeypatch, config):
 
 
 def test_baselines_share_the_configuration(corpus, run, tmp_path):
-    config = EXAMPLES / "configs" / "gilt-en.json"
+    config = EXAMPLES / "configs" / "gilt-treebank.json"
     small = json.dumps({**SMALL, "intermediate_size": 16})
     arguments = ["--model_type", "transformer-xl", "--config", config, "--config_overrides", small]
     run(*arguments, *files(corpus, tmp_path, epochs=1))
