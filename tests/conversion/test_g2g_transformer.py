@@ -57,6 +57,7 @@ def inputs(config, numbers=PARSER.tok2id):
 def test_scores_on_the_way(graph, composition, heads, tmp_path, dictionary):
     model = parser(graph, composition)
     converted, _ = convert(saved(model, tmp_path / "model.weights"), dictionary=dictionary)
+    model, converted = model.double(), converted.double()
     outputs = converted(**inputs(converted.config), heads=torch.tensor([heads]), labels=torch.tensor([RELATIONS]))
     actions = outputs.actions[0].tolist()
     assert (SWAP in actions) == (heads is CROSSING)
@@ -66,8 +67,8 @@ def test_scores_on_the_way(graph, composition, heads, tmp_path, dictionary):
     assert decided.sum() > 1
     order = [OLD[action] for action in range(4)]
     found = outputs.logits[0, : len(actions)]
-    assert_close(found[decided], scores[decided][:, order], atol=1e-4, rtol=1e-4)
-    assert_close(outputs.label_logits[0, : len(actions)][decided], label_scores[decided], atol=1e-4, rtol=1e-4)
+    assert_close(found[decided], scores[decided][:, order], atol=1e-5, rtol=1e-5)
+    assert_close(outputs.label_logits[0, : len(actions)][decided], label_scores[decided], atol=1e-5, rtol=1e-5)
 
 
 def classes(actions, heads):

@@ -224,7 +224,7 @@ class ModelBattery:
         for example, outputs in zip(self.examples(model.config), together, strict=True):
             alone = {"input_ids": torch.tensor([example["input_ids"]])}
             alone["attention_mask"] = torch.ones_like(alone["input_ids"])
-            assert_close(outputs, self.outputs_of_sentences(model, alone)[0], atol=1e-4, rtol=1e-4)
+            assert_close(outputs, self.outputs_of_sentences(model, alone)[0], atol=1e-5, rtol=1e-5)
 
     def test_padding_does_not_change_the_gradient(self):
         model = self.model()

@@ -557,7 +557,7 @@ def cut_to(values: torch.Tensor, cache: GraphCache) -> torch.Tensor:
 @torch.no_grad()
 def test_grown_caches_follow(backbone, change):
     """After each change the cache is as if it had been built so from the first token, and the next word as well."""
-    model = writer(backbone)
+    model = writer(backbone).double()
     output = generate(model, [[BOS, 8], [BOS, 5], [BOS, 4]], 30)
     cache, length = output.past_key_values, 31
     rows = change_rows(cache, change)
@@ -566,7 +566,7 @@ def test_grown_caches_follow(backbone, change):
         cache.crop(-14)
     ids, words, graph = output.sequences[rows, :length], output.word_ids[rows, :length], output.graphs[rows]
     fresh = model(ids, word_ids=words, graph=graph, use_cache=True).past_key_values
-    assert_close(cached_state(cache), cached_state(fresh), atol=1e-4, rtol=1e-4)
+    assert_close(cached_state(cache), cached_state(fresh), atol=1e-5, rtol=1e-4)
     token = torch.full((len(rows),), 9)
     assert_close(
         [scores[..., : int(cache.words.max()) + 1] for scores in model.score_word(token, cache)[:1]],

@@ -460,7 +460,7 @@ def test_decoded_trees_are_the_best_of_all(length, root_score):
         assert heads.tolist() == list(expected)
         chosen = [log_probs[word, head].exp().item() for word, head in enumerate(expected)]
         assert probs.tolist() == pytest.approx(chosen, abs=1e-5)
-        assert log_prob.item() == pytest.approx(score - log_partition, abs=1e-3)
+        assert log_prob.item() == pytest.approx(score - log_partition, abs=1e-4)
     assert_close(output.marginals[0].double(), brute_force_marginals(scores), atol=1e-5, rtol=1e-4)
 
 
@@ -504,7 +504,7 @@ def test_argmax_takes_each_words_best_head_but_the_root():
 
 
 def test_projective_decoding_takes_the_best_projective_tree():
-    model = tiny_model()
+    model = tiny_model().double()
     model.udgn.parser.arcs.weight.data *= 20  # pronounced preferences, so that the best trees have crossing arcs
     crossing = 0
     for seed in range(20):
@@ -515,7 +515,7 @@ def test_projective_decoding_takes_the_best_projective_tree():
         log_partition = math.log(sum(math.exp(score) for _, score in ranked))
         output = model.decode(input_ids, decoder="projective")
         assert output.heads[0, 0].tolist() == list(best)
-        assert output.log_probs.item() == pytest.approx(score - log_partition, abs=1e-3)
+        assert output.log_probs.item() == pytest.approx(score - log_partition, abs=1e-4)
         crossing += list(best) != list(ranked[0][0])
     assert crossing
 

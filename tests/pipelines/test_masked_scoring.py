@@ -110,8 +110,8 @@ def test_the_pipeline_that_fills_masks_gives_what_is_scored(name):
 
 @pytest.fixture(scope="module")
 def loaded_bert(bert):
-    """Model and tokenizer."""
-    return AutoModelForMaskedLM.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+    """Model, in float64, and tokenizer."""
+    return AutoModelForMaskedLM.from_pretrained(bert, dtype=torch.float64).eval(), AutoTokenizer.from_pretrained(bert)
 
 
 @settings(max_examples=40)
@@ -122,7 +122,7 @@ def test_batches_change_nothing(loaded_bert, sentences, max_tokens):
     found = pseudo_log_probs(model, tokenizer, encoded, "within_word", max_tokens)
     alone = [pseudo_log_probs(model, tokenizer, [one], "within_word", 1)[0] for one in encoded]
     for row, expected in zip(found, alone, strict=True):
-        assert row == pytest.approx(expected, abs=1e-4)
+        assert row == pytest.approx(expected, abs=1e-5)
 
 
 def test_special_tokens_around_a_text(bert, subword_structformer):
