@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from transformers import (
     BertModel,
     DistilBertConfig,
     DistilBertModel,
+    MPNetConfig,
+    MPNetModel,
     RobertaConfig,
     RobertaModel,
 )
@@ -48,6 +51,7 @@ SETTINGS = {
     "scaled": {"scale_relations": True},
     "SynTr": {"use_graph_input": False},
     "tags": {"num_tags": 4},
+    "relative_positions": {"num_position_buckets": 8},
 }
 all_settings = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 TREES = {n: heads for heads in ([3, 3, 0, 5, 3, 5, 6], [0], [2, 0, 4, 2], [0, 1]) for n in [len(heads)]}
@@ -170,10 +174,20 @@ class TestRNGTransformerOfWholeTrees(TestRNGTransformer):
     """The other half of the switches, under the same battery."""
 
     settings = {"arc_loss": "tree", "num_graph_layers": 1, "word_vectors": "mean", "num_rounds": 2}
+    settings |= {"num_position_buckets": 8}
     test_compiled_model_gives_the_same = None  # once is enough
 
 
 # The paper's equations for one sentence, vector by vector
+
+
+def literal_bucket(distance: int, count: int) -> int:
+    """Row of the table of biases for a position that stands so far to the right (T5, Raffel et al. 2020)."""
+    side, n = count // 2, abs(distance)
+    exact = side // 2
+    if n >= exact:
+        n = min(side - 1, exact + int(math.log(n / exact) / math.log(128 / exact) * (side - exact)))
+    return n + (side if distance > 0 else 0)
 
 
 def literal_vectors(model, sequence: torch.Tensor, relations: dict[tuple[int, int], int]) -> torch.Tensor:
@@ -191,6 +205,9 @@ def literal_vectors(model, sequence: torch.Tensor, relations: dict[tuple[int, in
                 scores, values = [], []
                 for j in range(len(states)):
                     score, value = q[i, head] @ k[j, head] / d**0.5, v[j, head]
+                    if config.num_position_buckets:
+                        bucket = literal_bucket(j - i, config.num_position_buckets)
+                        score = score + encoder.position_bias.weight[bucket, head]
                     if reads and (i, j) in relations:
                         relation = relations[i, j]
                         own = q[i, head] @ attention.key_relations.weight[relation]
@@ -525,6 +542,8 @@ def test_wrong_inputs():
         ({"num_graph_layers": 3}, "num_graph_layers must be between 1 and num_hidden_layers 2"),
         ({"num_graph_layers": 0}, "num_graph_layers must be between"),
         ({"hidden_size": 13}, "hidden_size 13 is no multiple"),
+        ({"num_position_buckets": 7}, "num_position_buckets must be 0 or an even number from 4 on, not 7"),
+        ({"num_position_buckets": 2}, "num_position_buckets must be 0"),
         ({"tags": ["a"]}, "num_tags is 0, but there are 1 tags"),
         ({"arc_loss": "hinge"}, "arc_loss"),
         ({"word_vectors": "last"}, "word_vectors"),
@@ -551,6 +570,10 @@ def random_encoder(kind: str):
     sizes |= {"intermediate_size": 20, "max_position_embeddings": 30}
     if kind == "roberta":
         return RobertaModel(RobertaConfig(**sizes, pad_token_id=1)).eval()
+    if kind == "mpnet":
+        encoder = MPNetModel(MPNetConfig(**sizes)).eval()
+        torch.nn.init.normal_(encoder.encoder.relative_attention_bias.weight)
+        return encoder
     return BertModel(BertConfig(**sizes)).eval()
 
 
@@ -561,7 +584,7 @@ class FewTokens:
 
 
 @pytest.mark.parametrize("num_layers", [None, 2])
-@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet"])
 @torch.no_grad()
 def test_starts_from_an_encoder(kind, num_layers):
     encoder = random_encoder(kind)

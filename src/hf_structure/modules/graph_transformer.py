@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from hf_structure.modules.dropout import Dropout
 
@@ -106,7 +107,8 @@ class GraphAttention(nn.Module):
         Args:
             receivers (`torch.FloatTensor` of shape `(batch_size, num_receivers, hidden_size)`): Vectors that attend.
             hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): To all these vectors.
-            mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): 0, or the least number at padding.
+            mask (`torch.FloatTensor`, broadcastable to `(batch_size, num_heads, num_receivers, seq_len)`):
+                Added to the scores: the least number at padding, elsewhere 0 or a bias.
             arcs ([`Arcs`], *optional*): The arcs; those at padding are not read.
             wanted (`torch.LongTensor` of shape `(batch_size, num_receivers)`, *optional*):
                 Positions of the receivers, if they are not all positions in order. Of those that are equal only the
@@ -198,6 +200,27 @@ class _Places(NamedTuple):
         return table(self.to_dependents).unsqueeze(1).to(dtype), table(self.to_heads).unsqueeze(1).to(dtype)
 
 
+class RelativePositionBias(nn.Embedding):
+    """
+    For each class of distances between two positions a number for each attention head, to be added to the scores of
+    attention. Small distances are each a class, greater ones share them (T5, Raffel et al. 2020; MPNet, Song et al.
+    2020).
+
+    Args:
+        num_buckets (`int`): Number of classes, a half for each direction.
+        num_heads (`int`): Number of attention heads.
+    """
+
+    def __init__(self, num_buckets: int, num_heads: int):
+        super().__init__(num_buckets, num_heads)
+
+    def forward(self, position_ids: torch.LongTensor) -> torch.FloatTensor:
+        """`(batch_size, num_heads, seq_len, seq_len)`, from positions `(batch_size, seq_len)`."""
+        distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)
+        buckets = MPNetEncoder.relative_position_bucket(distances, num_buckets=self.num_embeddings)
+        return super().forward(buckets).permute(0, 3, 1, 2)
+
+
 class GraphTransformerLayer(GradientCheckpointingLayer):
     """Self-attention and feed-forward sublayer, each followed by a residual connection and a layer norm."""
 
@@ -226,8 +249,16 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         arcs: Arcs | None = None,
         wanted: torch.LongTensor | None = None,
     ) -> torch.Tensor:
-        """New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`."""
-        receivers = hidden_states if wanted is None else take(hidden_states, wanted)
+        """
+        New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`. The mask has one row for all
+        positions or a row for each.
+        """
+        receivers = hidden_states
+        if wanted is not None:
+            receivers = take(hidden_states, wanted)
+            if mask.shape[2] > 1:
+                rows = wanted[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
+                mask = mask.gather(2, rows)
         attended, _ = self.attention(receivers, hidden_states, mask, arcs, wanted)
         receivers = self.attention_norm(receivers + self.dropout(attended))
         update = self.output(self.activation(self.intermediate(receivers)))
@@ -256,4 +287,11 @@ def check_positions(length: int, positions: int) -> None:
         )
 
 
-__all__ = ["Arcs", "GraphAttention", "GraphTransformerEmbeddings", "GraphTransformerLayer", "take"]
+__all__ = [
+    "Arcs",
+    "GraphAttention",
+    "GraphTransformerEmbeddings",
+    "GraphTransformerLayer",
+    "RelativePositionBias",
+    "take",
+]

@@ -15,6 +15,7 @@ EMBEDDINGS = {
     "embeddings.token_type_embeddings.weight": "embeddings.segment_embeddings.weight",
     "embeddings.LayerNorm.weight": "embeddings.norm.weight",
     "embeddings.LayerNorm.bias": "embeddings.norm.bias",
+    "encoder.relative_attention_bias.weight": "position_bias.weight",
 }
 LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d+)\.(.+)\.(weight|bias)")
 LAYER_PARTS = {
@@ -36,14 +37,22 @@ LAYER_PARTS = {
     "ffn.lin1": "intermediate",
     "ffn.lin2": "output",
     "output_layer_norm": "output_norm",
+    # MPNet
+    "attention.attn.q": "attention.query",
+    "attention.attn.k": "attention.key",
+    "attention.attn.v": "attention.value",
+    "attention.attn.o": "attention.output",
+    "attention.LayerNorm": "attention_norm",
 }
 
 
 def load_encoder(
-    name_or_model: str | PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+    name_or_model: str | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    model_types: tuple[str, ...] = MODEL_TYPES,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    An encoder without a head on top, and its tokenizer.
+    An encoder without a head on top, one of `model_types`, and its tokenizer.
 
     Raises:
         ValueError: if the model is of another kind, or no tokenizer is known.
@@ -51,10 +60,10 @@ def load_encoder(
     is_model = isinstance(name_or_model, PreTrainedModel)
     name = name_or_model.name_or_path if is_model else name_or_model
     encoder = (name_or_model if is_model else AutoModel.from_pretrained(name, trust_remote_code=False)).base_model
-    if encoder.config.model_type not in MODEL_TYPES or getattr(encoder.config, "is_decoder", False):
+    if encoder.config.model_type not in model_types or getattr(encoder.config, "is_decoder", False):
         raise ValueError(
             f"a {encoder.config.model_type} model cannot be the start of this parser; encoders that can are "
-            f"{', '.join(MODEL_TYPES)}"
+            f"{', '.join(model_types)}"
         )
     if tokenizer is None and not name:
         raise ValueError("pass the tokenizer too: this encoder was not loaded from a folder or the Hub")
@@ -72,7 +81,7 @@ def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
     if not 1 <= num_layers <= source.num_hidden_layers:
         raise ValueError(f"num_layers={num_layers} is not possible: the encoder has {source.num_hidden_layers} layers")
     distilled = source.model_type == "distilbert"
-    return {
+    settings = {
         "vocab_size": source.vocab_size,
         "hidden_size": source.hidden_size,
         "num_hidden_layers": num_layers,
@@ -87,6 +96,9 @@ def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
         "pad_token_id": source.pad_token_id,
         "unk_token_id": tokenizer.unk_token_id,
     }
+    if source.model_type == "mpnet":
+        settings["num_position_buckets"] = source.relative_attention_num_buckets
+    return settings
 
 
 @torch.no_grad()

@@ -35,6 +35,9 @@ class RNGTransformerConfig(StructureConfig):
             Dropout on attention weights.
         max_position_embeddings (`int`, defaults to 512):
             Longest sequence: the start symbol, the pieces (or words), the end symbol.
+        num_position_buckets (`int`, defaults to 0):
+            Number of classes of distances between two positions, each of which adds a number to the scores of each
+            attention head, in all layers; 0 for none. MPNet has 32. Absolute positions are read in any case.
         word_vectors (`"first_piece"` or `"mean"`, defaults to `"first_piece"`):
             How words of several pieces are read. Either the encoder reads all pieces, and a word is its first one, as
             in the paper; or it reads one vector a word, the mean of its pieces' embeddings, which makes sequences
@@ -97,6 +100,7 @@ class RNGTransformerConfig(StructureConfig):
     hidden_dropout: float | int = 0.1
     attention_dropout: float | int = 0.1
     max_position_embeddings: int = 512
+    num_position_buckets: int = 0
     word_vectors: Literal["first_piece", "mean"] = "first_piece"
     layout: Literal["paper", "release"] = "paper"
     num_tags: int = 0
@@ -169,6 +173,10 @@ class RNGTransformerConfig(StructureConfig):
             raise ValueError(
                 f"num_graph_layers must be between 1 and num_hidden_layers {self.num_hidden_layers}, not "
                 f"{self.num_graph_layers}"
+            )
+        if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
+            raise ValueError(
+                f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"
             )
         if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
             raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")

@@ -37,12 +37,13 @@ from hf_structure.modules.graph_transformer import (
     GraphAttention,
     GraphTransformerEmbeddings,
     GraphTransformerLayer,
+    RelativePositionBias,
     additive_mask,
     check_positions,
     take,
 )
 from hf_structure.modules.padding import all_words, check_one_input, words_first
-from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.pretrained_encoder import MODEL_TYPES, copy_encoder, encoder_settings, load_encoder
 from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
 
@@ -72,6 +73,8 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
             config.layer_norm_eps,
             config.hidden_dropout,
         )
+        buckets = config.num_position_buckets
+        self.position_bias = RelativePositionBias(buckets, config.num_attention_heads) if buckets else None
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
                 GraphAttention(
@@ -143,6 +146,8 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         hidden_states = self.embeddings(inputs_embeds, positions)
         mask = additive_mask(attention_mask, hidden_states)
+        if self.position_bias is not None:
+            mask = mask + self.position_bias(positions).to(mask.dtype)
         for layer in self.layers[: self._num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
         return hidden_states, mask
@@ -238,7 +243,8 @@ class Sentences(NamedTuple):
 
     Attributes:
         hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Vectors.
-        mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention.
+        mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention; with the bias of relative
+            positions `(batch_size, num_heads, seq_len, seq_len)`.
         places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
             Positions of the root and the words; that of the root for padding.
         firsts (`torch.LongTensor` of shape `(batch_size, seq_len)`):
@@ -325,7 +331,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         A parser that starts from a pretrained encoder; what the encoder has not is initialised at random.
 
         Args:
-            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
+            name_or_model (`str` or `PreTrainedModel`):
+                A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or MPNet model.
             tokenizer (`PreTrainedTokenizerBase`, *optional*):
                 Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
             num_layers (`int`, *optional*): Number of layers, the first ones; by default all.
@@ -336,7 +343,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
                 no tokenizer is known.
         """
-        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
+        encoder, tokenizer = load_encoder(name_or_model, tokenizer, (*MODEL_TYPES, "mpnet"))
         if labels is not None:
             settings["id2label"] = dict(enumerate(labels))
         config = encoder_settings(encoder, tokenizer, num_layers or encoder.config.num_hidden_layers)
