@@ -94,7 +94,8 @@ class ParsingModelArguments(ModelArguments):
         metadata={"help": f"Family of a new parser; {DEFAULT_FAMILY} if not given.", "choices": list(FAMILIES)},
     )
     encoder: str | None = field(
-        default=None, metadata={"help": "Encoder to start from (folder or Hub name): BERT, RoBERTa, DistilBERT, MPNet, ..."}
+        default=None,
+        metadata={"help": "Encoder to start from (folder or Hub name): BERT, RoBERTa, DistilBERT, MPNet, ..."},
     )
     num_layers: int | None = field(
         default=None,
