@@ -15,6 +15,8 @@ from transformers import (
     DistilBertModel,
     ModernBertConfig,
     ModernBertModel,
+    MPNetConfig,
+    MPNetModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
@@ -903,6 +905,8 @@ def test_other_encoders_are_refused():
     modern = ModernBertModel(ModernBertConfig(**COMMON, pad_token_id=0, bos_token_id=2, eos_token_id=3))
     with pytest.raises(ValueError, match="modernbert model cannot be the start"):
         from_encoder(modern, tiny_tokenizer(), num_layers=1)
+    with pytest.raises(ValueError, match="mpnet model cannot be the start"):  # it has relative positions
+        from_encoder(MPNetModel(MPNetConfig(**COMMON)), tiny_tokenizer(), num_layers=1)
     bert.embeddings.more = torch.nn.Linear(2, 2)
     with pytest.raises(ValueError, match=r"no place for the encoder's weights embeddings\.more"):
         from_encoder(bert, tiny_tokenizer(), num_layers=1)
