@@ -602,6 +602,28 @@ def test_starts_from_an_encoder(kind, num_layers):
     assert_close(model._encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
 
 
+@torch.no_grad()
+def test_labels_that_are_dropped_are_as_if_they_were_impossible():
+    model = tiny_model(num_rounds=2)
+    few = model.with_labels(["c", "a"])
+    assert few.config.id2label == {0: "c", 1: "a"}
+    assert few.config.label2id == {"c": 0, "a": 1}
+    graph = {"initial_heads": torch.tensor([[2, 3, 0, 3, 4], [2, 0, 2, -1, -1]])}
+    relations, renamed = torch.tensor([[0, 2, 0, 2, 2], [0, 0, 2, -1, -1]]), torch.tensor([1, -1, 0])
+    model.decoder.label_bias.weight[1] = 0
+    model.decoder.label_bias.bias[1] = -1e9
+    expected = decode(model, **graph, initial_relations=relations)
+    found = decode(few, **graph, initial_relations=torch.where(relations < 0, -1, renamed[relations]))
+    assert (found.heads == expected.heads).all()
+    assert (found.labels == torch.where(expected.labels < 0, -1, renamed[expected.labels])).all()
+    assert_close(found.log_probs, expected.log_probs, atol=1e-5, rtol=1e-4)
+    assert_close(found.label_probs, expected.label_probs, atol=1e-5, rtol=1e-4)
+    with pytest.raises(ValueError, match="does not know the labels d, e"):
+        model.with_labels(["d", "a", "e"])
+    with pytest.raises(ValueError, match="does not know the labels a"):
+        tiny_model(labelled=False).with_labels(["a"])
+
+
 @pytest.mark.parametrize("word_vectors", ["first_piece", "mean"])
 @torch.no_grad()
 def test_vectors_of_pieces_stand_for_them(word_vectors):

@@ -157,7 +157,9 @@ class RNGTransformerConfig(StructureConfig):
         """Label of the later pieces of a word as dependents of the first, if there are such arcs."""
         if self.layout == "paper" or not self.use_graph_input:
             return None
-        return list(self.id2label.values()).index(PIECE_LABEL) if self.labelled else 0
+        if not self.labelled:
+            return 0
+        return next(number for number, label in self.id2label.items() if label == PIECE_LABEL)
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

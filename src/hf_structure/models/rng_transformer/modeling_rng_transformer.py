@@ -9,6 +9,8 @@ A parser that predicts all arcs at once, reads the graph that it predicted in it
 until the graph does not change any more. G^0 is empty, or what any other parser gave.
 """
 
+from collections.abc import Iterable
+from copy import deepcopy
 from typing import NamedTuple
 
 import torch
@@ -350,6 +352,33 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         model = cls(RNGTransformerConfig(**{**config, "labelled": labels is not None, **settings}))
         copy_encoder(model, encoder, tokenizer, segments=0)
         return model
+
+    @torch.no_grad()
+    def with_labels(self, labels: Iterable[str]) -> "RNGTransformerForParsing":
+        """
+        The same parser with some of its relation labels, in this order, and no others: for one that has learned from
+        treebanks of several guidelines and is to follow one.
+
+        Raises:
+            ValueError: names the labels that it does not know.
+        """
+        config, labels = deepcopy(self.config), list(dict.fromkeys(labels))
+        number = {label: row for row, label in config.id2label.items()} if config.labelled else {}
+        if unknown := [label for label in labels if label not in number]:
+            raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
+        config.id2label, config.label2id = dict(enumerate(labels)), {label: row for row, label in enumerate(labels)}
+        rows = torch.tensor([number[label] for label in labels], device=self.device)
+        parser = type(self)(config).to(self.device, self.dtype).train(self.training)
+        for name, kept in parser.named_parameters():
+            weight = self.get_parameter(name)
+            if "relations" in name:  # a row for each label as a relation to dependents, and one to heads
+                weight = weight.unflatten(0, (2, -1))[:, rows].flatten(0, 1)
+            elif name.startswith("decoder.label."):  # a square for each label
+                weight = weight.unflatten(0, (len(number), -1))[rows].flatten(0, 1)
+            elif name.startswith("decoder.label_bias."):
+                weight = weight[rows]
+            kept.copy_(weight)
+        return parser
 
     @can_return_tuple
     def forward(
