@@ -7,10 +7,9 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.modules.pretrained_encoder import LAYER_PARTS
+from hf_structure.modules.pretrained_encoder import BERT_LAYER
 
 AT_ONCE = 12  # names in a message
-BERT = ("query", "key", "value", "dense", "LayerNorm")  # last parts of the names of BERT's modules
 
 
 class Entry(NamedTuple):
@@ -56,8 +55,7 @@ def renamed(pairs: Mapping[str, str], parts: Iterable[str] = ("weight", "bias"),
 
 def bert_layer(source: str, target: str) -> Iterator[Entry]:
     """A layer of BERT as one of ours."""
-    parts = {old: new for old, new in LAYER_PARTS.items() if old.split(".")[-1] in BERT}
-    return renamed({f"{source}.{old}": f"{target}.{new}" for old, new in parts.items()})
+    return renamed({f"{source}.{old}": f"{target}.{new}" for old, new in BERT_LAYER.items()})
 
 
 def stacked(*tensors: torch.Tensor) -> torch.Tensor:

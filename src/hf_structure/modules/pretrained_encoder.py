@@ -18,8 +18,7 @@ EMBEDDINGS = {
     "encoder.relative_attention_bias.weight": "position_bias.weight",
 }
 LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d+)\.(.+)\.(weight|bias)")
-LAYER_PARTS = {
-    # BERT and RoBERTa
+BERT_LAYER = {  # and RoBERTa's
     "attention.self.query": "attention.query",
     "attention.self.key": "attention.key",
     "attention.self.value": "attention.value",
@@ -28,6 +27,9 @@ LAYER_PARTS = {
     "intermediate.dense": "intermediate",
     "output.dense": "output",
     "output.LayerNorm": "output_norm",
+}
+LAYER_PARTS = {
+    **BERT_LAYER,
     # DistilBERT
     "attention.q_lin": "attention.query",
     "attention.k_lin": "attention.key",
@@ -162,4 +164,4 @@ def _positions(encoder: PreTrainedModel) -> torch.Tensor:
     return table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]
 
 
-__all__ = ["MODEL_TYPES", "copy_encoder", "encoder_settings", "load_encoder"]
+__all__ = ["BERT_LAYER", "MODEL_TYPES", "copy_encoder", "encoder_settings", "load_encoder"]
