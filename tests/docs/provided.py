@@ -17,7 +17,7 @@ import pandas
 import pytest
 from original_udgn import UDGN, Dictionary
 from test_masked_lms import SIZE, WORDS, randomised, saved
-from tiny_models import TINY, new_pushdown, randomise, save, unigram_tokenizer
+from tiny_models import TINY, new_pushdown, new_rng_transformer, randomise, save, unigram_tokenizer
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
 from hf_structure.data.sdp import HEADER
@@ -30,6 +30,7 @@ SENTENCES = [
     "She/PRP/2/nsubj gave/VBD/0/root her/PRP$/4/nmod:poss brother/NN/2/iobj a/DT/6/det book/NN/2/obj ././2/punct",
 ]
 GENRES = ("academic", "bio", "conversation", "court", "interview", "news", "speech", "textbook", "vlog", "voyage")
+RELATIONS = {word.split("/")[3] for sentence in SENTENCES for word in sentence.split()}
 LINES = [" ".join(word.split("/")[0] for word in sentence.split()) for sentence in SENTENCES]
 BRACKETS = """\
 ( (S (NP (DT The) (NN cat)) (VP (VBD saw) (NP (DT the) (NN mouse))) (. .)) )
@@ -207,9 +208,9 @@ MODELS = {
     "runs/first": "rng_transformer",
     "runs/second": "rng_transformer",
     "runs/third": "rng_transformer",
-    "runs/refined": "rng_transformer",
+    "runs/refined": "released_rng_transformer",
     "runs/fast-1": "rng_transformer",
-    "runs/fast-2": "rng_transformer",
+    "runs/fast-2": "released_rng_transformer",
     "runs/tagged": "tagged_g2g_transformer",
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/gilt": "graph_parser",
@@ -233,6 +234,9 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
     )
     made = {
         "udgn": save(randomise(udgn), words, folder / "runs/udgn"),
+        "released_rng_transformer": new_rng_transformer(
+            folder / "runs/refined", words, id2label=dict(enumerate(sorted(RELATIONS)))
+        ),
         "pushdown": new_pushdown(folder / "runs/pushdown", unigram_tokenizer([line.split() for line in LINES])),
     }
     for name, kind in MODELS.items():

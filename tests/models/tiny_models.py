@@ -72,7 +72,7 @@ def new_g2g_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **sett
 
 def new_rng_transformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
     """The recursive non-autoregressive kind; from larger weights, probabilities of trees would be rounded too much."""
-    config = RNGTransformerConfig(**_of_parsers(tokenizer), arc_size=8, label_size=8, **settings)
+    config = RNGTransformerConfig(**{**_of_parsers(tokenizer), "arc_size": 8, "label_size": 8, **settings})
     return save(randomise(RNGTransformerForParsing(config), std=0.3), tokenizer, folder)
 
 
