@@ -115,6 +115,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "system.conllu",
         "silver-a.conllu",
         "silver-b.conllu",
+        "silver-c.conllu",
         "g2g.conllu",
         "deptr.conllu",
         "en_ewt-dev.conllu",
