@@ -620,6 +620,8 @@ def test_labels_that_are_dropped_are_as_if_they_were_impossible():
     assert_close(found.label_probs, expected.label_probs, atol=1e-5, rtol=1e-4)
     with pytest.raises(ValueError, match="does not know the labels d, e"):
         model.with_labels(["d", "a", "e"])
+    with pytest.raises(ValueError, match="id2label is empty"):
+        model.with_labels([])
     with pytest.raises(ValueError, match="does not know the labels a"):
         tiny_model(labelled=False).with_labels(["a"])
 

@@ -360,13 +360,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         treebanks of several guidelines and is to follow one.
 
         Raises:
-            ValueError: names the labels that it does not know.
+            ValueError: names the labels that it does not know; or there are none.
         """
         config, labels = deepcopy(self.config), list(dict.fromkeys(labels))
         number = {label: row for row, label in config.id2label.items()} if config.labelled else {}
         if unknown := [label for label in labels if label not in number]:
             raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
         config.id2label, config.label2id = dict(enumerate(labels)), {label: row for row, label in enumerate(labels)}
+        config.validate_sizes()
         rows = torch.tensor([number[label] for label in labels], device=self.device)
         parser = type(self)(config).to(self.device, self.dtype).train(self.training)
         for name, kept in parser.named_parameters():
