@@ -7,8 +7,11 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
+
+from tqdm import tqdm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
@@ -50,6 +53,17 @@ pattern, *sys.argv = sys.argv[1:]
 sys.addaudithook(watch)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+def fork() -> int:
+    """
+    `os.fork`, with a lock of its own for the child's progress bars. That of tqdm is shared by both processes: a child
+    that is killed while it holds it would stop its parent for ever.
+    """
+    child = os.fork()
+    if child == 0:
+        tqdm.set_lock(threading.RLock())
+    return child
 
 
 def start_and_kill(command: list[str], output_dir: Path, written: str = "checkpoint-*/trainer_state.json") -> None:

@@ -15,6 +15,8 @@ import datasets
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
+from tqdm import tqdm
+from tqdm.std import TqdmDefaultWriteLock
 
 from hf_structure import parse
 from hf_structure.cli import blocks as blocks_module
@@ -351,11 +353,23 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
     assert not output.exists()
 
 
+def test_a_child_that_is_killed_keeps_no_lock_of_progress_bars():
+    tqdm.get_lock()  # is made when it is asked for
+    child = running.fork()
+    if child == 0:
+        tqdm.get_lock().acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    for lock in TqdmDefaultWriteLock().locks:  # those of all processes and of all threads
+        assert lock.acquire(True, 10)
+        lock.release()
+
+
 def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
     output, rng = tmp_path / "silver.conllu", random.Random(0)
     arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "10")]
     for number in range(0, 12, 2):
-        child = os.fork()
+        child = running.fork()
         if child == 0:
             run_slowly(partial(run, *arguments), monkeypatch)
         wait_for_blocks(output, number, child)

@@ -16,7 +16,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from running import load_script, losses, made_sentence
+from running import fork, load_script, losses, made_sentence
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
@@ -204,7 +204,7 @@ def in_a_process(name: str, line: list[str], output: Path, kill_at: int = 0) -> 
             if count[0] == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    child = os.fork()
+    child = fork()
     if not child:
         status = 1
         sys.stdout = sys.stderr = log.open("w")
