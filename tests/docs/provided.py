@@ -206,8 +206,6 @@ MODELS = {
     "runs/ewt": "rng_transformer",
     "runs/student": "rng_transformer",
     "runs/teacher": "rng_transformer",
-    "runs/first": "rng_transformer",
-    "runs/second": "rng_transformer",
     "runs/third": "rng_transformer",
     "runs/refined": "released_rng_transformer",
     "runs/fast-1": "rng_transformer",
