@@ -101,6 +101,26 @@ class TestTrees:
         assert is_tree(heads)
         assert is_projective(heads)
 
+    @settings(max_examples=50, deadline=None)
+    @given(st.lists(st.integers(-9, 9), max_size=12), st.integers(-40, 40).map(lambda number: number / 4))
+    def test_a_branching_bias_looks_at_how_far_two_splits_are_apart(self, distances, bias):
+        def spans_of(distances, start):
+            """Top down; where in the sentence the constituent begins is not known."""
+            if not distances:
+                return []
+            biased = [distance - bias * place for place, distance in enumerate(distances)]
+            split = biased.index(max(biased))
+            left, right = distances[:split], distances[split + 1 :]
+            whole = (start, start + len(distances) + 1)
+            return [whole, *spans_of(left, start), *spans_of(right, start + split + 1)]
+
+        assert distances_to_spans(distances, bias) == spans_of(distances, 0)
+
+    def test_the_strongest_branching_bias_leaves_one_tree(self):
+        distances = [3.0, -1.0, 2.0, 8.0]
+        assert distances_to_spans(distances, 100) == [(0, 5), (1, 5), (2, 5), (3, 5)]
+        assert distances_to_spans(distances, -100) == [(0, 5), (0, 4), (0, 3), (0, 2)]
+
     @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
     def test_every_binary_tree_comes_back_from_its_distances(self, n):
         trees = list(binary_trees(0, n))
@@ -199,15 +219,17 @@ class TestTrees:
         with pytest.raises(ValueError, match="head of word 1"):
             heads_to_heights([7, 0])
 
-    def test_batch_is_one_sentence_at_a_time(self):
+    @pytest.mark.parametrize("bias", [0.0, 1.5])
+    def test_batch_is_one_sentence_at_a_time(self, bias):
         distances, heights, lengths = random_batch([9, 1, 0, 5, 2])
-        spans, heads = decode_trees(distances, heights, lengths)
+        spans, heads = decode_trees(distances, heights, lengths, bias)
         assert spans.shape == (5, 8, 2)
         assert heads.shape == (5, 9)
         for i, m in enumerate(lengths.tolist()):
-            alone = joint_trees(distances[i, : max(m - 1, 0)], heights[i, :m])
-            assert [tuple(span) for span in spans[i].tolist()] == alone[0] + [(-1, -1)] * (8 - max(m - 1, 0))
-            assert heads[i].tolist() == alone[1] + [-1] * (9 - m)
+            alone = distances_to_spans(distances[i, : max(m - 1, 0)], bias)
+            assert [tuple(span) for span in spans[i].tolist()] == alone + [(-1, -1)] * (8 - max(m - 1, 0))
+            alone = joint_trees(distances[i, : max(m - 1, 0)], heights[i, :m])[1]
+            assert heads[i].tolist() == alone + [-1] * (9 - m)
         spans, heads = decode_trees(torch.zeros(2, 0), torch.zeros(2, 1), torch.tensor([1, 0]))
         assert spans.shape == (2, 0, 2)
         assert heads.tolist() == [[0], [-1]]

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hf_structure.algorithms.distance import joint_trees
 from hf_structure.data.brackets import BracketTree
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.constituency import (
@@ -16,6 +17,7 @@ from hf_structure.metrics.constituency import (
     LabelRecall,
     label_recall,
     left_branching,
+    one_headed_share,
     random_tree,
     right_branching,
     tree_depth,
@@ -316,6 +318,41 @@ def nested_depth(node: BracketTree) -> tuple[int, int]:
         return 0, 1
     depths, words = zip(*map(nested_depth, node.children), strict=True)
     return max(depths) + (len(node.children) > 1), sum(words)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_headed_share_is_the_literal_one(seed):
+    generator, spans, heads, counts = Random(seed), [], [], Counter()
+    for length in (1, 2, 7, 12):
+        tree = [*random_tree(length, generator), (0, 1)]
+        of_words = [generator.choice([h for h in range(length + 1) if h != word]) for word in range(1, length + 1)]
+        spans.append([(*span, "X") for span in tree])
+        heads.append(of_words)
+        for start, end in tree:
+            inside = set(range(start + 1, end + 1))
+            if 1 < len(inside) < length:
+                outside = [word for word in inside if of_words[word - 1] not in inside]
+                counts[len(outside) == 1] += 1
+    assert one_headed_share(spans, heads) == counts[True] / counts.total()
+
+
+def test_one_headed_share_of_a_sentence():
+    # the cat | chased | a dog
+    heads = [2, 3, 0, 5, 3]
+    assert one_headed_share([[(0, 5), (0, 2), (2, 5), (3, 5)]], [heads]) == 1
+    assert one_headed_share([[(0, 5), (0, 4), (0, 3), (1, 3)]], [heads]) == 2 / 3
+    with pytest.raises(ValueError, match="no constituent but single words and whole sentences"):
+        one_headed_share([[(0, 2), (0, 1)]], [[2, 0]])
+    with pytest.raises(ValueError, match=r"sentence 1: \(0, 3\) is no span of a sentence of 2 words"):
+        one_headed_share([[(0, 3)]], [[2, 0]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_trees_of_one_model_have_one_head_each(seed):
+    generator = Random(seed)
+    distances, heights = ([generator.random() for _ in range(size)] for size in (11, 12))
+    spans, heads = joint_trees(distances, heights)
+    assert one_headed_share([spans], [heads]) == 1
 
 
 @settings(max_examples=50)

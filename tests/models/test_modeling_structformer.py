@@ -16,7 +16,7 @@ from hf_structure import (
     StructFormerForMaskedLM,
     StructFormerModel,
 )
-from hf_structure.algorithms.distance import calibrate, joint_trees
+from hf_structure.algorithms.distance import calibrate, distances_to_spans, joint_trees
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.structformer import modeling_structformer
 
@@ -419,6 +419,7 @@ def test_default_model_has_the_papers_size():
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1"),
         ({"hidden_size": 18}, "no multiple of num_attention_heads"),
         ({"parser_kernel_size": 4}, "must be odd"),
+        ({"branching_bias": float("inf")}, "branching_bias must be finite"),
         ({"relations": []}, "relations must be some of"),
         ({"relations": ["parent", "parent"]}, "relations must be some of"),
         ({"relations": ["uncle"]}, "relations must be some of"),
@@ -476,12 +477,15 @@ def test_decoding_in_a_batch_is_decoding_alone(side, decoder, objective):
 
 
 @torch.no_grad()
-def test_trees_are_those_of_the_outputs():
-    model = tiny_model()
+@pytest.mark.parametrize("bias", [0.0, 0.5])
+def test_trees_are_those_of_the_outputs(bias):
+    model = tiny_model(branching_bias=bias)
     input_ids = sentence(8)
     outputs, decoded = model(input_ids), model.decode(input_ids, marginals=True)
     spans, heads = joint_trees(outputs.distances[0, :-1].tolist(), outputs.heights[0].tolist())
-    assert list(map(tuple, decoded.spans[0].tolist())) == spans
+    assert_close(decoded.distances[0], outputs.distances[0, :-1])
+    assert list(map(tuple, decoded.spans[0].tolist())) == distances_to_spans(outputs.distances[0, :-1].tolist(), bias)
+    assert (list(map(tuple, decoded.spans[0].tolist())) == spans) == (bias == 0)
     assert decoded.heads[0, 0].tolist() == heads
     assert is_tree(heads)
     assert is_projective(heads)

@@ -28,13 +28,21 @@ Span = tuple[int, int]
 SPREAD = {torch.float32: 80.0, torch.float64: 640.0}
 
 
-def distances_to_spans(distances: Sequence[float]) -> list[Span]:
+def distances_to_spans(distances: Sequence[float], branching_bias: float = 0.0) -> list[Span]:
     """
     Algorithm 1: the n - 1 constituents of the binary tree over n words, outermost first, left before right; O(n).
 
-    Raises `ValueError` if a distance is NaN.
+    Args:
+        distances (sequence of `float`): The `n - 1` distances between neighbours; infinite ones are fine.
+        branching_bias (`float`): What a distance is lowered by for each one to its left. The tree branches more to the
+            right then, or to the left with a negative one. Of two splits it counts only how far they are apart. Not in
+            the paper; Kim et al. (2020, Are Pre-trained Language Models Aware of Phrases?) give trees such a bias.
+
+    Raises:
+        `ValueError`: if a distance is NaN.
     """
-    return joint_trees(distances, [0.0] * (len(distances) + 1))[0]
+    biased = [distance - branching_bias * place for place, distance in enumerate(_numbers(distances))]
+    return joint_trees(biased, [0.0] * (len(biased) + 1))[0]
 
 
 def tree_to_heads(spans: Sequence[Span], heights: Sequence[float]) -> list[int]:
@@ -129,15 +137,16 @@ def heads_to_heights(heads: Sequence[int]) -> list[float]:
 
 
 def decode_trees(
-    distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor
+    distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, branching_bias: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    `joint_trees` of every sentence of a batch.
+    `joint_trees` of every sentence of a batch, or with a bias the constituents of `distances_to_spans`.
 
     Args:
         distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances.
         heights (`torch.Tensor` of shape `(batch, n)`): Heights.
         lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
+        branching_bias (`float`): As in `distances_to_spans`. Heads do not change with it.
 
     Returns:
         `torch.LongTensor` of shape `(batch, n - 1, 2)`: constituents, outermost first, padded with -1; and
@@ -147,7 +156,10 @@ def decode_trees(
     spans, heads = torch.full((batch, max(n - 1, 0), 2), -1), torch.full((batch, n), -1)
     rows = zip(distances.tolist(), heights.tolist(), lengths.tolist(), strict=True)
     for i, (distance, height, length) in enumerate(rows):
-        sentence_spans, sentence_heads = joint_trees(distance[: max(length - 1, 0)], height[:length])
+        distance = distance[: max(length - 1, 0)]
+        sentence_spans, sentence_heads = joint_trees(distance, height[:length])
+        if branching_bias:
+            sentence_spans = distances_to_spans(distance, branching_bias)
         spans[i, : len(sentence_spans)] = torch.tensor(sentence_spans, dtype=torch.long).view(-1, 2)
         heads[i, :length] = torch.tensor(sentence_heads, dtype=torch.long)
     return spans.to(heights.device), heads.to(heights.device)

@@ -163,6 +163,31 @@ def label_recall(
     return {label: LabelRecall(matched[label] / count, matched[label], count) for label, count in frequent}
 
 
+def one_headed_share(spans: Sequence[Sequence[Span]], heads: Sequence[Sequence[int]]) -> float:
+    """
+    Share of the constituents of a corpus that have one head: of their words, one alone has its head outside of them.
+
+    It says how far the constituents and the dependency trees of a parser agree, without gold trees. Single words and
+    whole sentences, of which it is true in every tree, are left out.
+
+    Args:
+        spans (`Sequence[Sequence[Span]]`): Per sentence the constituents.
+        heads (`Sequence[Sequence[int]]`): Per sentence the head of each word, from 1; 0 is the root, which is outside.
+
+    Raises:
+        ValueError: different numbers of sentences, a span that is none of its sentence, no constituent to look at.
+    """
+    lengths = [len(of_words) for of_words in heads]
+    one_headed = total = 0
+    for of_words, (_, constituents, _) in zip(heads, _sentences(spans, spans, lengths, 0, None), strict=True):
+        for start, end, _ in _scored(constituents, len(of_words), False, False):
+            total += 1
+            one_headed += sum(not start < head <= end for head in of_words[start:end]) == 1
+    if not total:
+        raise ValueError("there is no constituent but single words and whole sentences")
+    return one_headed / total
+
+
 def tree_depth(spans: Sequence[Span]) -> int:
     """
     Depth of a tree: how many constituents its deepest word is in. Only those of two words and more count, and those of

@@ -1,5 +1,6 @@
 """StructFormer configuration."""
 
+from math import isfinite
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
@@ -53,6 +54,9 @@ class StructFormerConfig(StructureConfig):
         tree_objective (`"heights"` or `"expected_heads"`, defaults to `"heights"`):
             What dependency trees are: in each constituent the highest word is the head (algorithm 3), or the trees
             with the largest number of right heads to be expected, which is the sum of their arcs in p_D (eq. 12).
+        branching_bias (`float`, defaults to 0.0):
+            What a distance is lowered by for each one to its left before constituents are read off; if positive, they
+            branch more to the right. Distances themselves, heads and training do not change with it.
         use_position_embeddings (`bool`, *optional*):
             Whether absolute positions are learned and added to the word embeddings. By default only with
             `attention="softmax"`, which knows no order otherwise.
@@ -109,6 +113,7 @@ class StructFormerConfig(StructureConfig):
     relation_activation: Literal["softmax", "sigmoid", "ones"] = "softmax"
     calibration: Literal["all", "constituents"] = "all"
     tree_objective: Literal["heights", "expected_heads"] = "heights"
+    branching_bias: float | int = 0.0
     use_position_embeddings: bool | None = None
     max_position_embeddings: int = 512
     use_relative_position_bias: bool = False
@@ -144,6 +149,11 @@ class StructFormerConfig(StructureConfig):
             raise ValueError(f"num_front_layers must be between 0 and {most}, not {self.num_front_layers}")
         if self.parser_kernel_size < 1 or self.parser_kernel_size % 2 == 0:
             raise ValueError(f"parser_kernel_size must be odd, not {self.parser_kernel_size}")
+
+    def validate_branching_bias(self):
+        """Raises `ValueError` for an infinite one, or none."""
+        if not isfinite(self.branching_bias):
+            raise ValueError(f"branching_bias must be finite, not {self.branching_bias}")
 
     def validate_relations(self):
         """Raises `ValueError` for no relation, an unknown one, or one given twice."""

@@ -395,7 +395,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         if word_ids is not None:
             pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
             distances, heights, parents, lengths = join_pieces(*pieces)
-        spans, heads = decode_trees(distances, heights, lengths)
+        spans, heads = decode_trees(distances, heights, lengths, self.config.branching_bias)
         probs = arc_probs(parents)
         if decoder == "argmax":
             heads = argmax_parents(parents, heights, lengths)
