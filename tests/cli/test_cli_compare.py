@@ -45,6 +45,17 @@ def test_blimp(run, blimp):
     }
 
 
+def test_more_pairs_are_more_seeds(run, blimp):
+    """With the models of the second pair the other way round every item is as good with one as with the other."""
+    assert run("compare", *blimp, *blimp) == run("compare", *blimp)
+    assert rows(run("compare", *blimp, *reversed(blimp))) == {
+        "npi": ["4", "56.25", "56.25", "0.00", "0.00"],
+        "islands": ["2", "75.00", "75.00", "0.00", "0.00"],
+        "overall, mean of paradigms": ["6", "65.62", "65.62", "0.00", "0.00"],
+        "overall, share of pairs": ["6", "62.50", "62.50", "0.00", "0.00"],
+    }
+
+
 def test_suites(run, tmp_path):
     def suite(*holds):
         return [{"item": number, "holds": [hold, False], "surprisals": {}} for number, hold in enumerate(holds)]
@@ -80,11 +91,15 @@ def test_results_that_do_not_fit(fail, blimp, tmp_path):
         ([blimp[0], file], "not results of the same sentences"),
         ([file, scored(tmp_path / "b.jsonl", b=-1.0)], "not results of the same sentences"),
         ([str(tmp_path), file], "no folder of results of run_blimp.py"),
+        ([file], "there is no second model to"),
+        ([*blimp, *blimp[:1]], "there is no second model to"),
+        ([*blimp, file, file], "not results of the same sentences"),
     ]
     (tmp_path / "broken.jsonl").write_text('{"words": []}\n')
     cases.append(([file, str(tmp_path / "broken.jsonl")], "broken.jsonl:1: no sentence as"))
     write(tmp_path / "c" / "paradigms", p=paradigm("npi", [-1, -2]), q=paradigm("islands", [-1, -2]))
     cases.append(([blimp[0], str(tmp_path / "c")], "overall, mean of paradigms: p: 4 items, and 1"))
+    cases.append(([*blimp, str(tmp_path / "c"), blimp[1]], "overall, mean of paradigms: they have not the same items"))
     write(tmp_path / "d" / "paradigms", p={"phenomenon": "npi"})
     cases.append(([blimp[0], str(tmp_path / "d")], "p.json: no result of run_blimp.py or run_sg.py: KeyError"))
     for arguments, message in cases:

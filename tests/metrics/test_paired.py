@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hf_structure.metrics.paired import paired_difference
+from hf_structure.metrics.paired import mean_scores, paired_difference
 
 pairs = st.lists(st.tuples(*[st.floats(-100, 100).map(lambda x: round(x, 3))] * 2), min_size=2, max_size=30)
 
@@ -85,3 +85,27 @@ def test_one_item_has_no_standard_error():
 def test_what_cannot_be_compared(first, second, message):
     with pytest.raises(ValueError, match=message):
         paired_difference(first, second)
+
+
+@given(st.integers(1, 4), st.integers(0, 10**6))
+def test_mean_scores_are_those_of_numpy(models, seed):
+    several = [new_scores([3, 5], seed + number)[0] for number in range(models)]
+    found = mean_scores([{"all": scores} for scores in several])
+    assert set(found) == {"all"}
+    for name in ("0", "1"):
+        assert found["all"][name] == pytest.approx(np.mean([scores[name] for scores in several], axis=0))
+
+
+@pytest.mark.parametrize(
+    ("several", "message"),
+    [
+        ([], "no scores to take the mean of"),
+        ([{"a": [1.0]}, {"b": [1.0]}], "not the same groups"),
+        ([{"a": [1.0]}, [1.0]], "not the same groups"),
+        ([[1.0], {"a": [1.0]}], "not the same items"),
+        ([{"a": [1.0]}, {"a": [1.0, 2.0]}], "not the same items"),
+    ],
+)
+def test_mean_scores_of_other_items(several, message):
+    with pytest.raises(ValueError, match=message):
+        mean_scores(several)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hf_structure.cli.common import print_table
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.data.text import numbered_lines
-from hf_structure.metrics.paired import Scores, paired_difference
+from hf_structure.metrics.paired import Scores, mean_scores, paired_difference
 from hf_structure.metrics.syntax_suites import circuit_of
 
 TITLES = ("", "items", "first", "second", "difference", "standard error")
@@ -28,26 +28,33 @@ def add_compare(commands: argparse._SubParsersAction) -> None:
         "compare", help="the difference of two models, with its standard error", description=run_compare.__doc__
     )
     parser.set_defaults(run=run_compare)
-    for name in ("first", "second"):
-        parser.add_argument(
-            name, metavar=name.upper(), help="folder of run_blimp.py or run_sg.py, or file of score --format json"
-        )
+    parser.add_argument(
+        "results",
+        nargs="+",
+        metavar="FIRST SECOND",
+        help="of each model a folder of run_blimp.py or run_sg.py, or a file of score --format json",
+    )
 
 
 def run_compare(options: argparse.Namespace) -> None:
     """
     Compares two models on the same sentences: mean scores, their difference and its standard error, paired by item.
     BLiMP: percent of pairs that are right (a tie: half), overall and by phenomenon. SyntaxGym: percent of items whose
-    first prediction holds. Scored sentences: mean log-probability in nats.
+    first prediction holds. Scored sentences: mean log-probability in nats. More pairs are the same two models with
+    other seeds: an item's score is then its mean over the seeds.
     """
-    names = f"{options.first} and {options.second}"
-    one, other = (_read(Path(name)) for name in (options.first, options.second))
-    if set(one.rows) != set(other.rows) or one.sentences != other.sentences:
-        raise ValueError(f"{names} are not results of the same sentences")
+    if len(options.results) % 2:
+        raise ValueError(f"there is no second model to {options.results[-1]}: results are compared in pairs")
+    names = " and ".join(options.results)
+    results = [_read(Path(name)) for name in options.results]
+    for other in results[1:]:
+        if set(other.rows) != set(results[0].rows) or other.sentences != results[0].sentences:
+            raise ValueError(f"{names} are not results of the same sentences")
     rows = [list(TITLES)]
-    for title, scores in one.rows.items():
+    for title in results[0].rows:
         try:
-            found = paired_difference(scores, other.rows[title])
+            first, second = (mean_scores([each.rows[title] for each in results[side::2]]) for side in (0, 1))
+            found = paired_difference(first, second)
         except ValueError as error:
             raise ValueError(f"{names}: {title}: {error}") from error
         numbers = (found.first, found.second, found.difference, found.standard_error)

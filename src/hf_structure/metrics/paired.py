@@ -51,6 +51,25 @@ def paired_difference(first: Scores, second: Scores) -> PairedDifference:
     return PairedDifference(fmean(first), fmean(second), fmean(gains), error, len(gains))
 
 
+def mean_scores(several: Sequence[Scores]) -> Scores:
+    """
+    Item by item the mean of the scores of several models, of one model with several seeds say, grouped as they are.
+
+    Raises:
+        ValueError: other groups, or another number of items; no models at all.
+    """
+    if not several:
+        raise ValueError("there are no scores to take the mean of")
+    first = several[0]
+    if isinstance(first, Mapping):
+        if any(not isinstance(scores, Mapping) or set(scores) != set(first) for scores in several):
+            raise ValueError("they have not the same groups of items")
+        return {name: mean_scores([scores[name] for scores in several]) for name in first}
+    if any(isinstance(scores, Mapping) or len(scores) != len(first) for scores in several):
+        raise ValueError("they have not the same items")
+    return [fmean(of_item) for of_item in zip(*several, strict=True)]
+
+
 def _of_groups(first: Scores, second: Scores) -> PairedDifference:
     groups = [set(side) if isinstance(side, Mapping) else None for side in (first, second)]
     if None in groups or groups[0] != groups[1]:
@@ -72,4 +91,4 @@ def _of_group(name: str, first: Scores, second: Scores) -> PairedDifference:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["PairedDifference", "paired_difference"]
+__all__ = ["PairedDifference", "mean_scores", "paired_difference"]
