@@ -162,6 +162,8 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "txl/results.json",
         "runs/last/transformer-xl/suites/results.json",
         "runs/last/trees/suites/results.json",
+        "runs/last-2/transformer-xl/suites/results.json",
+        "runs/last-2/trees/suites/results.json",
     ),
     paradigm: (
         "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json",
@@ -172,7 +174,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "runs/gum/trees-seed1/suites/suites/number_a.json",
         "runs/sg-gpt2/suites/number_a.json",
     ),
-    scored: ("gilt.jsonl", "gpt2.jsonl"),
+    scored: ("gilt.jsonl", "gpt2.jsonl", "gilt-2.jsonl", "gpt2-2.jsonl"),
     compressed_treebank: ("silver.conllu.gz",),
     compressed: (
         "open_text/train-web.txt.xz",
