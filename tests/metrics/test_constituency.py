@@ -345,6 +345,8 @@ def test_one_headed_share_of_a_sentence():
         one_headed_share([[(0, 2), (0, 1)]], [[2, 0]])
     with pytest.raises(ValueError, match=r"sentence 1: \(0, 3\) is no span of a sentence of 2 words"):
         one_headed_share([[(0, 3)]], [[2, 0]])
+    with pytest.raises(ValueError, match="constituents of 0 sentences, but heads of 1"):
+        one_headed_share([], [[2, 0]])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -177,10 +177,12 @@ def one_headed_share(spans: Sequence[Sequence[Span]], heads: Sequence[Sequence[i
     Raises:
         ValueError: different numbers of sentences, a span that is none of its sentence, no constituent to look at.
     """
-    lengths = [len(of_words) for of_words in heads]
+    if len(spans) != len(heads):
+        raise ValueError(f"constituents of {len(spans)} sentences, but heads of {len(heads)}")
     one_headed = total = 0
-    for of_words, (_, constituents, _) in zip(heads, _sentences(spans, spans, lengths, 0, None), strict=True):
-        for start, end, _ in _scored(constituents, len(of_words), False, False):
+    for number, (constituents, of_words) in enumerate(zip(spans, heads, strict=True), start=1):
+        checked = _checked(constituents, len(of_words), number)
+        for start, end, _ in _scored(checked, len(of_words), single_words=False, whole_sentences=False):
             total += 1
             one_headed += sum(not start < head <= end for head in of_words[start:end]) == 1
     if not total:
@@ -241,12 +243,17 @@ def _sentences(
     if not len(predicted) == len(gold) == len(lengths):
         raise ValueError(f"{len(predicted)} predicted and {len(gold)} gold sentences, {len(lengths)} lengths")
     for number, (length, *sides) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
-        try:
-            checked = [[_check_span(span, length) for span in spans] for spans in sides]
-        except ValueError as error:
-            raise ValueError(f"sentence {number}: {error}") from error
+        checked = [_checked(spans, length, number) for spans in sides]
         if min_length <= length and (max_length is None or length <= max_length):
             yield length, *checked
+
+
+def _checked(spans: Sequence[Span], length: int, number: int) -> list[tuple[int, int, str | None]]:
+    """The spans of a sentence as `(start, end, label)`. Raises `ValueError`, with its number, if one is none of it."""
+    try:
+        return [_check_span(span, length) for span in spans]
+    except ValueError as error:
+        raise ValueError(f"sentence {number}: {error}") from error
 
 
 def _check_span(span: Span, length: int) -> tuple[int, int, str | None]:
