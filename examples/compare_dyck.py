@@ -70,8 +70,8 @@ FAR = 10
 FILES = {"train": "train", "validation": "dev"}
 FORMATS = ("conllu", "mrg")  # dependencies, and constituents
 BEAM = 5  # structures of a text that are followed
-OPTIONS = {"max_tokens": 1024, "learning_rate": 1e-3, "warmup_steps": 100, "early_stopping_patience": 0}
-OPTIONS |= {"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": "{}"}
+OPTIONS = {"max_tokens": 1024, "learning_rate": 1e-3, "lr_scheduler_type": "cosine", "warmup_steps": 100}
+OPTIONS |= {"early_stopping_patience": 0}
 MAX_TOKENS = 4096  # of a batch that is tested
 
 

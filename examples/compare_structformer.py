@@ -40,7 +40,6 @@ OPTIONS = {
     "max_tokens": 1024,
     "learning_rate": 1e-3,
     "lr_scheduler_type": "cosine",
-    "lr_scheduler_kwargs": "{}",
     "warmup_steps": 100,
     "early_stopping_patience": 0,
     "punctuation_by": "tags",

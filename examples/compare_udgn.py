@@ -44,7 +44,6 @@ from hf_structure.visualization.figures import plot_curves
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 OPTIONS = {
     "lr_scheduler_type": "cosine",
-    "lr_scheduler_kwargs": "{}",
     "warmup_steps": 100,
     "early_stopping_patience": 0,
     "num_maskings": 2,

@@ -146,8 +146,6 @@ def parse_arguments() -> tuple[TaskModelArguments, TaskDataArguments, TaskTraini
         raise ValueError(f"--task is one of {', '.join(TASKS)}, not {data_args.task}")
     if settings or not model_args.model_name_or_path:
         raise ValueError("--model_name_or_path is needed: a model to fine-tune, not settings of a new one")
-    if model_args.beam_size < 1 or data_args.max_examples < 1:
-        raise ValueError("--beam_size and --max_examples must be at least 1")
     return model_args, data_args, training_args
 
 

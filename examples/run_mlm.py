@@ -129,9 +129,13 @@ class MLMTrainingArguments(RunArguments):
         default="reduce_lr_on_plateau", metadata={"help": "By default the rate is halved on a plateau."}
     )
     lr_scheduler_kwargs: dict | str | None = field(
-        default_factory=lambda: {"factor": 0.5, "patience": 2, "threshold": 0.0},
-        metadata={"help": "Settings of the schedule, as JSON."},
+        default=None, metadata={"help": "Settings of the schedule, as JSON."}
     )
+
+    def __post_init__(self):
+        if self.lr_scheduler_type == "reduce_lr_on_plateau" and self.lr_scheduler_kwargs is None:
+            self.lr_scheduler_kwargs = {"factor": 0.5, "patience": 2, "threshold": 0.0}
+        super().__post_init__()
 
 
 def parse_arguments() -> tuple[MLMModelArguments, MLMDataArguments, MLMTrainingArguments, dict]:

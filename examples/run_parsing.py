@@ -175,6 +175,8 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
         example="[--encoder bert-base-cased]",
     )
     check_options(model_args, settings)
+    if training_args.label_smoothing_factor:
+        raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
     model_args.model_type = settings.pop("model_type", DEFAULT_FAMILY)
     if model_args.use_swap:
         settings["use_swap"] = True

@@ -194,6 +194,14 @@ def test_words_are_encoded_without_special_tokens(kind):
     assert set(encoded["word_ids"]) == {0, 1}
 
 
+def test_vocabulary_that_is_too_small_for_the_characters_is_refused():
+    text = [["the", "old", "man"], ["walked", "slow"]] * 3
+    least = len({*"theoldmanwalkedslow"}) + 1 + 4  # the space is one, too
+    assert len(train_subword_tokenizer(text, vocab_size=least)) == least
+    with pytest.raises(ValueError, match=f"vocab_size must be at least {least}, for {least - 4} characters and 4"):
+        train_subword_tokenizer(text, vocab_size=least - 1)
+
+
 def vanishing_tokenizer(unk_token: str | None) -> PreTrainedTokenizerFast:
     """Its normalisation makes nothing of some words."""
     backend = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))

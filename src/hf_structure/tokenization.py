@@ -8,8 +8,9 @@ The papers' normalisation (lower case, digit runs to `N`) is part of the pipelin
 import itertools
 import json
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -185,7 +186,7 @@ def train_subword_tokenizer(
             [`~hf_structure.pipelines.scoring.score`].
 
     Raises:
-        ValueError: if `kind` is unknown.
+        ValueError: if `kind` is unknown, or `vocab_size` too small for the characters of the corpus.
     """
     if kind not in ("unigram", "bpe"):
         raise ValueError(f"kind must be 'unigram' or 'bpe', not {kind!r}")
@@ -200,7 +201,10 @@ def train_subword_tokenizer(
         backend = Tokenizer(models.BPE())
         backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
         trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **options)
-    backend.train_from_iterator((_as_text(words) for words in sentences), trainer)
+    texts = (_as_text(words) for words in sentences)
+    if kind == "unigram":
+        texts = _counting_characters(texts, vocab_size, len(special))
+    backend.train_from_iterator(texts, trainer)
     if kind == "unigram":
         backend.model = _without_chance(backend, len(special))
     backend.post_processor = processors.TemplateProcessing(
@@ -212,6 +216,22 @@ def train_subword_tokenizer(
         word_tokenizer=word_tokenizer,
         **SUBWORD_SPECIAL_TOKENS,
     )
+
+
+def _counting_characters(texts: Iterable[str], vocab_size: int, num_special: int) -> Iterator[str]:
+    """
+    The same texts. At the end a `ValueError` if their characters do not fit a vocabulary: `UnigramTrainer`, which
+    keeps them all, might go on for ever.
+    """
+    characters = {" "}
+    for text in texts:
+        characters.update(unicodedata.normalize("NFKC", text))
+        yield text
+    if (least := len(characters) + num_special) > vocab_size:
+        raise ValueError(
+            f"vocab_size must be at least {least}, for {len(characters)} characters and {num_special} special tokens, "
+            f"not {vocab_size}"
+        )
 
 
 def _without_chance(backend: Tokenizer, num_special: int) -> models.Unigram:

@@ -110,6 +110,17 @@ def test_runs_from_an_encoder(compare, calls):
     assert "encoder" not in calls[0][2]
 
 
+def test_runs_from_an_encoder_alone(compare, calls):
+    compare("compare_g2gt", "--encoder", "minilm", "--pretrained_only", "--runs", "G2CLS", "G2G")
+    assert folders(calls) == ["G2CLS-pretrained-seed1", "G2G-pretrained-seed1"]
+
+
+def test_from_an_encoder_alone_needs_one(compare, calls):
+    with pytest.raises(ValueError, match="--pretrained_only needs an --encoder"):
+        compare("compare_g2gt", "--pretrained_only")
+    assert not calls
+
+
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Scripts and commands that are run in processes of their own are run here; gives their arguments."""

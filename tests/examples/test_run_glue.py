@@ -400,7 +400,7 @@ def test_sts_benchmark(data_dir, models, run, tmp_path):
         (["--train_file", "high.tsv"], "high.tsv:2: the label '7' is none of entailment, not_entailment, 0, 1"),
         (["--label_column", "gold"], "no column gold: there are sentence1, sentence2, label"),
         (["--word_tokenizer", "german"], "word_tokenizer must be one of english, spaces"),
-        (["--beam_size", "0"], "--beam_size and --max_examples must be at least 1"),
+        (["--beam_size", "0"], "--beam_size must be at least 1, not 0"),
         (["--max_length", "3"], "no training sentence has at most 3 words"),
         (["--parser", "{gpt2}"], "gpt2 does not parse: it reads no graphs"),
         (["--parser", "nonsense"], "no model 'nonsense'"),

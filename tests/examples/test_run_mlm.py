@@ -178,6 +178,12 @@ def test_loss_is_logged_once_an_epoch_by_default(corpus, run, tmp_path):
     assert len(losses(tmp_path)) == len(losses(tmp_path, "eval_loss")) == 3
 
 
+def test_without_evaluation_the_last_weights_are_kept(corpus, run, tmp_path):
+    run(*training(corpus, tmp_path, epochs=2), "--eval_strategy", "no", "--lr_scheduler_type", "linear")
+    assert not losses(tmp_path, "eval_loss")
+    assert results(tmp_path)["epoch"] == 2
+
+
 # Stopping and going on
 
 
@@ -363,7 +369,9 @@ UDGN = ["--model_type", "udgn", *TEXTS]
         (["--model_name_or_path", "nonsense", *TEXTS], "no model 'nonsense'"),
         ([*UDGN, "--bogus", "3"], "unknown options: --bogus 3"),
         ([*UDGN, "--mask_rate", "3"], "mask_rate must be between 0 and 1"),
-        ([*UDGN, "--max_tokens", "0"], "max_tokens must be positive"),
+        ([*UDGN, "--max_tokens", "0"], "--max_tokens must be at least 1, not 0"),
+        ([*UDGN, "--num_maskings", "0"], "--num_maskings must be at least 1, not 0"),
+        ([*UDGN, "--gradient_accumulation_steps", "0"], "--gradient_accumulation_steps must be at least 1, not 0"),
         ([*UDGN, "--max_length", "1"], "no training sentence has at most 1 words"),
         ([*UDGN, "--min_frequency", "9"], "no word occurs 9 times"),
         ([*UDGN, "--punctuation_by", "deprel"], "the sentence has no deprel"),

@@ -540,8 +540,9 @@ TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
         ([*TREES, "--max_length", "1"], "train: 3 of 3 sentences left out; 3: more than 1 words"),
         (["--train_file", "text.txt", "--validation_file", "dev.conllu", "--no_labels"], "words without a head"),
         (["--train_file", "broken.conllu", "--validation_file", "dev.conllu"], "broken.conllu:1: 2 tab-separated"),
+        ([*TREES, "--label_smoothing_factor", "0.1"], "--label_smoothing_factor is for language models"),
         ([*TREES, "--bogus", "3"], "unknown options: --bogus 3"),
-        ([*TREES, "--max_tokens", "0"], "max_tokens must be positive"),
+        ([*TREES, "--max_tokens", "0"], "--max_tokens must be at least 1, not 0"),
     ],
 )
 def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):

@@ -36,6 +36,7 @@ def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{part}_file", required=True, metavar="FILE", help="treebank in CoNLL-U")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
     parser.add_argument("--encoder", metavar="NAME", help="pretrained encoder (folder or Hub name) to start from, too")
+    parser.add_argument("--pretrained_only", action="store_true", help="leave out the models from scratch")
     parser.add_argument("--hidden_size", type=int, default=128, help="of models from scratch; default: 128")
     parser.add_argument("--num_layers", type=int, default=2, help="of every model; default: 2")
     parser.add_argument("--num_train_epochs", type=float, default=4, help="default: 4")
@@ -79,8 +80,15 @@ def named_files(text: str) -> tuple[str, Files]:
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:
-    """None for parsers from scratch, and the pretrained encoder if there is one."""
-    return [None, args.encoder] if args.encoder else [None]
+    """
+    None for parsers from scratch, and the pretrained encoder if there is one.
+
+    Raises:
+        ValueError: if neither is wanted.
+    """
+    if args.pretrained_only and not args.encoder:
+        raise ValueError("--pretrained_only needs an --encoder to start from")
+    return [None] * (not args.pretrained_only) + [args.encoder] * bool(args.encoder)
 
 
 def encoder_title(encoder: str | None) -> str:

@@ -39,6 +39,17 @@ from hf_structure.training.trainers import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
+COUNTS = (  # options of which there must be one at least, in all scripts that have them
+    "beam_size",
+    "gradient_accumulation_steps",
+    "max_examples",
+    "max_length",
+    "max_tokens",
+    "min_frequency",
+    "num_layers",
+    "num_maskings",
+    "vocab_size",
+)
 ALIGNED = ("pad_token_id", "bos_token_id", "eos_token_id")  # `Trainer` takes them from the tokenizer when it begins
 
 
@@ -129,6 +140,8 @@ class RunArguments(TrainingArguments):
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or else each of several processes would train by itself
+        if self.eval_strategy == "no":  # then no checkpoint is known to be the best
+            self.load_best_model_at_end, self.early_stopping_patience = False, 0
         if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
             raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()
@@ -159,7 +172,7 @@ def parse_command_line(
         `tuple`: An instance of each class, and the `dict` of the new model's settings.
 
     Raises:
-        ValueError: unknown options, malformed JSON, no files for what is to be done.
+        ValueError: unknown options, counts below one, malformed JSON, no files for what is to be done.
     """
     parser = HfArgumentParser(
         classes,
@@ -181,6 +194,10 @@ def parse_command_line(
     *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
     if rest:
         raise ValueError(f"unknown options: {' '.join(rest)}")
+    for name in COUNTS:
+        for value in (getattr(args, name, None) for args in parsed):
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1, not {value}")
     model_args, data_args, training_args = parsed
     if getattr(model_args, "config_overrides", None):
         settings |= read_json(model_args.config_overrides, "--config_overrides")
@@ -406,12 +423,12 @@ def check_same_run(file: Path, options: dict) -> None:
 
 
 def run(main: Callable[[], None], name: str) -> None:
-    """Runs a script; what goes wrong with its files and options becomes one line."""
+    """Runs a script; what goes wrong with its files and options, or is not installed, becomes one line."""
     try:
         main()
     except KeyboardInterrupt:
         sys.exit(f"{name}: stopped; the same command goes on from the last checkpoint")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         filename = getattr(error, "filename", None)
         message = f"{filename}: {error.strerror}" if filename else " ".join(str(error).split())
         sys.exit(f"{name}: {message}")
