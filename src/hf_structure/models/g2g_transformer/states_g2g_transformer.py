@@ -21,7 +21,7 @@ from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2
 EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]", "[FIRST]")
 STACK, BUFFER, DELETED = range(3)  # segments
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
-CPU_PADDING, GPU_PADDING = 512, 2048
+CPU_PADDING, GPU_PADDING = 64, 2048
 
 
 class StateSequences(NamedTuple):
