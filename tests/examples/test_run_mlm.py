@@ -370,6 +370,10 @@ UDGN = ["--model_type", "udgn", *TEXTS]
         ([*UDGN, "--bogus", "3"], "unknown options: --bogus 3"),
         ([*UDGN, "--mask_rate", "3"], "mask_rate must be between 0 and 1"),
         ([*UDGN, "--max_tokens", "0"], "--max_tokens must be at least 1, not 0"),
+        (
+            [*UDGN, "--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", '{"factor": 0.5}'],
+            "--lr_scheduler_kwargs: cosine has no settings factor",
+        ),
         ([*UDGN, "--num_maskings", "0"], "--num_maskings must be at least 1, not 0"),
         ([*UDGN, "--gradient_accumulation_steps", "0"], "--gradient_accumulation_steps must be at least 1, not 0"),
         ([*UDGN, "--max_length", "1"], "no training sentence has at most 1 words"),

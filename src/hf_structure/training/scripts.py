@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 import transformers
 from datasets import Dataset
-from huggingface_hub.errors import StrictDataclassError
+from huggingface_hub.errors import HTTPError, StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -24,11 +24,13 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    SchedulerType,
     Trainer,
     TrainerState,
     TrainingArguments,
     set_seed,
 )
+from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 
 from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
@@ -147,6 +149,14 @@ class RunArguments(TrainingArguments):
         super().__post_init__()
         if self.fsdp and int(self.fsdp_config.get("version", 2)) == 1:
             raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
+        self._check_schedule()
+
+    def _check_schedule(self) -> None:
+        schedule = SchedulerType(self.lr_scheduler_type)
+        settings = inspect.signature(TYPE_TO_SCHEDULER_FUNCTION[schedule]).parameters
+        unknown = [name for name in self.lr_scheduler_kwargs or {} if name not in settings]
+        if unknown and not any(setting.kind is setting.VAR_KEYWORD for setting in settings.values()):
+            raise ValueError(f"--lr_scheduler_kwargs: {schedule.value} has no settings {', '.join(unknown)}")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -423,15 +433,15 @@ def check_same_run(file: Path, options: dict) -> None:
 
 
 def run(main: Callable[[], None], name: str) -> None:
-    """Runs a script; what goes wrong with its files and options, or is not installed, becomes one line."""
+    """Runs a script; what goes wrong with its files, options or the Hub, or is not installed, becomes one line."""
     try:
         main()
     except KeyboardInterrupt:
         sys.exit(f"{name}: stopped; the same command goes on from the last checkpoint")
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, HTTPError) as error:
         filename = getattr(error, "filename", None)
         message = f"{filename}: {error.strerror}" if filename else " ".join(str(error).split())
-        sys.exit(f"{name}: {message}")
+        sys.exit(f"{name}: {'the Hub: ' if isinstance(error, HTTPError) else ''}{message}")
 
 
 __all__ = [

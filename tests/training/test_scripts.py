@@ -1,0 +1,34 @@
+"""What scripts say when something goes wrong."""
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from huggingface_hub.errors import HTTPError
+
+from hf_structure.training.scripts import run
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("two\n  lines"), "two lines"),
+        (FileNotFoundError(2, "No such file or directory", "a.txt"), "a.txt: No such file or directory"),
+        (ImportError("You need to install `bitsandbytes`"), "You need to install `bitsandbytes`"),
+        (PackageNotFoundError("deepspeed"), "No package metadata was found for deepspeed"),
+        (HTTPError("Name or service not known"), "the Hub: Name or service not known"),
+        (KeyboardInterrupt(), "stopped; the same command goes on from the last checkpoint"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_errors_are_one_line(error, message):
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        run(main, "run_mlm.py")
+    assert end.value.code == f"run_mlm.py: {message}"
+
+
+def test_mistakes_of_the_code_are_no_errors_of_the_user():
+    with pytest.raises(KeyError):
+        run(lambda: {}["missing"], "run_mlm.py")
