@@ -149,8 +149,6 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
     check_streaming(data_args, training_args, bool(has_tokenizer))
     if model_args.base_model and settings.setdefault("model_type", "gilt") not in STRUCTURED:
         raise ValueError(f"--base_model is grafted on: it has no other --model_type than {' and '.join(STRUCTURED)}")
-    if training_args.neftune_noise_alpha:
-        raise ValueError("--neftune_noise_alpha is not for these models, which embed tokens outside of sequences too")
     for name in ("graph_layers", "stack_layers"):
         if getattr(model_args, name) is not None:
             settings[name] = getattr(model_args, name)

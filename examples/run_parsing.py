@@ -174,9 +174,7 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
         description=__doc__,
         example="[--encoder bert-base-cased]",
     )
-    check_options(model_args, settings)
-    if training_args.label_smoothing_factor:
-        raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
+    check_options(model_args, training_args, settings)
     model_args.model_type = settings.pop("model_type", DEFAULT_FAMILY)
     if model_args.use_swap:
         settings["use_swap"] = True
@@ -185,8 +183,8 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
     return model_args, data_args, training_args, settings
 
 
-def check_options(args: ParsingModelArguments, settings: dict) -> None:
-    """Raises `ValueError` for an unknown family, and for options that have no meaning beside others."""
+def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArguments, settings: dict) -> None:
+    """Raises `ValueError` for an unknown family, and for options that have no meaning here or beside others."""
     if settings.get("model_type", DEFAULT_FAMILY) not in FAMILIES:
         raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}")
     if args.use_swap and settings.get("model_type", DEFAULT_FAMILY) != G2GTransformerConfig.model_type:
@@ -198,6 +196,8 @@ def check_options(args: ParsingModelArguments, settings: dict) -> None:
         raise ValueError(f"--{min(given)} is for a new parser: that of --model_name_or_path is as it was trained")
     if {"encoder", "tokenizer_name"} <= given:
         raise ValueError("--tokenizer_name is for a parser from scratch: an --encoder has its own")
+    if training_args.label_smoothing_factor:
+        raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
 
 
 def names(sentences: Dataset, column: str, purpose: str) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 import running
 import torch
 from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, results, start_and_kill, step_of
+from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
@@ -409,6 +410,16 @@ def test_baselines_share_the_configuration(corpus, run, tmp_path):
     assert AutoConfig.from_pretrained(tmp_path).graph_layers == 0
 
 
+@pytest.mark.parametrize("model_type", ["gilt", "pushdown", "transformer-xl"])
+def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
+    small = json.dumps(STACKS if model_type == "pushdown" else {**SMALL, "intermediate_size": 16})
+    for folder, noise in (("plain", "0"), ("noise", "50")):
+        given = files(corpus, tmp_path / folder, epochs=1)
+        run("--model_type", model_type, "--config_overrides", small, *given, "--neftune_noise_alpha", noise)
+    first, second = (load_file(tmp_path / folder / "model.safetensors") for folder in ("plain", "noise"))
+    assert any((first[name] != second[name]).any() for name in first)
+
+
 TREES = ["--train_file", "train.conllu", "--validation_file", "train.conllu"]
 GILT = ["--model_type", "gilt", *TREES]
 
@@ -429,7 +440,6 @@ GILT = ["--model_type", "gilt", *TREES]
         ([*GILT, "--bogus", "3"], "unknown options: --bogus 3"),
         ([*GILT, "--vocab_size", "-4"], "--vocab_size must be at least 1, not -4"),
         ([*GILT, "--vocab_size", "5"], "vocab_size must be at least 9, for 5 characters"),
-        ([*GILT, "--neftune_noise_alpha", "5"], "--neftune_noise_alpha is not for these models"),
         ([*GILT, "--max_length", "1"], "no training sentence has at most 1 words"),
         (["--model_name_or_path", "nonsense", *TREES], "no model 'nonsense'"),
     ],

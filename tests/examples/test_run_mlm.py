@@ -182,6 +182,8 @@ def test_without_evaluation_the_last_weights_are_kept(corpus, run, tmp_path):
     run(*training(corpus, tmp_path, epochs=2), "--eval_strategy", "no", "--lr_scheduler_type", "linear")
     assert not losses(tmp_path, "eval_loss")
     assert results(tmp_path)["epoch"] == 2
+    last = max(tmp_path.glob("checkpoint-*"), key=step_of)
+    assert (tmp_path / "model.safetensors").read_bytes() == (last / "model.safetensors").read_bytes()
 
 
 # Stopping and going on

@@ -350,8 +350,9 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         Words `(..., 3 * hidden_size)`: states of the token before, embedding of the first token (section 3.1), which
         is given or looked up.
         """
-        embedded = tokens if tokens.is_floating_point() else self.get_input_embeddings()(tokens)
-        return torch.cat([states, embedded.to(states.dtype)], dim=-1)
+        if not tokens.is_floating_point():  # in one sequence: hooks of embeddings, such as NEFTune's, expect sequences
+            tokens = self.get_input_embeddings()(tokens.unsqueeze(0)).squeeze(0)
+        return torch.cat([states, tokens.to(states.dtype)], dim=-1)
 
     def _first_vectors(self, hidden_states, tokens, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
         """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
