@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space docs tutorials test test-slow fuzz lint clean
+.PHONY: demo space docs tutorials test test-slow test-oldest fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -30,6 +30,15 @@ test: $(VENV)/installed-dev
 test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile new
+
+# The tests with the oldest transformers that setup.cfg allows, in an environment of their own.
+OLDEST = $(shell sed -n 's/.*transformers>=\([0-9.]*\).*/\1/p' setup.cfg)
+test-oldest:
+	test -x $(VENV)-oldest/bin/python || $(PYTHON) -m venv $(VENV)-oldest
+	grep -vE '^(transformers|huggingface_hub|tokenizers)==' constraints.txt > $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-oldest/constraints.txt \
+		--editable '.[dev]' 'transformers==$(OLDEST)'
+	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest -n auto
 
 # Damages N files of every kind, and model folders, that must be read or refused in one line, and kills every script
 # that can go on KILLS times: make fuzz N=1000 KILLS=5
@@ -59,4 +68,4 @@ $(VENV)/installed-docs: setup.cfg pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build site src/*.egg-info demo.html
+	rm -rf $(VENV) $(VENV)-oldest build site src/*.egg-info demo.html
