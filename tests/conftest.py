@@ -29,6 +29,7 @@ import torch
 from tiny_models import SIZES, new_g2g_transformer, new_rng_transformer, new_structformer, randomise, save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers.utils.import_utils import is_torch_greater_or_equal
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, build_word_tokenizer, train_subword_tokenizer
 
@@ -43,6 +44,12 @@ hypothesis.settings.load_profile("same")
 def pytest_collection_finish():
     """All modules are there, and stay: what collects garbage, such as each training, need not go through them."""
     gc.freeze()
+
+
+def pytest_runtest_setup(item):
+    for marker in item.iter_markers("torch"):
+        if not is_torch_greater_or_equal(*marker.args, accept_dev=True):
+            pytest.skip(f"needs torch {marker.args[0]}")
 
 
 def pytest_unconfigure():

@@ -1,5 +1,6 @@
 """Exported parsing networks give what the models give, for batches and sentences of other sizes than the example."""
 
+import re
 import sys
 
 import pytest
@@ -48,6 +49,7 @@ def heads_of(config, outputs: tuple[torch.Tensor, ...], lengths: torch.Tensor) -
     return decode_trees(distances, heights, lengths)[1]
 
 
+@pytest.mark.torch("2.8")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in MODELS])
 @torch.no_grad()
 def test_exported_network_finds_the_trees_of_the_model(name):
@@ -64,6 +66,7 @@ def test_exported_network_finds_the_trees_of_the_model(name):
             assert_close(outputs, (expected.distances, expected.heights, expected.marginals), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.torch("2.8")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")
 @pytest.mark.parametrize("name", ["udgn-dependents", pytest.param("structformer", marks=pytest.mark.slow)])
 @torch.no_grad()
@@ -108,6 +111,12 @@ def test_what_cannot_be_exported(model, message):
         model = model()
     with pytest.raises(ValueError, match=message):
         export_parser(model)
+
+
+def test_torch_that_is_too_old(monkeypatch):
+    monkeypatch.setattr("hf_structure.deployment.is_torch_greater_or_equal", lambda *args, **options: False)
+    with pytest.raises(ImportError, match=rf"needs torch 2.8 or later; this is torch {re.escape(torch.__version__)}"):
+        export_parser(tiny_udgn())
 
 
 def test_without_onnxscript(monkeypatch, tmp_path):

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram
 from transformers import PreTrainedModel
+from transformers.utils.import_utils import is_torch_greater_or_equal
 
 from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel, arc_probs
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel, score_roots
@@ -95,13 +96,17 @@ def export_parser(model: PreTrainedModel) -> ExportedProgram:
     `hf_structure.deployment` is imported, which has its LSTM.
 
     Raises:
+        ImportError: torch is older than 2.8.
         ValueError: as [`parsing_network`].
     """
+    network = parsing_network(model)
+    if not is_torch_greater_or_equal("2.8", accept_dev=True):
+        raise ImportError(f"exporting a parser needs torch 2.8 or later; this is torch {torch.__version__}")
     size = {0: Dim("batch_size"), 1: Dim("seq_len", min=3)}
     example = torch.zeros(2, 5, dtype=torch.long)
     inputs = example, torch.ones_like(example)
     with torch.no_grad():
-        return torch.export.export(parsing_network(model), inputs, dynamic_shapes=(size, size))
+        return torch.export.export(network, inputs, dynamic_shapes=(size, size))
 
 
 def export_onnx(model: PreTrainedModel, path: str | os.PathLike) -> None:
@@ -109,7 +114,7 @@ def export_onnx(model: PreTrainedModel, path: str | os.PathLike) -> None:
     Writes a model's parsing network as an ONNX file, with dynamic shapes.
 
     Raises:
-        ImportError: onnxscript is not installed.
+        ImportError: onnxscript is not installed, or torch is older than 2.8.
         ValueError: as [`parsing_network`].
     """
     try:

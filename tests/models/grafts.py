@@ -55,6 +55,7 @@ class StructureBattery(ModelBattery):
         return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
 
     @pytest.mark.slow
+    @pytest.mark.torch("2.8")
     @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
     def test_compiled_model_gives_the_same(self, backend):
         super().test_compiled_model_gives_the_same(backend)

@@ -650,6 +650,7 @@ def test_the_other_attention_acts_when_it_is_set():
 
 
 @pytest.mark.slow
+@pytest.mark.torch("2.8")
 @pytest.mark.parametrize("attention", ["dependency", "softmax"])
 @torch.no_grad()
 def test_compiles_as_one_graph(attention):
