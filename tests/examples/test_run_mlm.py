@@ -376,6 +376,7 @@ UDGN = ["--model_type", "udgn", *TEXTS]
             [*UDGN, "--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", '{"factor": 0.5}'],
             "--lr_scheduler_kwargs: cosine has no settings factor",
         ),
+        ([*UDGN, "--report_to", "nonsense"], "--report_to nonsense: not installed"),
         ([*UDGN, "--num_maskings", "0"], "--num_maskings must be at least 1, not 0"),
         ([*UDGN, "--gradient_accumulation_steps", "0"], "--gradient_accumulation_steps must be at least 1, not 0"),
         ([*UDGN, "--max_length", "1"], "no training sentence has at most 1 words"),

@@ -30,6 +30,7 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from transformers.integrations import get_available_reporting_integrations
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 
 from hf_structure.data.files import new_file
@@ -150,6 +151,9 @@ class RunArguments(TrainingArguments):
         if self.fsdp and int(self.fsdp_config.get("version", 2)) == 1:
             raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
         self._check_schedule()
+        found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}  # which it does not always list
+        if missing := {*self.report_to} - found:
+            raise ValueError(f"--report_to {min(missing)}: not installed, or no tool that transformers knows")
 
     def _check_schedule(self) -> None:
         schedule = SchedulerType(self.lr_scheduler_type)
