@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -50,9 +51,8 @@ def random_trees(lengths: list[int]) -> torch.LongTensor:
 
 
 def in_a_new_process(function: Callable[..., float], *arguments: object) -> float:
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(function, arguments)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def step_memory(model_class: type, config: object, count: int, length: int) -> float:
