@@ -53,7 +53,7 @@ from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
-from hf_structure.pipelines.loading import load_weights, longest_input, read_config, read_tokenizer
+from hf_structure.pipelines.loading import longest_input, read_config, read_tokenizer
 from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
@@ -63,6 +63,7 @@ from hf_structure.training.scripts import (
     callbacks,
     check_lengths,
     check_settings,
+    load_trained,
     new_config,
     parse_command_line,
     run,
@@ -162,8 +163,8 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
         config = read_config(hf_structure.resolve_model(args.model_name_or_path, **trust), PURPOSE, **trust)
         kind, layers = config.model_type, getattr(config, "structure_layers", 0)
     else:
-        kind = settings.get("model_type", "gilt")
-        layers = settings.get("stack_layers" if kind == "pushdown" else "graph_layers")
+        kind, layers = settings.get("model_type", "gilt"), None
+    layers = settings.get("stack_layers" if kind == "pushdown" else "graph_layers", layers)
     return {"gilt": "graphs", "pushdown": "trees"}.get(kind) if layers != 0 else None
 
 
@@ -226,9 +227,7 @@ def checksum(sentences: Iterable[list[str]]) -> int:
 def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A trained model, a graft on one, or a new one. `ValueError` if it does not know all tokens."""
     if args.model_name_or_path:
-        trust = {"trust_remote_code": args.trust_remote_code}
-        folder = hf_structure.resolve_model(args.model_name_or_path, **trust)
-        model = load_weights(folder, AutoModelForCausalLM, PURPOSE, **trust)
+        model = load_trained(args, AutoModelForCausalLM, PURPOSE, settings)
     elif args.base_model:
         model = graft(args.base_model, settings)
     else:

@@ -96,6 +96,25 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     assert again["test_sentences_predicted_graphs"] == 7
 
 
+def test_a_trained_model_with_other_settings(corpus, run, tmp_path):
+    first = tmp_path / "first"
+    run(*training(corpus, first, epochs=1))
+    trained = ["--model_name_or_path", str(first), *files(corpus, tmp_path / "second", epochs=1)]
+    run(*trained, "--config_overrides", '{"hidden_dropout": 0.3}')
+    config = AutoConfig.from_pretrained(tmp_path / "second")
+    assert scripts.config_changes(first, config) == ["hidden_dropout"]
+    assert config.hidden_dropout == 0.3
+    for overrides, message in (
+        ('{"hiden_size": 3}', "gilt has no settings hiden_size"),
+        ('{"hidden_size": 48}', "weights have other sizes than its configuration says"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(*trained, "--config_overrides", overrides)
+    text = ["--model_name_or_path", str(first), *files(corpus, tmp_path / "third", "txt", epochs=1)]
+    run(*text, "--graph_layers", "0")
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "third").structures == ()
+
+
 STACKS = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attachment_size": 8}
 
 

@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, GPT2To
 from hf_structure import UDGNForMaskedLM, parse
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.training import scripts
 
 command = partial(running.command, "run_mlm.py")
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -171,6 +172,11 @@ def test_goes_on_from_a_trained_model(corpus, run, tmp_path):
     run("--model_name_or_path", first, *arguments)
     assert results(second)["eval_loss"] < losses(first, "eval_loss")[0]
     assert AutoTokenizer.from_pretrained(second).get_vocab() == AutoTokenizer.from_pretrained(first).get_vocab()
+    third = training(corpus, tmp_path / "third", epochs=1)[4:]
+    run("--model_name_or_path", first, *third, "--config_overrides", '{"hidden_dropout": 0.7}')
+    assert scripts.config_changes(first, AutoConfig.from_pretrained(tmp_path / "third")) == ["hidden_dropout"]
+    with pytest.raises(ValueError, match="has no settings hiden_size"):
+        run("--model_name_or_path", first, *arguments, "--config_overrides", '{"hiden_size": 3}')
 
 
 def test_loss_is_logged_once_an_epoch_by_default(corpus, run, tmp_path):
