@@ -77,20 +77,16 @@ def step(name: str, options: argparse.Namespace) -> Callable[[], object]:
     return run
 
 
-def sentences_of(options: argparse.Namespace) -> list[list[str]]:
-    return [sentence["words"] for sentence in islice(load_sentences(options.file), options.limit)]
-
-
 def parsing(name: str, options: argparse.Namespace) -> Callable[[], object]:
     """Sentences of a file, from words to trees."""
     model, tokenizer = load_parser(name, None, "cpu", options.dtype)
-    return partial(hf_structure.parse, sentences_of(options), model, tokenizer=tokenizer)
+    return partial(hf_structure.parse, options.texts, model, tokenizer=tokenizer)
 
 
 def scoring(name: str, options: argparse.Namespace) -> Callable[[], object]:
     """A tenth of the sentences of a file, with a beam of 20 graphs."""
     model, tokenizer = load_parser(name, None, "cpu", options.dtype)
-    return partial(hf_structure.score, sentences_of(options)[::10], model, tokenizer=tokenizer, beam_size=20)
+    return partial(hf_structure.score, options.texts[::10], model, tokenizer=tokenizer, beam_size=20)
 
 
 TASKS = {
@@ -138,6 +134,8 @@ def main() -> None:
     options.num_labels, options.num_rounds, options.tokens_per_word = 50, 3, 1.3
     if not options.library:
         parser.error("tcmalloc is not installed (libtcmalloc-minimal4 of Debian and Ubuntu): --library names another")
+    sentences = islice(load_sentences(options.file), options.limit) if options.file else []
+    options.texts = [sentence["words"] for sentence in sentences]
     print(machine(options))
     print(f"{options.library}, {options.dtype}, {options.hidden_size} x {options.num_hidden_layers} layers\n")
     names = [name for name in TASKS if options.file or name.startswith("training")]

@@ -53,7 +53,7 @@ from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
-from hf_structure.pipelines.loading import longest_input, read_config, read_tokenizer
+from hf_structure.pipelines.loading import load_trained, longest_input, read_config, read_tokenizer
 from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
@@ -63,7 +63,6 @@ from hf_structure.training.scripts import (
     callbacks,
     check_lengths,
     check_settings,
-    load_trained,
     new_config,
     parse_command_line,
     run,
@@ -227,7 +226,7 @@ def checksum(sentences: Iterable[list[str]]) -> int:
 def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A trained model, a graft on one, or a new one. `ValueError` if it does not know all tokens."""
     if args.model_name_or_path:
-        model = load_trained(args, AutoModelForCausalLM, PURPOSE, settings)
+        model = load_trained(args.model_name_or_path, AutoModelForCausalLM, PURPOSE, settings, args.trust_remote_code)
     elif args.base_model:
         model = graft(args.base_model, settings)
     else:

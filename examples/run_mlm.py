@@ -41,7 +41,7 @@ import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.text import WORD_TOKENIZERS
-from hf_structure.pipelines.loading import read_tokenizer
+from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import encode, is_word_level, train_word_tokenizer
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
 from hf_structure.training.scripts import (
@@ -49,7 +49,6 @@ from hf_structure.training.scripts import (
     RunArguments,
     begin,
     callbacks,
-    load_trained,
     new_config,
     parse_command_line,
     run,
@@ -216,7 +215,9 @@ def load_tokenizer(
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     """A trained model, or a new one of a family."""
     if args.model_name_or_path:
-        return load_trained(args, AutoModelForMaskedLM, "masked language model", settings)
+        return load_trained(
+            args.model_name_or_path, AutoModelForMaskedLM, "masked language model", settings, args.trust_remote_code
+        )
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")

@@ -56,7 +56,7 @@ from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
-from hf_structure.pipelines.loading import read_tokenizer
+from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import encode, is_word_level, train_subword_tokenizer, train_word_tokenizer
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
@@ -66,7 +66,6 @@ from hf_structure.training.scripts import (
     begin,
     callbacks,
     check_settings,
-    load_trained,
     new_config,
     parse_command_line,
     readable_settings,
@@ -235,7 +234,9 @@ def load_model(
 ) -> PreTrainedModel:
     """A trained parser, one that starts from an encoder, or a new one."""
     if args.model_name_or_path:
-        return load_trained(args, AutoModelForDependencyParsing, "parser", settings)
+        return load_trained(
+            args.model_name_or_path, AutoModelForDependencyParsing, "parser", settings, args.trust_remote_code
+        )
     family, settings = FAMILIES[args.model_type], dict(settings)
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")

@@ -41,7 +41,7 @@ ALLOWED = {
     },
     "structures": {"algorithms", "data", "visualization"},
     "tokenization": {"algorithms"},
-    "training": {"data", "hub", "metrics", "pipelines", "version"},
+    "training": {"data", "hub", "metrics", "version"},
     "version": set(),
     "visualization": {"algorithms"},
 }

@@ -153,10 +153,37 @@ def read_tokenizer(
     return tokenizer
 
 
-def read_config(folder: str | Path, purpose: str, trust_remote_code: bool = False) -> PreTrainedConfig:
-    """The configuration in a folder. Raises `ValueError` if there is none."""
+def read_config(
+    folder: str | Path, purpose: str, trust_remote_code: bool = False, settings: dict | None = None
+) -> PreTrainedConfig:
+    """The configuration in a folder, with some `settings` changed. `ValueError` if there is none, or none of these."""
     with _readable(f"{folder} holds no {purpose}"):
-        return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        config, unknown = AutoConfig.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, return_unused_kwargs=True, **(settings or {})
+        )
+    if unknown:
+        raise ValueError(f"{config.model_type} has no settings {', '.join(unknown)}")
+    return config
+
+
+def load_trained(
+    name: str, auto_class: type, purpose: str, settings: dict, trust_remote_code: bool = False
+) -> PreTrainedModel:
+    """
+    A trained model, with other settings than it was trained with where these leave its weights as they are.
+
+    Args:
+        name (`str`): Its short name, folder or name on the Hub.
+        auto_class, purpose, trust_remote_code: As for [`load_model`].
+        settings (`dict`): Fields of its configuration. A `model_type` among them says nothing.
+
+    Raises:
+        ValueError: no such model, settings that it has not or that do not fit its weights.
+    """
+    folder = resolve_model(name, trust_remote_code=trust_remote_code)
+    settings = {key: value for key, value in settings.items() if key != "model_type"}
+    config = read_config(folder, purpose, trust_remote_code, settings)
+    return load_weights(folder, auto_class, purpose, trust_remote_code=trust_remote_code, config=config)
 
 
 def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:

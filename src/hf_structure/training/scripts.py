@@ -37,7 +37,6 @@ from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
-from hf_structure.pipelines.loading import load_weights, read_config
 from hf_structure.training.cards import note_facts
 from hf_structure.training.trainers import last_complete_checkpoint
 
@@ -309,32 +308,9 @@ def check_settings(model_type: str, settings: dict) -> None:
     """Raises `ValueError` where there is no such family, or it has no such settings."""
     if model_type not in CONFIG_MAPPING:
         raise ValueError(f"there is no model family {model_type!r}")
-    _check_names(settings, CONFIG_MAPPING[model_type]())
-
-
-def _check_names(settings: dict, config: PreTrainedConfig) -> None:
-    if unknown := [name for name in settings if not hasattr(config, name)]:
-        raise ValueError(f"{config.model_type} has no settings {', '.join(unknown)}")
-
-
-def load_trained(args: TrainedModelArguments, auto_class: type, purpose: str, settings: dict) -> PreTrainedModel:
-    """
-    The model of `--model_name_or_path`, with other settings than it was trained with where these leave its weights as
-    they are. A `model_type` among them, of a configuration file, says nothing.
-
-    Args:
-        args ([`TrainedModelArguments`]): Which one.
-        auto_class, purpose: As for [`~hf_structure.pipelines.loading.load_weights`].
-        settings (`dict`): Fields of its configuration.
-
-    Raises:
-        ValueError: no such model, settings that it has not or that do not fit its weights.
-    """
-    trust = {"trust_remote_code": args.trust_remote_code}
-    folder = resolve_model(args.model_name_or_path, **trust)
-    settings = {name: value for name, value in settings.items() if name != "model_type"}
-    _check_names(settings, read_config(folder, purpose, **trust))
-    return load_weights(folder, auto_class, purpose, **trust, **settings)
+    unknown = [name for name in settings if not hasattr(CONFIG_MAPPING[model_type](), name)]
+    if unknown:
+        raise ValueError(f"{model_type} has no settings {', '.join(unknown)}")
 
 
 def callbacks(args: RunArguments) -> list:
