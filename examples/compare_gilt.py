@@ -11,7 +11,8 @@ graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency 
 GiLT's scorer between its perceptrons). Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`,
 `no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says.
 Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained further without graphs
-(`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`).
+(`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`);
+further on the same text, or on `--post_train_file`.
 Table 6 is the column of arcs.
 
 `--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
@@ -154,6 +155,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP, for run_blimp.py")
     parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
     parser.add_argument("--suites", metavar="FOLDER", help="SyntaxGym's suites, for run_sg.py")
+    parser.add_argument(
+        "--post_train_file", nargs="+", metavar="FILE", help="text of further training; default: --train_file"
+    )
     parser.add_argument("--post_epochs", type=float, default=3, help="of further training; default: 3")
     parser.add_argument("--post_learning_rate", type=float, default=1e-4, help="of a trained model; default: 1e-4")
     add_seeds_argument(parser)
@@ -175,20 +179,21 @@ def check(args: argparse.Namespace) -> None:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
 
 
-def common_files(args: argparse.Namespace) -> dict[str, list[str]]:
-    """Of each part one, of training text perhaps several."""
-    return {"train": args.train_file, "validation": [args.validation_file], "test": [args.test_file]}
+def common_files(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
+    """The files of all runs of this kind: of each part one, of training text perhaps several."""
+    train = (all_runs(args)[name].base and args.post_train_file) or args.train_file
+    return {"train": train, "validation": [args.validation_file], "test": [args.test_file]}
 
 
 def files_of(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
     """The files of a run: its own, or the common ones."""
-    return common_files(args) | {part: [file] for part, file in dict(args.graphs).get(name, {}).items()}
+    return common_files(name, args) | {part: [file] for part, file in dict(args.graphs).get(name, {}).items()}
 
 
 def check_sentences(name: str, args: argparse.Namespace) -> None:
     """Raises `ValueError` unless the files of a run have the sentences of the common ones."""
     for part, own in dict(args.graphs).get(name, {}).items():
-        common = common_files(args)[part]
+        common = common_files(name, args)[part]
         pairs = zip_longest(words_of([own]), words_of(common))
         for number, (words, expected) in enumerate(pairs if [own] != common else (), start=1):
             if words != expected:

@@ -360,6 +360,27 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert compare_gilt(*options) == []
 
 
+def test_further_training_on_other_text(compare_gilt, corpus, tmp_path, capsys):
+    """The tokenizer and the first training have the text of all; what follows, and its arcs, are of the other."""
+    texts = (f"{corpus}/train.conllu", f"{corpus}/dev.conllu")
+    options = [
+        "--beam_size=1",
+        f"--post_train_file={texts[1]}",
+        "--post_epochs=1",
+        "--runs",
+        "trees",
+        "gpt2",
+        "gpt2-gilt",
+    ]
+    commands = compare_gilt(*options)
+    assert [value(command, "train_file") for command in commands] == [texts[0], texts[0], texts[1]]
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-3:]]
+    for row, text in zip(rows[::2], texts, strict=True):
+        sizes = [len(sentence["words"]) for sentence in load_sentences(text)]
+        assert row[1] == f"{sum(sizes) / len(sizes):.1f}"
+    assert rows[0][1] != rows[2][1]
+
+
 @pytest.fixture
 def formalisms(corpus, tmp_path) -> list[str]:
     """DM: a chain; PSD: the first word is the head of all others. `--graphs` of the sentences of the corpus."""
