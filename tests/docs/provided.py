@@ -217,6 +217,7 @@ MODELS = {
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/end/trees": "graph_parser",
     "runs/web/gpt2-gilt-seed1": "graph_parser",
+    "runs/web/gpt2-gilt-seed2": "graph_parser",
     "runs/gilt": "graph_parser",
     "runs/last/trees": "graph_parser",
     "runs/rest/trees": "graph_parser",
