@@ -52,7 +52,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folders,
 )
-from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
+from hf_structure.training.scripts import file_states, load_object, run, save_whole, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -170,13 +170,21 @@ def all_runs(args: argparse.Namespace) -> dict[str, Run]:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Finds the runs. Raises `ValueError` for one that there is not, and for files that are given twice."""
+    """
+    Finds the runs, and looks for all files, so that none is missed hours later.
+
+    Raises:
+        ValueError: there is no such run, or files are given twice.
+        FileNotFoundError: a file, or the folder of the suites, is not there.
+    """
     names, runs = [name for name, _ in args.graphs], all_runs(args)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"--graphs: {', '.join(sorted(twice))} given twice")
     args.runs = args.runs or list(runs)
     if unknown := [name for name in args.runs if name not in runs]:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
+    files = (chain.from_iterable(files_of(name, args).values()) for name in args.runs)
+    file_states(*chain.from_iterable(files), *([args.suites] if args.suites else []))
 
 
 def common_files(name: str, args: argparse.Namespace) -> dict[str, list[str]]:

@@ -381,6 +381,13 @@ def test_further_training_on_other_text(compare_gilt, corpus, tmp_path, capsys):
     assert rows[0][1] != rows[2][1]
 
 
+@pytest.mark.parametrize("option", ["--post_train_file=none", "--graphs=own=none,none,none", "--suites=none"])
+def test_all_files_are_looked_for_before_the_first_training(compare_gilt, in_this_process, option, capsys):
+    with pytest.raises(FileNotFoundError, match="none"):
+        compare_gilt("--beam_size=1", option)
+    assert not in_this_process
+
+
 @pytest.fixture
 def formalisms(corpus, tmp_path) -> list[str]:
     """DM: a chain; PSD: the first word is the head of all others. `--graphs` of the sentences of the corpus."""
