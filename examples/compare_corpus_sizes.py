@@ -7,7 +7,8 @@ A learning curve: train models on ever more of a corpus and write one table and 
 
 The sentences of the training files are shuffled once, and every size is a beginning of them, so that smaller texts are
 parts of larger ones. All models have the vocabulary of the largest. Dependencies are compared with the trees of
-`--test_file`, constituents with those of `--test_brackets` (optional). What follows `--` goes to `run_mlm.py` as it
+`--test_file`, constituents with those of `--test_brackets` (optional). With `--blimp`, minimal pairs are scored, by
+pseudo-log-likelihood (see `run_blimp.py`). What follows `--` goes to `run_mlm.py` as it
 is, in every run, for example a number of steps that is the same for all sizes; without it, each run has the epochs of
 its configuration. A run that is finished is not done again, and one that was stopped goes on from its last checkpoint:
 give the same command again. The table is printed, and written to `table.md`, and the figure to `curve.svg`, whenever a
@@ -19,6 +20,7 @@ import random
 from itertools import accumulate, product
 from pathlib import Path
 
+from hf_structure.cli.common import positive
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file, new_path
 from hf_structure.training.comparison import (
@@ -34,6 +36,7 @@ from hf_structure.training.scripts import check_same_run, file_states, run, writ
 from hf_structure.visualization.figures import plot_curves
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
+BLIMP = Path(__file__).with_name("run_blimp.py")
 COLUMNS = {
     "perplexity": "perplexity",
     "UAS": "uas",
@@ -41,6 +44,7 @@ COLUMNS = {
     "UAS, argmax": "uas_argmax",
     "UUAS, argmax": "uuas_argmax",
     "UF1": "uf1",
+    "BLiMP": "blimp",
 }
 SHUFFLE = 1  # the seed of the order of the sentences, which no run changes
 
@@ -51,6 +55,8 @@ def build_parser() -> argparse.ArgumentParser:
     for name in ("validation_file", "test_file"):
         parser.add_argument(f"--{name}", required=True, metavar="FILE", help="CoNLL-U")
     parser.add_argument("--test_brackets", metavar="FILE", help="Penn Treebank brackets, for UF1")
+    parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP, for run_blimp.py")
+    parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where texts, models and table go")
     parser.add_argument("--configs", nargs="+", required=True, metavar="FILE", help="as of run_mlm.py; one a model")
     parser.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="words of the training texts")
@@ -100,6 +106,8 @@ def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.
         )
     if args.test_brackets and not (folder / "constituents" / "test_results.json").exists():
         run_script(SCRIPT, model_name_or_path=folder, test_file=args.test_brackets, output_dir=folder / "constituents")
+    if args.blimp and not (folder / "blimp" / "results.json").exists():
+        run_script(BLIMP, model=folder, data=args.blimp, every=args.every, output_dir=folder / "blimp")
 
 
 def run_folders(args: argparse.Namespace, config: Path, size: int) -> dict[int, Path]:
@@ -107,10 +115,13 @@ def run_folders(args: argparse.Namespace, config: Path, size: int) -> dict[int, 
 
 
 def results(folder: Path) -> dict[str, float]:
-    """What a run has found: of brackets UF1 alone, the rest of the test file."""
+    """What a run has found: of brackets UF1 alone, of BLiMP the mean of the paradigms, the rest of the test file."""
     found = read_results(folder / "test_results.json")
     constituents = read_results(folder / "constituents" / "test_results.json")
-    return found | {name: value for name, value in constituents.items() if name == "test_uf1"}
+    found |= {name: value for name, value in constituents.items() if name == "test_uf1"}
+    if pairs := read_results(folder / "blimp" / "results.json"):
+        found["test_blimp"] = pairs["overall"]["paradigms"]
+    return found
 
 
 def table(args: argparse.Namespace) -> str:
@@ -123,9 +134,10 @@ def table(args: argparse.Namespace) -> str:
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Perplexity, UUAS and UF1 over the number of words, with the deviation of the seeds, in `curve.svg`."""
+    """Perplexity, UUAS, UF1 and BLiMP over the number of words, with the deviation of the seeds, in `curve.svg`."""
     panels = {}
-    for title, name, unit in (("perplexity", "perplexity", 1), ("UUAS", "uuas", 0.01), ("UF1", "uf1", 0.01)):
+    for title, unit in (("perplexity", 1), ("UUAS", 0.01), ("UF1", 0.01), ("BLiMP", 0.01)):
+        name = COLUMNS[title]
         for config, size in product(args.configs, sorted(args.sizes)):
             runs = filter(None, map(results, run_folders(args, config, size).values()))
             values = [found.get(f"test_{name}") for found in runs]
@@ -139,6 +151,8 @@ def draw(args: argparse.Namespace) -> None:
 
 def main() -> None:
     args, options = parse_arguments(build_parser())
+    files = (args.validation_file, args.test_file, args.test_brackets, args.blimp, *args.configs)
+    file_states(*filter(None, files))  # so that none is missed hours later
     texts = make_texts(args)
     vocabulary = texts[max(texts)]
     for seed in args.seeds:

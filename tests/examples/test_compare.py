@@ -590,8 +590,17 @@ def compare_sizes(calls, monkeypatch, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"the cat{n} saw dog{n} .\n" for n in range(50)))
 
+    for file in ("dev.conllu", "test.conllu", "test.mrg", "a.json", "a/udgn.json", "blimp/pairs.jsonl"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    monkeypatch.chdir(tmp_path)
+
     def run_script(name, *options, **named):
         calls.append((name, options, named))
+        if name.name == "run_blimp.py":
+            named["output_dir"].mkdir()
+            (named["output_dir"] / "results.json").write_text(json.dumps({"overall": {"paradigms": 0.625}}))
+            return
         words = len(Path(named["train_file"]).read_text().split()) if "train_file" in named else 0
         results = {"test_perplexity": 1000 / max(words, 1) + named.get("seed", 0), "test_uuas": words / 1000}
         results |= {} if words else {"test_uf1": 0.4}
@@ -619,8 +628,8 @@ def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, 
     assert folders(calls) == [f"udgn-{size}-seed{seed}" for seed in (1, 3) for size in (20, 200)]
     assert all(options == ("--bf16",) for _, options, _ in calls)
     rows = capsys.readouterr().out.splitlines()[2:]
-    assert rows[0] == "| udgn | 20 | 2 | 52.0 ± 1.4 | - | 2.0 ± 0.0 | - | - | - |"
-    assert rows[1] == "| udgn | 200 | 2 | 7.0 ± 1.4 | - | 20.0 ± 0.0 | - | - | - |"
+    assert rows[0] == "| udgn | 20 | 2 | 52.0 ± 1.4 | - | 2.0 ± 0.0 | - | - | - | - |"
+    assert rows[1] == "| udgn | 200 | 2 | 7.0 ± 1.4 | - | 20.0 ± 0.0 | - | - | - | - |"
     assert "UUAS" in (tmp_path / "out" / "curve.svg").read_text()
     compare_sizes(*arguments)
     assert len(calls) == 4
@@ -629,7 +638,28 @@ def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, 
 def test_constituents_are_of_a_file_of_their_own(compare_sizes, calls, capsys):
     compare_sizes("--configs", "a.json", "--sizes", "100", "--test_brackets", "test.mrg")
     assert [named["test_file"] for _, _, named in calls] == ["test.conllu", "test.mrg"]
-    assert capsys.readouterr().out.splitlines()[-1] == "| a | 100 | 1 | 11.0 | - | 10.0 | - | - | 40.0 |"
+    assert capsys.readouterr().out.splitlines()[-1] == "| a | 100 | 1 | 11.0 | - | 10.0 | - | - | 40.0 | - |"
+
+
+def test_minimal_pairs_are_scored_once(compare_sizes, calls, tmp_path, capsys):
+    arguments = ["--configs", "a.json", "--sizes", "100", "--blimp", "blimp", "--every", "10"]
+    compare_sizes(*arguments)
+    assert [(script.name, named.get("every")) for script, _, named in calls] == [
+        ("run_mlm.py", None),
+        ("run_blimp.py", 10),
+    ]
+    assert calls[1][2]["model"] == calls[0][2]["output_dir"]
+    assert capsys.readouterr().out.splitlines()[-1].endswith("| 62.5 |")
+    assert "BLiMP" in (tmp_path / "out" / "curve.svg").read_text()
+    compare_sizes(*arguments)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("option", ["--test_brackets", "--blimp"])
+def test_what_is_needed_last_is_looked_for_first(compare_sizes, calls, option):
+    with pytest.raises(FileNotFoundError, match="none"):
+        compare_sizes("--configs", "a.json", "--sizes", "100", option, "none")
+    assert not calls
 
 
 def test_a_corpus_that_is_too_small_or_another_one(compare_sizes, tmp_path):
