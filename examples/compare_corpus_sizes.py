@@ -8,11 +8,10 @@ A learning curve: train models on ever more of a corpus and write one table and 
 The sentences of the training files are shuffled once, and every size is a beginning of them, so that smaller texts are
 parts of larger ones. All models have the vocabulary of the largest. Dependencies are compared with the trees of
 `--test_file`, constituents with those of `--test_brackets` (optional). With `--blimp`, minimal pairs are scored, by
-pseudo-log-likelihood (see `run_blimp.py`). What follows `--` goes to `run_mlm.py` as it
-is, in every run, for example a number of steps that is the same for all sizes; without it, each run has the epochs of
-its configuration. A run that is finished is not done again, and one that was stopped goes on from its last checkpoint:
-give the same command again. The table is printed, and written to `table.md`, and the figure to `curve.svg`, whenever a
-run ends.
+pseudo-log-likelihood (see `run_blimp.py`). What follows `--` goes to `run_mlm.py` as it is, in every run, for example
+a number of steps that is the same for all sizes; without it, each run has the epochs of its configuration. A run that
+is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same command again.
+The table is printed, and written to `table.md`, and the figure to `curve.svg`, whenever a run ends.
 """
 
 import argparse
@@ -20,9 +19,10 @@ import random
 from itertools import accumulate, product
 from pathlib import Path
 
-from hf_structure.cli.common import positive
+from hf_structure.cli.common import add_blimp, check_files
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file, new_path
+from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,
@@ -55,8 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name in ("validation_file", "test_file"):
         parser.add_argument(f"--{name}", required=True, metavar="FILE", help="CoNLL-U")
     parser.add_argument("--test_brackets", metavar="FILE", help="Penn Treebank brackets, for UF1")
-    parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP, for run_blimp.py")
-    parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
+    add_blimp(parser)
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where texts, models and table go")
     parser.add_argument("--configs", nargs="+", required=True, metavar="FILE", help="as of run_mlm.py; one a model")
     parser.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="words of the training texts")
@@ -151,8 +150,10 @@ def draw(args: argparse.Namespace) -> None:
 
 def main() -> None:
     args, options = parse_arguments(build_parser())
-    files = (args.validation_file, args.test_file, args.test_brackets, args.blimp, *args.configs)
-    file_states(*filter(None, files))  # so that none is missed hours later
+    files = (args.validation_file, args.test_file, args.test_brackets, *args.configs)
+    check_files(filter(None, files), None)  # so that none is missed hours later
+    if args.blimp:
+        find_paradigms(args.blimp)
     texts = make_texts(args)
     vocabulary = texts[max(texts)]
     for seed in args.seeds:

@@ -28,6 +28,7 @@ goes on: give the same command again. The table is printed, and is written to `t
 """
 
 import argparse
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,9 +38,10 @@ from pathlib import Path
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score, train_subword_tokenizer
-from hf_structure.cli.common import positive, positives
+from hf_structure.cli.common import add_blimp, check_files, positives
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
+from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
@@ -52,7 +54,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folders,
 )
-from hf_structure.training.scripts import file_states, load_object, run, save_whole, write_json, write_text
+from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
 HERE = Path(__file__).parent
 NEEDED = {  # of a configuration
@@ -152,8 +154,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--tokenizer_name", metavar="NAME", help="tokenizer (folder or Hub name); by default a new one of the text"
     )
     parser.add_argument("--beam_size", type=positives, default=[20], metavar="N", help="also several; default: 20")
-    parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP, for run_blimp.py")
-    parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
+    add_blimp(parser)
     parser.add_argument("--suites", metavar="FOLDER", help="SyntaxGym's suites, for run_sg.py")
     parser.add_argument(
         "--post_train_file", nargs="+", metavar="FILE", help="text of further training; default: --train_file"
@@ -174,7 +175,7 @@ def check(args: argparse.Namespace) -> None:
     Finds the runs, and looks for all files, so that none is missed hours later.
 
     Raises:
-        ValueError: there is no such run, or files are given twice.
+        ValueError: there is no such run, files are given twice, or there is no such data of BLiMP.
         FileNotFoundError: a file, or the folder of the suites, is not there.
     """
     names, runs = [name for name, _ in args.graphs], all_runs(args)
@@ -184,7 +185,11 @@ def check(args: argparse.Namespace) -> None:
     if unknown := [name for name in args.runs if name not in runs]:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
     files = (chain.from_iterable(files_of(name, args).values()) for name in args.runs)
-    file_states(*chain.from_iterable(files), *([args.suites] if args.suites else []))
+    check_files(chain.from_iterable(files), None)
+    if args.suites:
+        os.stat(args.suites)  # raises OSError if it is not there
+    if args.blimp:
+        find_paradigms(args.blimp)
 
 
 def common_files(name: str, args: argparse.Namespace) -> dict[str, list[str]]:

@@ -24,9 +24,11 @@ same command again. The table is printed, and is written to `table.md` whenever 
 
 import argparse
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from hf_structure.cli.common import check_files
 from hf_structure.data.conllu import read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file
@@ -99,7 +101,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Finds the names of given trees and of runs. Raises `ValueError` for names that mean nothing, or two things."""
+    """
+    Finds the names of given trees and of runs, and looks for all files, so that none is missed hours later.
+
+    Raises:
+        ValueError: names that mean nothing, or two things.
+        FileNotFoundError: a file is not there.
+    """
     args.models = {Path(model).name: model for model in args.initial_model}
     args.trees = dict(args.initial)
     names = [EMPTY, SYNTR, *args.trees, *args.models]
@@ -111,6 +119,8 @@ def check(args: argparse.Namespace) -> None:
     args.runs = args.runs or runs
     if unknown := [name for name in args.runs if name not in runs]:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
+    files = [getattr(args, f"{part}_file") for part in PARTS]
+    check_files(chain(files, *(trees.values() for trees in args.trees.values())), None)
 
 
 def parsers(args: argparse.Namespace) -> list[Parser]:

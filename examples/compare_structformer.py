@@ -17,7 +17,7 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hf_structure.cli.common import named_systems
+from hf_structure.cli.common import check_files, named_systems
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
@@ -185,6 +185,8 @@ def table(args: argparse.Namespace) -> str:
 
 def main() -> None:
     args, options = parse_arguments(build_parser())
+    files = (args.train_file, args.validation_file, args.test_file, *annotations(args).values())
+    check_files(files, None)  # so that none is missed hours later
     for seed in args.seeds:
         for name in args.runs:
             train(RUNS[name], seed, seed_folders(args.output_dir, name, args.seeds)[seed], args, options)

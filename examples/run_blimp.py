@@ -32,8 +32,8 @@ from tqdm import tqdm
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_masking, add_model, add_scoring, positive
+from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.data.sentences import SentenceError
-from hf_structure.data.text import numbered_lines
 from hf_structure.pipelines.options import DEFAULT_SCORER
 from hf_structure.pipelines.scoring import choose_beam, load_language_model
 from hf_structure.training.comparison import markdown_table, percent
@@ -42,13 +42,11 @@ from hf_structure.training.scripts import (
     file_states,
     load_object,
     model_states,
-    read_json,
     run,
     write_json,
     write_text,
 )
 
-FIELDS = ("sentence_good", "sentence_bad", "UID", "field", "linguistics_term")
 GROUPS = {"phenomena": "phenomenon", "fields": "field"}
 
 Scorer = Callable[[list[str]], list[SentenceScore]]
@@ -72,51 +70,6 @@ def parse_arguments() -> argparse.Namespace:
     add_scoring(parser)
     add_masking(parser)
     return parser.parse_args()
-
-
-def find_paradigms(data: str) -> dict[str, Callable[[], list[dict]]]:
-    """
-    What reads the items of each paradigm, by its name.
-
-    Raises:
-        ValueError: no such data.
-    """
-    files = sorted(Path(data).glob("*.jsonl"))
-    if files:
-        return {file.stem: partial(read_items, file) for file in files}
-    import datasets  # an extra: only this needs it
-
-    try:
-        names = datasets.get_dataset_config_names(data)
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise ValueError(f"{data} is no folder of JSON lines and no data set: {error}") from error
-    return {name: partial(read_configuration, data, name) for name in names}
-
-
-def read_items(file: Path) -> list[dict]:
-    """The lines of a file."""
-    items = []
-    for number, line in numbered_lines(file):
-        items.append(check_item(read_json(line, f"{file}:{number}"), f"{file}:{number}"))
-    return items
-
-
-def read_configuration(data: str, name: str) -> list[dict]:
-    """The rows of a configuration of a data set."""
-    import datasets
-
-    rows = datasets.load_dataset(data, name, split="train")
-    return [check_item(row, f"{data}, {name}, row {number}") for number, row in enumerate(rows, start=1)]
-
-
-def check_item(item: dict, place: str) -> dict:
-    """The item. Raises `ValueError` if it is no pair of BLiMP."""
-    for name in FIELDS:
-        value = item.get(name)
-        if not isinstance(value, str) or not value.strip():
-            reason = f"is {value!r}, not text" if name in item else "is missing"
-            raise ValueError(f"{place}: no pair of BLiMP: {name} {reason}")
-    return item
 
 
 def evaluate(items: Sequence[dict], scorer: Scorer, raw: bool) -> dict:

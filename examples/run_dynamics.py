@@ -24,6 +24,7 @@ from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
+from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
@@ -54,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("runs", nargs="+", metavar="[NAME=]FOLDER", help="where run_mlm.py has left checkpoints")
     parser.add_argument("--test_file", required=True, metavar="FILE", help="CoNLL-U, brackets or text")
     parser.add_argument("--test_brackets", metavar="FILE", help="Penn Treebank brackets, for UF1")
-    parser.add_argument("--blimp", metavar="FOLDER", help="BLiMP as run_blimp.py reads it")
+    parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_blimp.py")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results, table and figure go")
     parser.add_argument("--num_maskings", type=positive, default=2, help="of the test file; default: 2")
     parser.add_argument("--batch_size", type=positive, default=32, help="sentences read at once; default: 32")
@@ -182,6 +183,8 @@ def _cell(column: str, value: float | None) -> str:
 def main() -> None:
     args = build_parser().parse_args()
     runs = find_runs(args)
+    if args.blimp:
+        find_paradigms(args.blimp)  # raises ValueError if it is not there
     files = file_states(*filter(None, [args.test_file, args.test_brackets]))
     made_of = {
         "files": files,

@@ -230,12 +230,15 @@ def test_trees_without_jackknife(compare_rngt, calls, tmp_path):
     assert labels == {f"{tmp_path.name}/SynTr-tree-seed1"}
 
 
-def test_given_trees(compare_rngt, calls, tmp_path, capsys):
+def test_given_trees(compare_rngt, calls, monkeypatch, tmp_path, capsys):
     """They are refined, and the table has their own scores: half the words, or all but punctuation, are right."""
     trees = [["chain", "chain"], ["root", "chain"]]
     words = [["test0", "."], ["test1", "."]]
     given = (ConlluSentence.from_words(w, [0, 1], t) for w, t in zip(words, trees, strict=True))
     write_conllu(given, tmp_path / "given.conllu")
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        Path(f"{name}.conllu").touch()
     compare_rngt(
         "--runs", "mine-2", "--losses", "tree", "--initial", f"mine=a.conllu,b.conllu,{tmp_path}/given.conllu"
     )
@@ -243,6 +246,12 @@ def test_given_trees(compare_rngt, calls, tmp_path, capsys):
     rows = capsys.readouterr().out.splitlines()[2:]
     assert rows[0] == "| mine | 0 | - | - | - | 100.0 | 25.0 | 100.0 | 50.0 |"
     assert rows[1].startswith("| mine | 2 | tree | from scratch | 1 | 92.0 |")
+
+
+def test_given_trees_are_looked_for_before_the_first_training(compare_rngt, calls, tmp_path):
+    with pytest.raises(FileNotFoundError, match="none"):
+        compare_rngt("--runs", "empty-1", "mine-1", "--initial", f"mine={tmp_path}/train.conllu,none,none")
+    assert not calls
 
 
 @pytest.mark.parametrize(
@@ -381,9 +390,17 @@ def test_further_training_on_other_text(compare_gilt, corpus, tmp_path, capsys):
     assert rows[0][1] != rows[2][1]
 
 
-@pytest.mark.parametrize("option", ["--post_train_file=none", "--graphs=own=none,none,none", "--suites=none"])
-def test_all_files_are_looked_for_before_the_first_training(compare_gilt, in_this_process, option, capsys):
-    with pytest.raises(FileNotFoundError, match="none"):
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("--post_train_file=none", FileNotFoundError),
+        ("--graphs=own=none,none,none", FileNotFoundError),
+        ("--suites=none", FileNotFoundError),
+        ("--blimp=./none", ValueError),
+    ],
+)
+def test_all_files_are_looked_for_before_the_first_training(compare_gilt, in_this_process, option, error):
+    with pytest.raises(error, match="none"):
         compare_gilt("--beam_size=1", option)
     assert not in_this_process
 
@@ -581,6 +598,12 @@ def test_one_annotation_needs_no_name(compare_structformer, calls, corpus, capsy
     assert capsys.readouterr().out.splitlines()[0] == titles
 
 
+def test_trees_are_looked_for_before_the_first_training(compare_structformer, calls, corpus):
+    with pytest.raises(FileNotFoundError, match="none"):
+        compare_structformer("--runs", "transformer", "--test_trees", f"a={corpus}/dev.conllu", "b=none")
+    assert not calls
+
+
 # Sizes of the corpus
 
 
@@ -655,10 +678,10 @@ def test_minimal_pairs_are_scored_once(compare_sizes, calls, tmp_path, capsys):
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("option", ["--test_brackets", "--blimp"])
-def test_what_is_needed_last_is_looked_for_first(compare_sizes, calls, option):
-    with pytest.raises(FileNotFoundError, match="none"):
-        compare_sizes("--configs", "a.json", "--sizes", "100", option, "none")
+@pytest.mark.parametrize(("option", "error"), [("--test_brackets", FileNotFoundError), ("--blimp", ValueError)])
+def test_what_is_needed_last_is_looked_for_first(compare_sizes, calls, option, error):
+    with pytest.raises(error, match="none"):
+        compare_sizes("--configs", "a.json", "--sizes", "100", option, "./none")
     assert not calls
 
 

@@ -12,6 +12,7 @@ from running import load_script, start_and_kill
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score
+from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.data.text import tokenize_words
 
 command = partial(running.command, "run_blimp.py")
@@ -187,8 +188,8 @@ def test_does_not_go_on_with_another_beam(run, gilt, data, tmp_path):
         run("--model", gilt, "--data", data, "--beam_size", 2, "--output_dir", tmp_path)
 
 
-def test_given_data(script, data_dir):
-    paradigms = script.find_paradigms(str(data_dir / "blimp"))
+def test_given_data(data_dir):
+    paradigms = find_paradigms(str(data_dir / "blimp"))
     assert len(paradigms) == 67
     items = paradigms["wh_island"]()
     assert len(items) == 100
@@ -218,9 +219,9 @@ def test_wrong_items(run, gpt2, tmp_path, line, message):
         run("--model", gpt2, "--data", tmp_path, "--output_dir", tmp_path / "out")
 
 
-def test_no_data(script, tmp_path):
+def test_no_data(tmp_path):
     with pytest.raises(ValueError, match="is no folder of JSON lines and no data set"):
-        script.find_paradigms(str(tmp_path / "nothing"))
+        find_paradigms(str(tmp_path / "nothing"))
 
 
 def test_results_are_written_after_their_table(script, run, gpt2, data, tmp_path, monkeypatch):

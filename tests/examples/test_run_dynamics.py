@@ -93,9 +93,16 @@ def test_blimp_is_asked_of_every_checkpoint(run, script, arguments, monkeypatch,
         (output_dir / "results.json").write_text('{"overall": {"paradigms": 0.625}}')
 
     monkeypatch.setattr(script, "run_script", answer)
-    run(*arguments[1:], "--blimp", "pairs")
-    assert asked == [("run_blimp.py", "checkpoint-7", "pairs", 10)]
+    (tmp_path / "pairs.jsonl").touch()
+    run(*arguments[1:], "--blimp", tmp_path)
+    assert asked == [("run_blimp.py", "checkpoint-7", str(tmp_path), 10)]
     assert "| 62.5 |" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_pairs_are_looked_for_before_anything_is_measured(run, script, arguments, monkeypatch):
+    monkeypatch.setattr(script, "measure", lambda *_: pytest.fail("measured"))
+    with pytest.raises(ValueError, match="none is no folder"):
+        run(*arguments, "--blimp", "./none")
 
 
 @pytest.mark.parametrize(

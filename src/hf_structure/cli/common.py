@@ -110,6 +110,12 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_blimp(parser: argparse.ArgumentParser) -> None:
+    """`--blimp` and `--every`, which a script hands on to `run_blimp.py`."""
+    parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_blimp.py")
+    parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
+
+
 def add_masking(parser: argparse.ArgumentParser) -> None:
     """The option that says how a masked language model scores text."""
     parser.add_argument(
