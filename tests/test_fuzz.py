@@ -26,6 +26,7 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.documents import Catalogue, read_documents
 from hf_structure.data.files import COMPRESSIONS
 from hf_structure.data.graphs import load_graphs
+from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.data.rows import open_file
 from hf_structure.data.sdp import read_sdp
 from hf_structure.data.tasks import TASKS, read_table, task_examples
@@ -207,8 +208,8 @@ def task_rows(path: Path) -> None:
     exhaust(task_examples(read_table(path), TASKS["sst2"], str.split, name=str(path)))
 
 
-def blimp_items(path: Path) -> None:
-    load_script("run_blimp").read_items(path)
+def minimal_pairs(path: Path) -> None:
+    exhaust(read() for read in find_paradigms(str(path.parent)).values())
 
 
 def tokenized(path: Path) -> None:
@@ -266,7 +267,7 @@ READERS = {
     "tsv": ("a.tsv", "sentence\tlabel\na dog\t1\nno cat\t0\n", task_rows),
     "jsonl": ("a.jsonl", json.dumps({"sentence": "a dog", "label": 1}) + "\n", task_rows),
     "suite": ("a.json", json.dumps(SUITE), read_suite),
-    "blimp": ("a.jsonl", json.dumps(BLIMP) + "\n", blimp_items),
+    "blimp": ("a.jsonl", json.dumps(BLIMP) + "\n", minimal_pairs),
 }
 
 
@@ -281,7 +282,7 @@ def test_damaged_files(tmp_path, file, text, read):
         accept(lambda: read(path), seed, str(path))
 
 
-@pytest.mark.parametrize(("file", "value", "read"), [("a.json", SUITE, read_suite), ("a.jsonl", BLIMP, blimp_items)])
+@pytest.mark.parametrize(("file", "value", "read"), [("a.json", SUITE, read_suite), ("a.jsonl", BLIMP, minimal_pairs)])
 def test_damaged_values(tmp_path, file, value, read):
     path = tmp_path / file
     for seed in seeds(60):
