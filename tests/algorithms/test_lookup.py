@@ -21,11 +21,16 @@ def table(request) -> torch.Tensor:
 def test_products_with_rows_that_are_looked_up(table, index):
     index = torch.tensor(index)
     vectors, weights = torch.randn(2, 6).to(table.dtype), torch.rand(index.shape).to(table.dtype)
+    more, of_each = torch.randn(index.shape).to(table.dtype), torch.randn(2, 1).to(table.dtype)
     tolerance = {"atol": 0.1, "rtol": 0.1} if table.dtype == torch.bfloat16 else {}
     expected = torch.stack(
         [table[rows].double() @ vector.double() for rows, vector in zip(index, vectors, strict=True)]
     )
-    assert_close(Lookup(index).dots(vectors, table), expected.to(table.dtype), **tolerance)
+    lookup = Lookup(index)
+    assert_close(lookup.dots(vectors, table), expected.to(table.dtype), **tolerance)
+    for added in (more, of_each):
+        assert_close(lookup.dots(vectors, table, added), (expected + added).to(table.dtype), **tolerance)
+    assert_close(lookup.dots(vectors, table), expected.to(table.dtype), **tolerance)  # nothing is left of it
     expected = torch.stack(
         [weight.double() @ table[rows].double() for rows, weight in zip(index, weights, strict=True)]
     )
@@ -35,7 +40,8 @@ def test_products_with_rows_that_are_looked_up(table, index):
 def test_gradients():
     table, vectors = (torch.randn(4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
     index = torch.tensor([[0, 1], [1, 1], [3, 0], [2, 2]])
-    torch.autograd.gradcheck(Lookup(index).dots, (vectors, table))
+    more = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    torch.autograd.gradcheck(Lookup(index).dots, (vectors, table, more))
     torch.autograd.gradcheck(Lookup(index).weighted_sums, (vectors[:, :2], table))
     assert Lookup(index).dots(vectors.float(), table.float()).requires_grad
 

@@ -10,6 +10,8 @@ from torch.testing import assert_close
 
 from hf_structure import GiLTForCausalLM
 from hf_structure.algorithms.graph import new_arcs
+from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
+from hf_structure.modules import beam_search
 from hf_structure.modules.beam_search import Hypotheses
 
 EVERYTHING = 10**6
@@ -155,6 +157,22 @@ def test_sentences_together_are_as_alone(backbone, side, max_tokens):
         assert torch.equal(together.graphs[row, :, :size, :size], alone.graphs[0])
         assert not together.graphs[row, :, size:].any()
         assert not together.graphs[row, ..., size:].any()
+
+
+def test_as_many_sentences_are_searched_at_a_time_as_memory_is_for(monkeypatch):
+    """By default a bound on keys and values, the larger the model the fewer tokens; `max_tokens` says otherwise."""
+    model, batch, groups = sure_model(), inputs_of((9, 8, 9, 7)), []
+    begin = GraphHypotheses.__init__
+    monkeypatch.setattr(
+        GraphHypotheses, "__init__", lambda self, *args: groups.append(len(args[1])) or begin(self, *args)
+    )
+    expected = model.beam_search(**batch, beam_size=2).log_prob
+    monkeypatch.setattr(beam_search, "_MAX_TOKENS", 1)
+    per_token = 2 * model.config.num_hidden_layers * model.config.hidden_size
+    monkeypatch.setattr(beam_search, "_KEYS_VALUES", 2 * 2 * 9 * per_token)  # two sentences of nine, a beam of two
+    assert_close(model.beam_search(**batch, beam_size=2).log_prob, expected)
+    assert_close(model.beam_search(**batch, beam_size=2, max_tokens=1).log_prob, expected)
+    assert groups == [4, 2, 2, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])

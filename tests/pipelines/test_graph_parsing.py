@@ -231,3 +231,16 @@ def test_sentences_longer_than_a_grafted_model_allows(grafted, tokenizer):
         parse([["cat"], long], grafted, tokenizer=tokenizer)
     assert parse([long, ["cat"]], grafted, tokenizer=tokenizer, skip_long=True)[0] is None
     assert parse([["cat"]], grafted, tokenizer=tokenizer)[0].graph.words == ("cat",)
+
+
+def test_sentences_of_all_lengths_are_searched_together(model, tokenizer, monkeypatch):
+    """There is no padding to spare: a search has nothing to do where a sentence has ended."""
+    sentences, search, batches = random_sentences(8, longest=8), type(model).beam_search, []
+    expected = [parse([words], model, tokenizer=tokenizer)[0] for words in sentences]
+    monkeypatch.setattr(
+        type(model), "beam_search", lambda self, **all: batches.append(len(all["input_ids"])) or search(self, **all)
+    )
+    found = parse(sentences, model, tokenizer=tokenizer, batch_size=8)
+    assert batches == [8]
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other)

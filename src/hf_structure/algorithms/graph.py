@@ -132,7 +132,7 @@ class DependencyGraphs:
 
     def select(self, rows: torch.Tensor) -> "DependencyGraphs":
         """The graphs of some rows of the batch, in this order."""
-        return replace(self, arcs=self.arcs[rows], distances=self.distances[rows])
+        return replace(self, arcs=self.arcs.index_select(0, rows), distances=self.distances.index_select(0, rows))
 
 
 def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> torch.Tensor:

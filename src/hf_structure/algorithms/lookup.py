@@ -21,21 +21,24 @@ class Lookup:
         self.index = index
         self._places: torch.Tensor | None = None
 
-    def dots(self, vectors: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    def dots(self, vectors: torch.Tensor, table: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
         """
         Products of each vector with its own rows of a table.
 
         Args:
             vectors (`torch.FloatTensor` of shape `(batch_size, size)`): The vectors.
             table (`torch.FloatTensor` of shape `(rows, size)`): The table.
+            more (`torch.FloatTensor` of shape `(batch_size, n)` or `(batch_size, 1)`, *optional*): What is added.
 
         Returns:
             `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
         """
-        if not _has_kernels(vectors, table) or self.index.shape[1] > len(table):  # a matrix has no more places
-            return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1)
+        more = vectors.new_zeros(()) if more is None else more
+        if not _has_kernels(vectors, table, more) or self.index.shape[1] > len(table):  # a matrix has no more places
+            return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1) + more
         places = self._places_among(len(table))
-        return torch.sparse.sampled_addmm(places, vectors, table.T, beta=0.0).values().view(self.index.shape)
+        places.values().view(self.index.shape).copy_(more)
+        return torch.sparse.sampled_addmm(places, vectors, table.T).values().view(self.index.shape)
 
     def weighted_sums(self, weights: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
         """

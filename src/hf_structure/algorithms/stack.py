@@ -73,7 +73,7 @@ class Stacks:
 
     def select(self, rows: torch.Tensor) -> "Stacks":
         """The stacks of some texts, in this order."""
-        return replace(self, ends=self.ends[rows], depths=self.depths[rows])
+        return replace(self, ends=self.ends.index_select(0, rows), depths=self.depths.index_select(0, rows))
 
     def with_room(self, tokens: int) -> "Stacks":
         """The same with room for so many tokens, at least as many as before."""

@@ -7,6 +7,8 @@ from itertools import pairwise
 import numpy as np
 from torch.utils.data import Sampler
 
+MAX_PADDING = 0.15  # share of padding in a batch of sentences of similar lengths, by default
+
 
 def token_budget_batches(
     lengths: Sequence[int],
@@ -46,7 +48,9 @@ def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences:
     return starts
 
 
-def similar_length_batches(lengths: Sequence[int], max_sentences: int, max_padding: float = 0.15) -> list[list[int]]:
+def similar_length_batches(
+    lengths: Sequence[int], max_sentences: int, max_padding: float = MAX_PADDING
+) -> list[list[int]]:
     """
     Cuts sentences into batches of similar lengths, the shortest first.
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam, settle
@@ -25,6 +25,8 @@ from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import TransformerXLModel, causal_mask
 
 _LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
+_KEYS_VALUES = 2**28  # of all hypotheses at a time, by default: 1 GiB in single precision
+_MAX_TOKENS = 2**14  # but so many tokens in any case
 
 
 class Hypotheses:
@@ -80,7 +82,7 @@ class Hypotheses:
     def read(self, place: int, sentences: torch.LongTensor) -> list[torch.Tensor]:
         """Processes the tokens at a place; their states `(rows, 1, hidden_size)` after each layer."""
         lookup = self.lookup(place, sentences)
-        states = [layer[sentences, place].unsqueeze(1) for layer in self.lower]
+        states = [layer[:, place].index_select(0, sentences).unsqueeze(1) for layer in self.lower]
         inputs = layer_inputs(self.backbone, states[-1], self.positions[:, place : place + 1])
         inputs["attention_mask"] = None  # the newest token sees all
         self.keys_values.begin(len(sentences))
@@ -101,7 +103,12 @@ class Hypotheses:
     def select(self, rows: torch.LongTensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
         self.keys_values.select(rows)
-        self.last = self.last[rows]
+        self.last = self.last.index_select(0, rows)
+
+
+def default_max_tokens(config: PreTrainedConfig) -> int:
+    """How many tokens the hypotheses that are searched at a time have, where it is not said."""
+    return max(_KEYS_VALUES // (2 * config.num_hidden_layers * config.hidden_size), _MAX_TOKENS)
 
 
 def right_padded(
@@ -244,4 +251,4 @@ def _split(
     return rows[order], going[which[order]]
 
 
-__all__ = ["Hypotheses", "check_sizes", "right_padded", "search"]
+__all__ = ["Hypotheses", "check_sizes", "default_max_tokens", "right_padded", "search"]

@@ -41,16 +41,16 @@ class SharedCache:
         self.lookup = None
 
     def attend(
-        self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, scaling
+        self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
     ) -> torch.Tensor:
         """
         Attention of the newest tokens, whose keys and values are kept.
 
         Args:
             layer_idx (`int`): Number of the layer.
-            query, key, value (`torch.FloatTensor` of shape `(rows, heads, 1, head_dim)`): Of the newest tokens.
-            bias (`torch.FloatTensor` of shape `(rows, heads, 1, tokens)`): Added to scores after they are scaled.
-            scaling (`float`): What scores are multiplied with.
+            query, key, value (`torch.FloatTensor` of shape `(rows, heads, 1, head_dim)`): Of the newest tokens;
+                queries are scaled.
+            bias (`torch.FloatTensor` of shape `(rows, heads, 1, tokens)`): Added to scores.
 
         Returns:
             `torch.FloatTensor` of shape `(rows, heads, 1, head_dim)`.
@@ -58,9 +58,10 @@ class SharedCache:
         rows, heads, _, size = query.shape
         keys, values = self._keep(layer_idx, key, value)
         lookup = self._lookup_of(heads)
-        scores = lookup.dots(query.reshape(-1, size).to(keys.dtype), keys.view(-1, size)) * scaling
-        weights = (scores + bias.reshape(scores.shape)).float().softmax(-1).to(values.dtype)
-        return lookup.weighted_sums(weights, values.view(-1, size)).view(rows, heads, 1, size).to(query.dtype)
+        query, bias = query.reshape(-1, size), bias.flatten(0, 2)
+        scores = lookup.dots(query.to(keys.dtype), keys.view(-1, size), bias.to(keys.dtype))
+        weights = scores.float().softmax(-1).to(values.dtype)
+        return lookup.weighted_sums(weights, values.view(-1, size)).view(rows, heads, 1, size).to(key.dtype)
 
     def _lookup_of(self, heads: int) -> Lookup:
         """Keys and values of `rows * heads` queries, the same in all layers."""
@@ -71,7 +72,7 @@ class SharedCache:
 
     def select(self, rows: torch.LongTensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
-        self.places = self.places[rows]
+        self.places = self.places.index_select(0, rows)
 
     def _keep(self, layer_idx: int, *new: torch.Tensor) -> list[torch.Tensor]:
         if layer_idx not in self.layers:
@@ -93,7 +94,7 @@ class SharedCache:
         for layer in self.layers.values():
             for i, old in enumerate(layer):
                 layer[i] = old.new_empty(self.room, old.shape[1])
-                layer[i][: self.used] = old[kept]
+                torch.index_select(old, 0, kept, out=layer[i][: self.used])
 
 
 class RowCache:

@@ -69,16 +69,18 @@ class TapeKeys(nn.Module):
         if lookup is None:
             return args, kwargs
         if isinstance(attention, RelativeAttention):
-            query_bias = kwargs["position_bias" if self.relative else "content_bias"]
-            kwargs["score_bias"] = lambda query: self.bias(attention, query + query_bias, lookup)
+            kwargs["score_bias"] = lambda content, position: self.bias(
+                attention, position if self.relative else content, lookup
+            )
         else:
             query = tape_queries(attention, args[0] if args else kwargs["hidden_states"])
-            kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), self.bias(attention, query, lookup))
+            bias = self.bias(attention, query, lookup) * attention_scaling(attention)
+            kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
         return args, kwargs
 
     def bias(self, attention: nn.Module, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
         """
-        `(batch_size, heads, queries, keys)`: the tape's part of the attention scores, scaled as they are.
+        `(batch_size, heads, queries, keys)`: the tape's part of the attention scores, before they are scaled.
 
         Args:
             attention (`nn.Module`): The attention of the layer.
@@ -87,7 +89,7 @@ class TapeKeys(nn.Module):
         """
         table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
         features = lookup.index.shape[1]
-        table = table if lookup.values is None else table[:, lookup.values]
+        table = table if lookup.values is None else table.index_select(1, lookup.values)
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
         scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
         parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
@@ -95,7 +97,7 @@ class TapeKeys(nn.Module):
         for feature, of_values in enumerate(parts):
             index = lookup.index[:, feature].to(query.device).unsqueeze(1).expand(-1, query.shape[1], -1, -1)
             bias = bias + of_values.gather(-1, index)
-        return bias * attention_scaling(attention)
+        return bias
 
     def _table(self, attention: nn.Module, lookup: TapeLookup, device: torch.device) -> torch.Tensor:
         if lookup.tables is not None and self.layer_idx in lookup.tables:

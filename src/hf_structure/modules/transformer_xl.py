@@ -96,7 +96,7 @@ class RelativeAttention(nn.Module):
         position_bias: torch.Tensor,
         past_key_values: Cache | SharedCache | None = None,
         output_attentions: bool = False,
-        score_bias: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        score_bias: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
@@ -107,34 +107,38 @@ class RelativeAttention(nn.Module):
             content_bias, position_bias (`torch.FloatTensor` of shape `(heads, 1, head_dim)`): u and v.
             past_key_values (`Cache` or [`SharedCache`], *optional*):
                 Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
-            score_bias (`Callable`, *optional*): From the queries to what is added to scores after they are scaled.
+            score_bias (`Callable`, *optional*):
+                From the queries for content and for positions to what is added to scores before they are scaled.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
         apply = linear_of(past_key_values)
         query, key, value = (self.heads(apply(m, hidden_states)) for m in (self.query, self.key, self.value))
-        more = 0 if score_bias is None else score_bias(query)
+        if isinstance(past_key_values, SharedCache):  # scores are many more than queries: these are scaled
+            query, content_bias, position_bias = (part * self.scaling for part in (query, content_bias, position_bias))
+        content, position = query + content_bias, query + position_bias
+        more = 0 if score_bias is None else score_bias(content, position)
         if isinstance(past_key_values, SharedCache):
-            scores = self._newest_position_scores(query + position_bias, past_key_values) * self.scaling + more
-            mixed = past_key_values.attend(self.layer_idx, query + content_bias, key, value, scores, self.scaling)
-            return apply(self.output, mixed.transpose(1, 2).flatten(2)), None
+            scores = self._newest_position_scores(position, past_key_values) + more
+            mixed = past_key_values.attend(self.layer_idx, content, key, value, scores)
+            return apply(self.output, mixed.flatten(1).unsqueeze(1)), None
         if past_key_values is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in past_key_values.update(key, value, self.layer_idx))
-        scores = self._position_scores(query + position_bias, key.shape[2]) * self.scaling + more
+        scores = (self._position_scores(position, key.shape[2]) + more) * self.scaling
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
-            scores = (query + content_bias) @ key.transpose(2, 3) * self.scaling + mask
+            scores = content @ key.transpose(2, 3) * self.scaling + mask
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
             mixed = weights @ value
         else:
             mixed = nn.functional.scaled_dot_product_attention(
-                query + content_bias,
+                content,
                 key,
                 value,
-                attn_mask=mask.to(query.dtype),
+                attn_mask=mask.to(content.dtype),
                 dropout_p=self.dropout.p if self.training else 0.0,
                 scale=self.scaling,
             )
@@ -178,7 +182,7 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         apply = linear_of(kwargs.get("past_key_values"))
         attended, _ = self.attention(hidden_states, **kwargs)
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
-        inner = self.dropout(apply(self.expand, hidden_states).relu())
+        inner = self.dropout(apply(self.expand, hidden_states).relu_())
         return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
 
 

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
-from hf_structure.data.batching import similar_length_batches
+from hf_structure.data.batching import MAX_PADDING, similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
 from hf_structure.pipelines.encoding import (
@@ -191,7 +191,8 @@ def parse(
     batch = split_texts(batch, counts, split) if split else batch if sentences else warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
-    parses = _parse_windows(items, decode, batch_size, bar)
+    max_padding = 1.0 if gives_graphs(model) else MAX_PADDING  # a search has nothing to do where a sentence has ended
+    parses = _parse_windows(items, decode, batch_size, max_padding, bar)
     if split is not None:
         parses = map(Parses, regroup(parses, counts))
     if is_one:
@@ -414,14 +415,15 @@ def decode_batch(
 
 
 def _parse_windows(
-    sentences: Iterator[dict[str, Any] | None], decode, batch_size: int, bar: tqdm
+    sentences: Iterator[dict[str, Any] | None], decode, batch_size: int, max_padding: float, bar: tqdm
 ) -> Iterator[Parse | None]:
     """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
     with bar:
         for window in _windows(sentences, batch_size * WINDOW):
             parses: list[Parse | None] = [None] * len(window)
             places = [i for i, encoded in enumerate(window) if encoded is not None]
-            for batch in similar_length_batches([len(window[i]["input_ids"]) for i in places], batch_size):
+            lengths = [len(window[i]["input_ids"]) for i in places]
+            for batch in similar_length_batches(lengths, batch_size, max_padding):
                 chosen = [places[i] for i in batch]
                 for i, parsed in zip(chosen, decode([window[i] for i in chosen]), strict=True):
                     parses[i] = parsed

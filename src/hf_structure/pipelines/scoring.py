@@ -33,6 +33,7 @@ from hf_structure.data.sentences import LongSentenceError, Sentence, read_batch,
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
+from hf_structure.modules.beam_search import default_max_tokens
 from hf_structure.pipelines.encoding import encode_all
 from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import (
@@ -49,7 +50,6 @@ from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
 DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
-BEAM_TOKENS = 2**14  # of a batch at most, by default
 _BEGINNING = 4  # tokens that sentences must share to be searched together
 
 
@@ -153,7 +153,7 @@ def score(
             and Ivanova 2023), or each piece alone (Salazar et al. 2020).
         max_tokens (`int`, *optional*):
             Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
-            split. By default so many that their logits take 256 MiB, with a beam 16384.
+            split. By default so many that their logits take 256 MiB, with a beam their keys and values 1 GiB.
         skip_long (`bool`):
             Whether None is given for a sentence that is too long for the model, instead of an error.
         device (`str` or `torch.device`, *optional*):
@@ -353,7 +353,9 @@ def token_log_probs(
         beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
         max_tokens, progress: See [`score`].
     """
-    max_tokens = _check_max_tokens(max_tokens, BEAM_TOKENS if beam_size else max(LOGITS // model.config.vocab_size, 1))
+    max_tokens = _check_max_tokens(
+        max_tokens, default_max_tokens(model.config) if beam_size else max(LOGITS // model.config.vocab_size, 1)
+    )
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate, results, device = WordCollator(pad_token_id=0), [[]] * len(sentences), compute_device(model)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:

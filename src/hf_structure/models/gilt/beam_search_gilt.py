@@ -16,7 +16,7 @@ import torch
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
+from hf_structure.modules.beam_search import Hypotheses, check_sizes, default_max_tokens, right_padded, search
 from hf_structure.modules.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ def beam_search(
     *,
     beam_size: int = 1,
     k: int = 1,
-    max_tokens: int = 16384,
+    max_tokens: int | None = None,
 ) -> GraphBeamOutput:
     """See [`GiLTForCausalLM.beam_search`]."""
     if not model.config.graph_layers:
         raise ValueError("this model has no graph layers (config.graph_layers): there is no graph to search for")
+    max_tokens = default_max_tokens(model.config) if max_tokens is None else max_tokens
     check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
     (batch, length), device = input_ids.shape, input_ids.device
     word_ids = word_ids if attention_mask is None else word_ids * attention_mask.long()
@@ -116,7 +117,7 @@ class GraphHypotheses(Hypotheses):
         return beam
 
     def lookup(self, place: int, sentences: torch.LongTensor) -> TapeLookup:
-        known = self.words[sentences, None, : place + 1]  # (rows, 1, keys)
+        known = self.words[:, None, : place + 1].index_select(0, sentences)  # (rows, 1, keys)
         index = self.tape.long().gather(2, known.expand(-1, self.tape.shape[1], -1))
         index = index * ((known > 0) & (known[..., -1:] > 0))
         return TapeLookup.of_some(index.unsqueeze(2), self.embeddings.shape[1], self.tables, self.embeddings)
@@ -132,9 +133,11 @@ class GraphHypotheses(Hypotheses):
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer, known = self.model.scorer, int(numbers.max())
         with self.fast:
-            terms = scorer.represent(self.model._words(self.states[rows], tokens))
+            terms = scorer.represent(self.model._words(self.states.index_select(0, rows), tokens))
             self._make_room(len(rows))
-            tape = torch.nn.functional.pad(self.tape[rows], (0, max(known - self.tape.shape[-1], 0)))[..., :known]
+            tape = torch.nn.functional.pad(self.tape.index_select(0, rows), (0, max(known - self.tape.shape[-1], 0)))[
+                ..., :known
+            ]
             scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
         new = slice(self.used, self.used + len(rows))
         for kept, vectors in zip(self.older, terms, strict=True):
@@ -150,12 +153,14 @@ class GraphHypotheses(Hypotheses):
         kept, self.places = self.places.unique(return_inverse=True)
         self.used = len(kept)
         room = self.used + 2 * count
-        self.older = [torch.nn.functional.pad(terms[kept], (0, 0, 0, room)) for terms in self.older]
+        self.older = [torch.nn.functional.pad(terms.index_select(0, kept), (0, 0, 0, room)) for terms in self.older]
 
     def select(self, rows: torch.LongTensor) -> None:
         super().select(rows)
         self.graphs = self.graphs.select(rows)
-        self.tape, self.places, self.states = self.tape[rows], self.places[rows], self.states[rows]
+        self.tape, self.places, self.states = (
+            kept.index_select(0, rows) for kept in (self.tape, self.places, self.states)
+        )
 
     def add_words(self, words: torch.LongTensor, arcs: torch.BoolTensor) -> None:
         """New words `(rows,)`, 0 for none, with their heads and dependents `(rows, 2, n + 1)` among the others."""

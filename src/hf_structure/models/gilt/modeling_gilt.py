@@ -288,7 +288,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         *,
         beam_size: int = 1,
         k: int = 1,
-        max_tokens: int = 16384,
+        max_tokens: int | None = None,
     ) -> GraphBeamOutput:
         """
         How probable given sentences are, summed over the graphs of a beam, and the best graphs (section 3.5).
@@ -301,8 +301,9 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
                 As in [`GiLTModel.forward`]; sentences begin with a token of no word, which is given.
             beam_size (`int`): Graphs kept for each sentence; 1 is greedy.
             k (`int`): How many of them are returned.
-            max_tokens (`int`): Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is
-                not split.
+            max_tokens (`int`, *optional*):
+                Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
+                default so many that their keys and values take 1 GiB in single precision, and 16384 at least.
 
         Returns:
             [`GraphBeamOutput`]

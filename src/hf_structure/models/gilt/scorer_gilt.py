@@ -210,7 +210,7 @@ class DependencyScorer(nn.Module):
         arcs, sums, lookup = [], [], Lookup(pair)
         for role, (query, constant) in enumerate(self._queries(*new, terms)):
             hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
-            scores = lookup.dots(query.to(hidden.dtype), hidden) + constant.unsqueeze(-1)
+            scores = lookup.dots(query.to(hidden.dtype), hidden, constant.unsqueeze(-1))
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
             sums.append(lookup.weighted_sums(are_older[role].to(hidden.dtype), hidden))
         return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
@@ -248,13 +248,13 @@ class DependencyScorer(nn.Module):
     def _hidden_of_pairs(self, role: int, words, terms: Terms, place, keys) -> torch.Tensor:
         """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
         others = nn.functional.embedding_bag(keys, terms[role].table, mode="sum")
-        return self._hidden(role, words[place] + others.to(words.dtype), terms)
+        return self._hidden(role, words.index_select(0, place).add_(others), terms)
 
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
         """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""
         centred, mapped = sums.chunk(2, dim=-1)
         scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
-        return (mapped * scale.to(mapped.dtype) + terms[role].offset).relu()
+        return torch.addcmul(terms[role].offset, mapped, scale.to(mapped.dtype)).relu_()
 
     def _queries(
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms

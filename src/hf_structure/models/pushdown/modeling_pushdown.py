@@ -327,7 +327,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         *,
         beam_size: int = 1,
         k: int = 1,
-        max_tokens: int = 16384,
+        max_tokens: int | None = None,
     ) -> StackBeamOutput:
         """
         How probable given sentences are, summed over the trees of a beam, and the best trees (section 3.3).
@@ -342,8 +342,9 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
             word_ids: Nothing is read of it; that models that build structures over words are called alike.
             beam_size (`int`): Trees kept for each sentence; 1 is greedy.
             k (`int`): How many of them are returned.
-            max_tokens (`int`): Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is
-                not split.
+            max_tokens (`int`, *optional*):
+                Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
+                default so many that their keys and values take 1 GiB in single precision, and 16384 at least.
 
         Returns:
             [`StackBeamOutput`]
