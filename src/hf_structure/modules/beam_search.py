@@ -25,8 +25,8 @@ from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import TransformerXLModel, causal_mask
 
 _LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
-_KEYS_VALUES = 2**28  # of all hypotheses at a time, by default: 1 GiB in single precision
-_MAX_TOKENS = 2**14  # but so many tokens in any case
+_KEYS_VALUES = 2**28  # keys and values of all hypotheses at a time, by default: 1 GiB in single precision
+_AT_LEAST = 2**14  # tokens of all hypotheses at a time, by default, however large the model is
 
 
 class Hypotheses:
@@ -108,7 +108,7 @@ class Hypotheses:
 
 def default_max_tokens(config: PreTrainedConfig) -> int:
     """How many tokens the hypotheses that are searched at a time have, where it is not said."""
-    return max(_KEYS_VALUES // (2 * config.num_hidden_layers * config.hidden_size), _MAX_TOKENS)
+    return max(_KEYS_VALUES // (2 * config.num_hidden_layers * config.hidden_size), _AT_LEAST)
 
 
 def right_padded(

@@ -182,7 +182,7 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         apply = linear_of(kwargs.get("past_key_values"))
         attended, _ = self.attention(hidden_states, **kwargs)
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
-        inner = self.dropout(apply(self.expand, hidden_states).relu_())
+        inner = self.dropout(apply(self.expand, hidden_states).relu())
         return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
 
 
