@@ -80,7 +80,7 @@ class TapeKeys(nn.Module):
 
     def bias(self, attention: nn.Module, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
         """
-        `(batch_size, heads, queries, keys)`: the tape's part of the attention scores, before they are scaled.
+        `(batch_size, heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries are.
 
         Args:
             attention (`nn.Module`): The attention of the layer.

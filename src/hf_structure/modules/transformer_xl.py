@@ -108,16 +108,15 @@ class RelativeAttention(nn.Module):
             past_key_values (`Cache` or [`SharedCache`], *optional*):
                 Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
             score_bias (`Callable`, *optional*):
-                From the queries for content and for positions to what is added to scores before they are scaled.
+                From the queries for content and for positions, which are scaled, to what is added to scores.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
         apply = linear_of(past_key_values)
         query, key, value = (self.heads(apply(m, hidden_states)) for m in (self.query, self.key, self.value))
-        if isinstance(past_key_values, SharedCache):  # scores are many more than queries: these are scaled
-            query, content_bias, position_bias = (part * self.scaling for part in (query, content_bias, position_bias))
-        content, position = query + content_bias, query + position_bias
+        query = query * self.scaling  # scores are many more than queries
+        content, position = (query + bias * self.scaling for bias in (content_bias, position_bias))
         more = 0 if score_bias is None else score_bias(content, position)
         if isinstance(past_key_values, SharedCache):
             scores = self._newest_position_scores(position, past_key_values) + more
@@ -126,11 +125,11 @@ class RelativeAttention(nn.Module):
         if past_key_values is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in past_key_values.update(key, value, self.layer_idx))
-        scores = (self._position_scores(position, key.shape[2]) + more) * self.scaling
+        scores = self._position_scores(position, key.shape[2]) + more
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
-            scores = content @ key.transpose(2, 3) * self.scaling + mask
+            scores = content @ key.transpose(2, 3) + mask
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
             mixed = weights @ value
         else:
@@ -140,7 +139,7 @@ class RelativeAttention(nn.Module):
                 value,
                 attn_mask=mask.to(content.dtype),
                 dropout_p=self.dropout.p if self.training else 0.0,
-                scale=self.scaling,
+                scale=1.0,
             )
         return self.output(mixed.transpose(1, 2).flatten(2)), weights
 
