@@ -167,7 +167,7 @@ def test_as_many_sentences_are_searched_at_a_time_as_memory_is_for(monkeypatch):
         GraphHypotheses, "__init__", lambda self, *args: groups.append(len(args[1])) or begin(self, *args)
     )
     expected = model.beam_search(**batch, beam_size=2).log_prob
-    monkeypatch.setattr(beam_search, "_AT_LEAST", 1)
+    monkeypatch.setattr(beam_search, "_LEAST", 1)
     per_token = 2 * model.config.num_hidden_layers * model.config.hidden_size
     monkeypatch.setattr(beam_search, "_KEYS_VALUES", 2 * 2 * 9 * per_token)  # two sentences of nine, a beam of two
     assert_close(model.beam_search(**batch, beam_size=2).log_prob, expected)

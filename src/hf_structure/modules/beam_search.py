@@ -26,7 +26,7 @@ from hf_structure.modules.transformer_xl import TransformerXLModel, causal_mask
 
 _LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
 _KEYS_VALUES = 2**28  # keys and values of all hypotheses at a time, by default: 1 GiB in single precision
-_AT_LEAST = 2**14  # tokens of all hypotheses at a time, by default, however large the model is
+_LEAST, _MOST = 2**14, 2**16  # tokens of all hypotheses at a time, by default, however large or small the model is
 
 
 class Hypotheses:
@@ -108,7 +108,8 @@ class Hypotheses:
 
 def default_max_tokens(config: PreTrainedConfig) -> int:
     """How many tokens the hypotheses that are searched at a time have, where it is not said."""
-    return max(_KEYS_VALUES // (2 * config.num_hidden_layers * config.hidden_size), _AT_LEAST)
+    tokens = _KEYS_VALUES // (2 * config.num_hidden_layers * config.hidden_size)
+    return min(max(tokens, _LEAST), _MOST)
 
 
 def right_padded(

@@ -153,7 +153,7 @@ def score(
             and Ivanova 2023), or each piece alone (Salazar et al. 2020).
         max_tokens (`int`, *optional*):
             Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
-            split. By default so many that their logits take 256 MiB, with a beam their keys and values 1 GiB.
+            split. By default so many that their logits take 256 MiB, with a beam 65536, of large models fewer.
         skip_long (`bool`):
             Whether None is given for a sentence that is too long for the model, instead of an error.
         device (`str` or `torch.device`, *optional*):

@@ -303,7 +303,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             k (`int`): How many of them are returned.
             max_tokens (`int`, *optional*):
                 Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
-                default so many that their keys and values take 1 GiB in single precision, and 16384 at least.
+                default 65536, of large models fewer: 1 GiB of keys and values, but 16384 in any case.
 
         Returns:
             [`GraphBeamOutput`]
