@@ -9,9 +9,9 @@ from test_modeling_gilt import BACKBONES, WORD_OF_TOKEN, batch_of, sentences, ti
 from torch.testing import assert_close
 
 from hf_structure import GiLTForCausalLM
+from hf_structure.algorithms import beam
 from hf_structure.algorithms.graph import new_arcs
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
-from hf_structure.modules import beam_search
 from hf_structure.modules.beam_search import Hypotheses
 
 EVERYTHING = 10**6
@@ -167,9 +167,9 @@ def test_as_many_sentences_are_searched_at_a_time_as_memory_is_for(monkeypatch):
         GraphHypotheses, "__init__", lambda self, *args: groups.append(len(args[1])) or begin(self, *args)
     )
     expected = model.beam_search(**batch, beam_size=2).log_prob
-    monkeypatch.setattr(beam_search, "_LEAST", 1)
+    monkeypatch.setattr(beam, "_LEAST", 1)
     per_token = 2 * model.config.num_hidden_layers * model.config.hidden_size
-    monkeypatch.setattr(beam_search, "_KEYS_VALUES", 2 * 2 * 9 * per_token)  # two sentences of nine, a beam of two
+    monkeypatch.setattr(beam, "_KEYS_VALUES", 2 * 2 * 9 * per_token)  # two sentences of nine, a beam of two
     assert_close(model.beam_search(**batch, beam_size=2).log_prob, expected)
     assert_close(model.beam_search(**batch, beam_size=2, max_tokens=1).log_prob, expected)
     assert groups == [4, 2, 2, 1, 1, 1, 1]

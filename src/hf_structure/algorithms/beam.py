@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import torch
 
+_KEYS_VALUES = 2**28  # of all hypotheses at a time, by default: 1 GiB in single precision
+_LEAST, _MOST = 2**14, 2**16  # tokens of all hypotheses at a time, by default, however large or small the model is
+
 
 class Branches(NamedTuple):
     """
@@ -123,4 +126,9 @@ def settle(origins: torch.LongTensor) -> torch.LongTensor:
     return order
 
 
-__all__ = ["Beam", "Branches", "settle"]
+def default_max_tokens(num_layers: int, hidden_size: int) -> int:
+    """How many tokens the hypotheses that are searched at a time have in a model of this size, by default."""
+    return min(max(_KEYS_VALUES // (2 * num_layers * hidden_size), _LEAST), _MOST)
+
+
+__all__ = ["Beam", "Branches", "default_max_tokens", "settle"]

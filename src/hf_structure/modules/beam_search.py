@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam, settle
@@ -25,8 +25,6 @@ from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import TransformerXLModel, causal_mask
 
 _LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
-_KEYS_VALUES = 2**28  # keys and values of all hypotheses at a time, by default: 1 GiB in single precision
-_LEAST, _MOST = 2**14, 2**16  # tokens of all hypotheses at a time, by default, however large or small the model is
 
 
 class Hypotheses:
@@ -104,12 +102,6 @@ class Hypotheses:
         """Goes on with some rows, which may come more than once, in this order."""
         self.keys_values.select(rows)
         self.last = self.last.index_select(0, rows)
-
-
-def default_max_tokens(config: PreTrainedConfig) -> int:
-    """How many tokens the hypotheses that are searched at a time have, where it is not said."""
-    tokens = _KEYS_VALUES // (2 * config.num_hidden_layers * config.hidden_size)
-    return min(max(tokens, _LEAST), _MOST)
 
 
 def right_padded(
@@ -252,4 +244,4 @@ def _split(
     return rows[order], going[which[order]]
 
 
-__all__ = ["Hypotheses", "check_sizes", "default_max_tokens", "right_padded", "search"]
+__all__ = ["Hypotheses", "check_sizes", "right_padded", "search"]

@@ -27,13 +27,13 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from hf_structure.algorithms.beam import default_max_tokens
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.sentences import LongSentenceError, Sentence, read_batch, read_sentence
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
-from hf_structure.modules.beam_search import default_max_tokens
 from hf_structure.pipelines.encoding import encode_all
 from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import (
@@ -353,9 +353,13 @@ def token_log_probs(
         beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
         max_tokens, progress: See [`score`].
     """
-    max_tokens = _check_max_tokens(
-        max_tokens, default_max_tokens(model.config) if beam_size else max(LOGITS // model.config.vocab_size, 1)
+    config = model.config
+    default = (
+        default_max_tokens(config.num_hidden_layers, config.hidden_size)
+        if beam_size
+        else max(LOGITS // config.vocab_size, 1)
     )
+    max_tokens = _check_max_tokens(max_tokens, default)
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate, results, device = WordCollator(pad_token_id=0), [[]] * len(sentences), compute_device(model)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hf_structure.algorithms.beam import Beam
+from hf_structure.algorithms.beam import Beam, default_max_tokens
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, default_max_tokens, right_padded, search
+from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
 from hf_structure.modules.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def beam_search(
     """See [`GiLTForCausalLM.beam_search`]."""
     if not model.config.graph_layers:
         raise ValueError("this model has no graph layers (config.graph_layers): there is no graph to search for")
-    max_tokens = default_max_tokens(model.config) if max_tokens is None else max_tokens
+    if max_tokens is None:
+        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
     check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
     (batch, length), device = input_ids.shape, input_ids.device
     word_ids = word_ids if attention_mask is None else word_ids * attention_mask.long()

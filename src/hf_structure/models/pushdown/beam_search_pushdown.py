@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hf_structure.algorithms.beam import Beam
+from hf_structure.algorithms.beam import Beam, default_max_tokens
 from hf_structure.algorithms.stack import Stacks
 from hf_structure.modeling_outputs import StackBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, default_max_tokens, right_padded, search
+from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
 from hf_structure.modules.search_cache import RowCache
 from hf_structure.modules.tape_attention import TapeLookup
 
@@ -38,7 +38,8 @@ def beam_search(
     """See [`PushdownLMForCausalLM.beam_search`]."""
     if not model.config.stack_layers:
         raise ValueError("this model has no stack layers (config.stack_layers): there is no tree to search for")
-    max_tokens = default_max_tokens(model.config) if max_tokens is None else max_tokens
+    if max_tokens is None:
+        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
     check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
     (batch, length), device = input_ids.shape, input_ids.device
     lengths, order, (ids,) = right_padded(attention_mask, input_ids)
