@@ -136,9 +136,8 @@ class GraphHypotheses(Hypotheses):
         with self.fast:
             terms = scorer.represent(self.model._words(self.states.index_select(0, rows), tokens))
             self._make_room(len(rows))
-            tape = torch.nn.functional.pad(self.tape.index_select(0, rows), (0, max(known - self.tape.shape[-1], 0)))[
-                ..., :known
-            ]
+            tape = self.tape.index_select(0, rows)
+            tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]
             scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
         new = slice(self.used, self.used + len(rows))
         for kept, vectors in zip(self.older, terms, strict=True):
