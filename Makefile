@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space docs tutorials test test-slow test-oldest fuzz lint clean
+.PHONY: demo space docs tutorials test test-slow test-newest test-oldest fuzz lint clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -30,6 +30,14 @@ test: $(VENV)/installed-dev
 test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile new
+
+# The tests with the newest release of every dependency, in a new environment of their own without constraints. On Linux
+# torch comes with CUDA, 5 GB. What was installed is in $(VENV)-newest/versions.txt.
+test-newest:
+	$(PYTHON) -m venv --clear $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,app,tutorials]'
+	$(VENV)-newest/bin/python -m pip freeze --exclude-editable > $(VENV)-newest/versions.txt
+	OMP_NUM_THREADS=1 $(VENV)-newest/bin/python -m pytest -n auto
 
 # The tests with the oldest torch and transformers that setup.cfg allows, in an environment of their own. On Linux that
 # torch comes with CUDA, 5 GB.
@@ -69,4 +77,4 @@ $(VENV)/installed-docs: setup.cfg pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest build site src/*.egg-info demo.html
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-oldest build site src/*.egg-info demo.html

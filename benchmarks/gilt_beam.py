@@ -102,7 +102,7 @@ class Straightforward:
         index = tape[:, known.clamp(max=tape.shape[1] - 1)] * ((known > 0) & (known <= words[-1]))
         outputs = self.model.model(
             torch.tensor([[token]]),
-            past_key_values=hypothesis.cache,
+            cache=hypothesis.cache,
             use_cache=True,
             output_hidden_states=True,
             tape_lookup=TapeLookup(index[None, :, None], self.embeddings, self.tables),
@@ -217,7 +217,7 @@ def read_sentences(model: PreTrainedModel, ids: torch.Tensor, words: torch.Tenso
             continue
         cache = DynamicCache()
         for token in sentence[0][:, :-1].split(1, dim=1):
-            model(token, past_key_values=cache, use_cache=True).logits.log_softmax(-1)
+            model(token, cache=cache, use_cache=True).logits.log_softmax(-1)
 
 
 def family_memory(name: str, beam_size: int | None, options: argparse.Namespace) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, set_seed
 
 import hf_structure
 from hf_structure.algorithms.distance import decode_trees
@@ -83,6 +83,22 @@ def test_gilt_reads_as_on_the_day_of_its_release():
         graph = hf_structure.parse([case["words"]], model="gilt-en", beam_size=8)[0].graph
         assert [list(arc) for arc in graph.arcs] == case["arcs"]
         assert graph.probabilities == pytest.approx(case["probabilities"], abs=1e-3)
+
+
+TEXTS = json.loads((GOLDEN / "gilt-en-texts.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", TEXTS, ids=lambda case: " ".join(case["options"]) or "greedy")
+def test_gilt_writes_as_on_the_day_of_its_release(case):
+    """Without a cache that works, plain `generate` writes other text, and no error is raised."""
+    folder = hf_structure.resolve_model("gilt-en")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    options = {"tokenizer": tokenizer, **case["options"]}
+    for prompt, expected in zip(case["prompts"], case["ids"], strict=True):
+        set_seed(1)
+        written = model.generate(**tokenizer(prompt, return_tensors="pt"), max_new_tokens=16, **options)
+        assert written[0].tolist() == expected
 
 
 @pytest.mark.parametrize("name", MEGABYTES)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import torch
-from transformers.cache_utils import Cache
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateDecoderOnlyOutput
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast, MaskedLMOutput
 from transformers.utils import ModelOutput
 
 
 @dataclass
-class DependencyModelOutput(ModelOutput):
+class DependencyModelOutput(BaseModelOutput):
     """
     Output of a masked encoder that induces dependencies.
 
@@ -27,15 +27,12 @@ class DependencyModelOutput(ModelOutput):
             `num_hidden_layers` tensors of shape `(batch_size, num_heads, seq_len, seq_len)`.
     """
 
-    last_hidden_state: torch.FloatTensor | None = None
     head_log_probs: torch.FloatTensor | None = None
     dependency_mask: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
-class DependencyMaskedLMOutput(ModelOutput):
+class DependencyMaskedLMOutput(MaskedLMOutput):
     """
     Output of a masked language model that induces dependencies.
 
@@ -49,12 +46,8 @@ class DependencyMaskedLMOutput(ModelOutput):
             As in [`DependencyModelOutput`].
     """
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
     head_log_probs: torch.FloatTensor | None = None
     dependency_mask: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
@@ -151,7 +144,7 @@ class SyntacticDistanceDecoderOutput(DependencyDecoderOutput):
 
 
 @dataclass
-class StructFormerModelOutput(ModelOutput):
+class StructFormerModelOutput(BaseModelOutput):
     """
     Output of StructFormer. All but the states and attentions are None for a model without a parser.
 
@@ -176,7 +169,6 @@ class StructFormerModelOutput(ModelOutput):
             `num_hidden_layers` tensors of shape `(batch_size, num_heads, seq_len, seq_len)`.
     """
 
-    last_hidden_state: torch.FloatTensor | None = None
     distances: torch.FloatTensor | None = None
     heights: torch.FloatTensor | None = None
     parent_probs: torch.FloatTensor | None = None
@@ -184,12 +176,10 @@ class StructFormerModelOutput(ModelOutput):
     left_probs: torch.FloatTensor | None = None
     right_probs: torch.FloatTensor | None = None
     relation_weights: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
-class StructFormerMaskedLMOutput(ModelOutput):
+class StructFormerMaskedLMOutput(MaskedLMOutput):
     """
     Output of StructFormer with a masked language modelling head.
 
@@ -204,8 +194,6 @@ class StructFormerMaskedLMOutput(ModelOutput):
             As in [`StructFormerModelOutput`].
     """
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
     distances: torch.FloatTensor | None = None
     heights: torch.FloatTensor | None = None
     parent_probs: torch.FloatTensor | None = None
@@ -213,12 +201,10 @@ class StructFormerMaskedLMOutput(ModelOutput):
     left_probs: torch.FloatTensor | None = None
     right_probs: torch.FloatTensor | None = None
     relation_weights: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
-class GiLTCausalLMOutput(ModelOutput):
+class GiLTCausalLMOutput(CausalLMOutputWithPast):
     """
     Output of a causal language model that predicts a dependency graph over its words.
 
@@ -234,17 +220,12 @@ class GiLTCausalLMOutput(ModelOutput):
             the words before the later of the two; `-inf` where there can be no arc.
         count_logits (`torch.FloatTensor` of shape `(batch_size, words, max_new_arcs + 1)`, returned with them):
             Logits of the number of arcs between a word and those before it.
-        past_key_values (`Cache`, returned when a cache is used):
+        cache (`Cache`, returned when a cache is used):
             Tokens so far, and with a graph also the graph.
         hidden_states, attentions:
             As in [`DependencyModelOutput`].
     """
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    past_key_values: Cache | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
     lm_loss: torch.FloatTensor | None = None
     graph_loss: torch.FloatTensor | None = None
     arc_logits: torch.FloatTensor | None = None
@@ -277,7 +258,7 @@ class GraphBeamOutput(ModelOutput):
 
 
 @dataclass
-class PushdownCausalLMOutput(ModelOutput):
+class PushdownCausalLMOutput(CausalLMOutputWithPast):
     """
     Output of a causal language model that predicts a binary constituency tree over its tokens.
 
@@ -293,17 +274,12 @@ class PushdownCausalLMOutput(ModelOutput):
             `attachment_logits[b, k, j]` is the logit that token `k` is reduced with the constituents from the top of
             the stack down to the one that ends with token `j`, or with none if `j` is `k` itself, given the stack
             after the token before; `-inf` where no constituent ends. With a cache, `tokens` are all so far.
-        past_key_values (`Cache`, returned when a cache is used):
+        cache (`Cache`, returned when a cache is used):
             Tokens so far, and with attachments also the stacks.
         hidden_states, attentions:
             As in [`DependencyModelOutput`].
     """
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    past_key_values: Cache | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
     lm_loss: torch.FloatTensor | None = None
     attachment_loss: torch.FloatTensor | None = None
     attachment_logits: torch.FloatTensor | None = None
@@ -351,7 +327,7 @@ class StackGenerateOutput(GenerateDecoderOnlyOutput):
     Output of generation, and the constituency trees of what was generated.
 
     Args:
-        sequences, scores, logits, attentions, hidden_states, past_key_values:
+        sequences, scores, logits, attentions, hidden_states, cache:
             As in [`~transformers.generation.GenerateDecoderOnlyOutput`].
         attachments (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
             What each token of each text is reduced with, prompt and all; of no meaning after its end.
@@ -366,7 +342,7 @@ class GraphGenerateOutput(GenerateDecoderOnlyOutput):
     Output of generation, and the dependency graphs of what was generated.
 
     Args:
-        sequences, scores, logits, attentions, hidden_states, past_key_values:
+        sequences, scores, logits, attentions, hidden_states, cache:
             As in [`~transformers.generation.GenerateDecoderOnlyOutput`]. With several graphs of a text, the last three
             have a row for each.
         graphs (`torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`):
@@ -389,7 +365,7 @@ class GraphGenerateBeamOutput(GenerateBeamDecoderOnlyOutput):
     Output of beam search over tokens, and the dependency graphs of what was generated.
 
     Args:
-        sequences, sequences_scores, scores, logits, beam_indices, attentions, hidden_states, past_key_values:
+        sequences, sequences_scores, scores, logits, beam_indices, attentions, hidden_states, cache:
             As in [`~transformers.generation.GenerateBeamDecoderOnlyOutput`].
         graphs, word_ids:
             As in [`GraphGenerateOutput`].

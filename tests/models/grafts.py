@@ -4,7 +4,8 @@ import copy
 
 import pytest
 import torch
-from modeling_common import LENGTHS, ModelBattery
+from modeling_common import LENGTHS, ModelBattery, both_classes
+from torch.testing import assert_close
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -53,6 +54,28 @@ class StructureBattery(ModelBattery):
         """Nothing predicts the first token: its label would not count."""
         examples = super().examples(config, lengths)
         return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
+
+    @both_classes
+    @torch.no_grad()
+    def test_the_old_name_of_the_cache_is_taken_as_transformers_takes_it(self, kind):
+        model = self.model(kind, use_cache=True)
+        ids = self.inputs(model)["input_ids"]
+        first, rest = ids[:, :3], ids[:, 3:]
+        expected = model(rest, cache=model(first).cache)[0]
+        with pytest.warns(FutureWarning, match="`past_key_values` is deprecated .* Use `cache` instead"):
+            outputs = model(rest, past_key_values=model(first).cache)
+        assert_close(outputs[0], expected, rtol=0, atol=0)
+        assert outputs.cache.get_seq_length() == ids.shape[1]
+
+    @torch.no_grad()
+    def test_text_goes_on_from_a_cache_under_its_old_name(self):
+        model = self.model(use_cache=True)
+        ids = self.inputs(model)["input_ids"]
+        options = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 1, "eos_token_id": None}
+        expected = model.generate(ids, **options)
+        with pytest.warns(FutureWarning, match="`past_key_values` is deprecated"):
+            continued = model.generate(ids, past_key_values=model(ids[:, :-1]).cache, **options)
+        assert torch.equal(continued, expected)
 
     @pytest.mark.slow
     @pytest.mark.torch("2.8")

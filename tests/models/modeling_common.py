@@ -21,7 +21,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, Trainer,
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
-# transformers has renamed these, but the oldest supported version and PEFT know the old names only.
+# transformers has renamed these, but PEFT knows the old names only.
 old_names = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
 LENGTHS = (7, 1, 4, 2)
 PADDING = {"labels": -100, "heads": -1}

@@ -62,7 +62,7 @@ def literal_beam(model: PushdownLMForCausalLM, ids: torch.Tensor, beam_size: int
             known = model(ids[None, :place], attachments=torch.tensor([attachments]), use_cache=True)
             score = beam[attachments][0] + float(known.logits[0, -1].log_softmax(-1)[ids[place]])
             mass.append(score)
-            logits = model.score_attachments(ids[place, None], known.past_key_values)[0]
+            logits = model.score_attachments(ids[place, None], known.cache)[0]
             assert logits.isfinite().nonzero().flatten().tolist() == targets
             for target, log_prob in zip(targets, logits[targets].log_softmax(-1).tolist(), strict=True):
                 left = [last for last in stack if last < target] if target < place else stack

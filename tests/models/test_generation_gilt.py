@@ -132,8 +132,8 @@ def test_text_and_graph_are_those_of_full_passes(backbone, prompt):
     assert is_valid(graph)
     assert graph.any() == (max(words_of(expected)) > 0)
     assert isinstance(output, GenerateDecoderOnlyOutput)
-    assert isinstance(output.past_key_values, GraphCache)
-    assert output.past_key_values.get_seq_length() == len(expected) - 1
+    assert isinstance(output.cache, GraphCache)
+    assert output.cache.get_seq_length() == len(expected) - 1
     ids = torch.tensor([expected])
     assert torch.equal(model.predict_graphs(ids, output.word_ids), output.graphs)
 
@@ -200,8 +200,8 @@ def test_generation_goes_on_from_its_own_cache():
     model = writer()
     whole = generate(model, [BOS, 8], 12)
     first = generate(model, [BOS, 8], 5)
-    words = first.past_key_values.words.clone()
-    rest = generate(model, first.sequences[0].tolist(), 7, past_key_values=first.past_key_values)
+    words = first.cache.words.clone()
+    rest = generate(model, first.sequences[0].tolist(), 7, cache=first.cache)
     assert torch.equal(rest.sequences, whole.sequences)
     assert torch.equal(rest.graphs, whole.graphs)
     assert torch.equal(rest.word_ids, whole.word_ids)
@@ -485,7 +485,7 @@ def test_without_a_graph_nothing_changes(backbone):
     ids = torch.tensor([[BOS, 8, 9]])
     output = model.generate(ids, return_dict_in_generate=True, **options)
     assert type(output) is GenerateDecoderOnlyOutput
-    assert not isinstance(output.past_key_values, GraphCache)
+    assert not isinstance(output.cache, GraphCache)
     if backbone == "gpt2":
         assert torch.equal(output.sequences, source(backbone).generate(ids, **options))
     expected = ids
@@ -536,7 +536,7 @@ def test_kinds_of_tokens():
 
 
 def grown(model: GiLTForCausalLM, prompts: list[list[int]], tokens: int = 6) -> GraphCache:
-    return generate(model, prompts, tokens).past_key_values
+    return generate(model, prompts, tokens).cache
 
 
 def cached_state(cache: GraphCache) -> dict[str, torch.Tensor]:
@@ -559,13 +559,13 @@ def test_grown_caches_follow(backbone, change):
     """After each change the cache is as if it had been built so from the first token, and the next word as well."""
     model = writer(backbone).double()
     output = generate(model, [[BOS, 8], [BOS, 5], [BOS, 4]], 30)
-    cache, length = output.past_key_values, 31
+    cache, length = output.cache, 31
     rows = change_rows(cache, change)
     if change == "crop":
         length = 17
         cache.crop(-14)
     ids, words, graph = output.sequences[rows, :length], output.word_ids[rows, :length], output.graphs[rows]
-    fresh = model(ids, word_ids=words, graph=graph, use_cache=True).past_key_values
+    fresh = model(ids, word_ids=words, graph=graph, use_cache=True).cache
     assert_close(cached_state(cache), cached_state(fresh), atol=1e-5, rtol=1e-4)
     token = torch.full((len(rows),), 9)
     assert_close(
@@ -577,7 +577,7 @@ def test_grown_caches_follow(backbone, change):
     assert_close(model.score_word(token, cache)[1], model.score_word(token, fresh)[1], atol=1e-4, rtol=1e-4)
     writers = [GraphWriter(token_kinds(model.config, word_starts=WORD_STARTS)) for _ in range(2)]
     logits = [
-        model(**each.read_token(model, one, token), past_key_values=one).logits
+        model(**each.read_token(model, one, token), cache=one).logits
         for each, one in zip(writers, (cache, fresh), strict=True)
     ]
     assert_close(*logits, atol=1e-4, rtol=1e-4)
@@ -587,7 +587,7 @@ def test_grown_caches_follow(backbone, change):
 def test_a_cropped_cache_goes_on_with_other_words():
     model = writer()
     output = generate(model, PROMPTS["words"], 12)
-    cache = output.past_key_values
+    cache = output.cache
     cache.crop(-8)
     length, known = cache.get_seq_length(), int(cache.words)
     assert output.word_ids.max() > known + 3  # there were other words in these places
@@ -595,8 +595,8 @@ def test_a_cropped_cache_goes_on_with_other_words():
     words = torch.cat([output.word_ids[:, :length], known + torch.tensor([[1, 2, 3]])], dim=1)
     graph = cut(output.graphs[:, : known + 1, : known + 1], known + 3)
     graph[0, known + 1, known + 3] = graph[0, known + 2, 1] = True
-    model(ids[:, length:], word_ids=words[:, length:], graph=graph, past_key_values=cache)
-    fresh = model(ids, word_ids=words, graph=graph, use_cache=True).past_key_values
+    model(ids[:, length:], word_ids=words[:, length:], graph=graph, cache=cache)
+    fresh = model(ids, word_ids=words, graph=graph, use_cache=True).cache
     token = torch.tensor([12])
     (arcs, counts), (fresh_arcs, fresh_counts) = (model.score_word(token, each) for each in (cache, fresh))
     assert_close(arcs[..., : known + 4], fresh_arcs[..., : known + 4], atol=1e-4, rtol=1e-4)
@@ -665,12 +665,12 @@ def test_models_without_graphs():
 def test_beams_do_not_go_on_from_a_cache(option):
     model = writer()
     first = generate(model, [BOS, 8], 3)
-    with pytest.raises(ValueError, match="leave past_key_values out"):
-        generate(model, first.sequences[0].tolist(), 3, past_key_values=first.past_key_values, **{option: 2})
+    with pytest.raises(ValueError, match="leave cache out"):
+        generate(model, first.sequences[0].tolist(), 3, cache=first.cache, **{option: 2})
 
 
 def test_a_cache_without_graphs_is_refused():
     model = writer()
     plain = generate(model, [BOS, 8], 3, use_graph=False)
     with pytest.raises(ValueError, match="filled without a graph"):
-        generate(model, plain.sequences[0].tolist(), 3, past_key_values=plain.past_key_values)
+        generate(model, plain.sequences[0].tolist(), 3, cache=plain.cache)

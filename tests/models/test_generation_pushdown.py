@@ -15,7 +15,7 @@ def written(model, prompt: torch.Tensor, tokens: int) -> tuple[list[int], list[i
     for _ in range(tokens):
         outputs = model(ids, attachments=attachments, use_cache=True)
         token = outputs.logits[:, -1].argmax(-1)
-        logits = model.score_attachments(token, outputs.past_key_values)
+        logits = model.score_attachments(token, outputs.cache)
         attachments = torch.cat([attachments, (ids.shape[1] - logits.argmax(-1)).unsqueeze(1)], dim=1)
         ids = torch.cat([ids, token.unsqueeze(1)], dim=1)
     return ids[0].tolist(), attachments[0].tolist()

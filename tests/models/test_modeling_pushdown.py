@@ -87,7 +87,7 @@ class TestPushdownLM(StructureBattery):
     decoding = MappingProxyType({})
 
     def config(self, **settings):
-        return tiny_config(use_cache=False, **settings)
+        return tiny_config(**{"use_cache": False, **settings})
 
     def initial_moments(self, config, name, shape):
         if "norm" in name:
@@ -296,10 +296,10 @@ def test_a_tree_fed_in_pieces_equals_the_whole(backbone, steps):
             attention_mask=batch["attention_mask"][:, : piece.stop],
             attachments=batch["attachments"][:, piece],
             labels=batch["labels"][:, piece],
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         )
-        cache, start = outputs.past_key_values, piece.stop
+        cache, start = outputs.cache, piece.stop
         logits.append(outputs.logits)
         tokens = batch["attention_mask"][:, piece].bool()
         expected = whole.attachment_logits[:, piece, : piece.stop]
@@ -315,7 +315,7 @@ def test_cache_keeps_stacks_and_tokens_together(change):
     model, batch = tiny_model(), batch_of((11, 11, 11))
     del batch["labels"]
     first = {name: values[:, :7] for name, values in batch.items()}
-    cache, start = model(**first, use_cache=True).past_key_values, 7
+    cache, start = model(**first, use_cache=True).cache, 7
     rows = change_rows(cache, change)
     if change == "crop":
         cache.crop(-3)
@@ -332,22 +332,20 @@ def test_cache_keeps_stacks_and_tokens_together(change):
         batch["input_ids"][:, start:],
         attention_mask=batch["attention_mask"],
         attachments=batch["attachments"][:, start:],
-        past_key_values=cache,
+        cache=cache,
     )
     assert_close(rest.logits, whole.logits[:, start:], atol=1e-5, rtol=1e-4)
     following = torch.full((len(rows),), 9)
-    assert_close(
-        *(model.score_attachments(following, each.past_key_values) for each in (rest, whole)), atol=1e-5, rtol=1e-4
-    )
+    assert_close(*(model.score_attachments(following, each.cache) for each in (rest, whole)), atol=1e-5, rtol=1e-4)
 
 
 def test_a_cache_without_stacks_cannot_go_on_with_one():
     model, batch = tiny_model(), batch_of((11,))
-    cache = model(batch["input_ids"], use_cache=True).past_key_values
+    cache = model(batch["input_ids"], use_cache=True).cache
     assert type(cache) is DynamicCache
     for use_cache in (True, False):
         with pytest.raises(ValueError, match="filled without a stack"):
-            model(batch["input_ids"], attachments=batch["attachments"], past_key_values=cache, use_cache=use_cache)
+            model(batch["input_ids"], attachments=batch["attachments"], cache=cache, use_cache=use_cache)
 
 
 # Grafts and configurations

@@ -86,7 +86,7 @@ class Hypotheses:
         self.keys_values.begin(len(sentences))
         with nullcontext() if isinstance(self.keys_values, SharedCache) else self.fast:
             for layer in self.layers[self.first :]:
-                states.append(layer(states[-1], past_key_values=self.keys_values, tape_lookup=lookup, **inputs))
+                states.append(layer(states[-1], cache=self.keys_values, tape_lookup=lookup, **inputs))
         self.last = last_norm(self.backbone, states[-1].squeeze(1))
         return states
 

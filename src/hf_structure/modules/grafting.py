@@ -18,7 +18,6 @@ class TapeModelMixin:
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _supports_sdpa = True  # tapes are a float mask: neither flash nor flex attention takes it
-    _skip_keys_device_placement = ["past_key_values"]
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -42,10 +41,10 @@ class BackboneMixin:
     def set_input_embeddings(self, value: nn.Embedding):
         self.backbone.set_input_embeddings(value)
 
-    def wants_cache(self, use_cache: bool | None, past_key_values: Cache | None) -> bool:
+    def wants_cache(self, use_cache: bool | None, cache: Cache | None) -> bool:
         """Whether a cache is returned: as is said, or if one is given, or in evaluation if `config.use_cache`."""
         if use_cache is None:
-            return past_key_values is not None or (self.config.use_cache and not self.training)
+            return cache is not None or (self.config.use_cache and not self.training)
         return use_cache
 
 

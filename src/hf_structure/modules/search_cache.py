@@ -117,7 +117,7 @@ class RowCache:
         """The next token of the hypotheses comes."""
         self.length += 1
 
-    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int) -> list[torch.Tensor]:
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
         """Keeps keys and values `(rows, heads, 1, head_dim)`; those of all tokens so far."""
         return self.keep(layer_idx, keys, values)
 

@@ -44,7 +44,6 @@ class StructureCache(DynamicCache):
 
     def reset(self) -> None:
         super().reset()
-        self.layers.clear()  # older versions of transformers set keys to zero, but keep their number
         self._forget()
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:

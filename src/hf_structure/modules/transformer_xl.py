@@ -94,7 +94,7 @@ class RelativeAttention(nn.Module):
         attention_mask: torch.Tensor | None,
         content_bias: torch.Tensor,
         position_bias: torch.Tensor,
-        past_key_values: Cache | SharedCache | None = None,
+        cache: Cache | SharedCache | None = None,
         output_attentions: bool = False,
         score_bias: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
         **kwargs,
@@ -105,7 +105,7 @@ class RelativeAttention(nn.Module):
             attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or heads, queries, keys)`): Added to scores;
                 not read with a shared cache.
             content_bias, position_bias (`torch.FloatTensor` of shape `(heads, 1, head_dim)`): u and v.
-            past_key_values (`Cache` or [`SharedCache`], *optional*):
+            cache (`Cache` or [`SharedCache`], *optional*):
                 Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
             score_bias (`Callable`, *optional*):
                 From the queries for content and for positions, which are scaled, to what is added to scores.
@@ -113,18 +113,18 @@ class RelativeAttention(nn.Module):
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
-        apply = linear_of(past_key_values)
+        apply = linear_of(cache)
         query, key, value = (self.heads(apply(m, hidden_states)) for m in (self.query, self.key, self.value))
         query = query * self.scaling  # scores are many more than queries
         content, position = (query + bias * self.scaling for bias in (content_bias, position_bias))
         more = 0 if score_bias is None else score_bias(content, position)
-        if isinstance(past_key_values, SharedCache):
-            scores = self._newest_position_scores(position, past_key_values) + more
-            mixed = past_key_values.attend(self.layer_idx, content, key, value, scores)
+        if isinstance(cache, SharedCache):
+            scores = self._newest_position_scores(position, cache) + more
+            mixed = cache.attend(self.layer_idx, content, key, value, scores)
             return apply(self.output, mixed.flatten(1).unsqueeze(1)), None
-        if past_key_values is not None:
+        if cache is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
-            key, value = (kept[:, :, known] for kept in past_key_values.update(key, value, self.layer_idx))
+            key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
         scores = self._position_scores(position, key.shape[2]) + more
         mask = add_bias(attention_mask, scores)
         weights = None
@@ -178,7 +178,7 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, hidden_states: torch.Tensor, **kwargs) -> torch.Tensor:
-        apply = linear_of(kwargs.get("past_key_values"))
+        apply = linear_of(kwargs.get("cache"))
         attended, _ = self.attention(hidden_states, **kwargs)
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
         inner = self.dropout(apply(self.expand, hidden_states).relu())
@@ -249,7 +249,7 @@ class TransformerXLModel(PreTrainedModel):
         self,
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool = False,
         inputs_embeds: torch.FloatTensor | None = None,
         **kwargs,
@@ -259,14 +259,14 @@ class TransformerXLModel(PreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
                 1 for tokens, 0 for padding; or of four dimensions, as in [`causal_mask`].
-            past_key_values (`Cache`, *optional*): Keys and values of the tokens before these.
+            cache (`Cache`, *optional*): Keys and values of the tokens before these.
             use_cache (`bool`): Whether to keep those of these tokens.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Instead of `input_ids`, their embeddings.
         """
-        if use_cache and past_key_values is None:
-            past_key_values = DynamicCache()
-        past = 0 if past_key_values is None else int(past_key_values.get_seq_length())
+        if use_cache and cache is None:
+            cache = DynamicCache()
+        past = 0 if cache is None else int(cache.get_seq_length())
         hidden_states = self.scale(self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds)
         mask = causal_mask(attention_mask, hidden_states, past)
         for layer in self.layers:
@@ -275,12 +275,10 @@ class TransformerXLModel(PreTrainedModel):
                 attention_mask=mask,
                 content_bias=self.content_bias,
                 position_bias=self.position_bias,
-                past_key_values=past_key_values,
+                cache=cache,
                 **kwargs,
             )
-        return BaseModelOutputWithPast(
-            last_hidden_state=hidden_states, past_key_values=past_key_values if use_cache else None
-        )
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, cache=cache if use_cache else None)
 
 
 __all__ = ["RelativeAttention", "TransformerXLModel", "add_bias", "causal_mask", "sinusoids"]

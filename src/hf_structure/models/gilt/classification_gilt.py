@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutputWithPast
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTModel, GiLTPreTrainedModel
@@ -27,6 +28,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
         self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -48,7 +50,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
         """
-        kwargs.setdefault("use_cache", kwargs.get("past_key_values") is not None)  # nothing comes after the text
+        kwargs.setdefault("use_cache", kwargs.get("cache") is not None)  # nothing comes after the text
         outputs = self.model(
             input_ids, attention_mask=attention_mask, word_ids=word_ids, graph=graph, tapes=tapes, **kwargs
         )
@@ -56,7 +58,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
         return SequenceClassifierOutputWithPast(
             loss=None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch),
             logits=logits,
-            past_key_values=outputs.past_key_values,
+            cache=outputs.cache,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )

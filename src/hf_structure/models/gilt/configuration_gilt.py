@@ -91,7 +91,7 @@ class GiLTConfig(GraftConfig):
     grafted: ClassVar[str] = "graphs"
     sub_configs = {"base_config": AutoConfig}
     keys_to_ignore_at_inference = [
-        "past_key_values", "hidden_states", "attentions", "arc_logits", "count_logits", "lm_loss", "graph_loss",
+        "cache", "hidden_states", "attentions", "arc_logits", "count_logits", "lm_loss", "graph_loss",
     ]  # fmt: skip
 
     vocab_size: int = 32768

@@ -73,7 +73,7 @@ class GraphWriter:
         if self.num_beams > 1 and self.token_beams > 1:
             raise ValueError("num_graph_beams does not go together with num_beams")
         if self.num_beams * self.token_beams > 1 and cache.get_seq_length() > 0:
-            raise ValueError("beams do not go on from a cache that holds tokens: leave past_key_values out")
+            raise ValueError("beams do not go on from a cache that holds tokens: leave cache out")
         if config.pad_token_id is not None:
             self.kinds[config.pad_token_id] = NO_WORD
 
@@ -90,7 +90,7 @@ class GraphWriter:
         Returns:
             `dict`: What to call `forward` with for the last token.
         """
-        cache, ids, mask = inputs["past_key_values"], inputs["input_ids"], inputs.get("attention_mask")
+        cache, ids, mask = inputs["cache"], inputs["input_ids"], inputs.get("attention_mask")
         word_ids, graph = inputs.pop("word_ids", None), inputs.pop("graph", None)
         start, given = cache.get_seq_length(), 0 if word_ids is None else word_ids.shape[1]
         if self.num_beams > 1 and self.beam is None:
@@ -317,17 +317,17 @@ class GraphGenerationMixin(GenerationMixin):
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         if (writer := model_kwargs.get("graph_writer")) is not None:
-            cache = GraphCache.of(model_kwargs.get("past_key_values"), self.config.tape_features)
+            cache = GraphCache.of(model_kwargs.get("cache"), self.config.tape_features)
             writer.begin(generation_config, generation_mode, cache)
-            model_kwargs["past_key_values"] = cache
+            model_kwargs["cache"] = cache
         return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
 
     def _with_graphs(self, result: ModelOutput, writer: GraphWriter) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""
-        sequences, cache = result.sequences, result.past_key_values
+        sequences, cache = result.sequences, result.cache
         if writer.token_beams > 1:  # what was finished before the others is no longer in the cache
             last = self._read_all(GraphWriter(writer.kinds), self._as_prompt(sequences, writer))
-            cache = last["past_key_values"]
+            cache = last["cache"]
         else:
             cache = copy.copy(cache)
             cache.layers = []  # of no use any more: not to be moved
@@ -356,7 +356,7 @@ class GraphGenerationMixin(GenerationMixin):
     @torch.no_grad()
     def _read_all(self, writer: GraphWriter, inputs: dict) -> dict:
         """Greedily, from the first token to before the last."""
-        inputs["past_key_values"] = GraphCache(self.config.tape_features)
+        inputs["cache"] = GraphCache(self.config.tape_features)
         inputs |= {"use_cache": True, "logits_to_keep": 1}
         return writer.read(self, inputs)
 

@@ -15,6 +15,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.hub.publishing import PublishingMixin
@@ -67,6 +68,7 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
         """`(features, values, graph_embedding_size)`: Emb_f."""
         return all_rows(self.graph_embeddings, device).unflatten(0, (len(self.config.graph_features), -1))
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -75,7 +77,7 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
         word_ids: torch.LongTensor | None = None,
         graph: torch.BoolTensor | None = None,
         tapes: torch.ByteTensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool | None = None,
         position_ids: torch.LongTensor | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
@@ -94,7 +96,7 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
                 the words up to its own. Without a graph, the model is the backbone.
             tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
                 What [`prefix_tapes`] makes of the graph, where it is known already.
-            past_key_values (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
+            cache (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
             use_cache (`bool`, *optional*):
                 Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
             position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -112,24 +114,20 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
         length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
         if graph is not None and word_ids is not None and word_ids.shape[1] != length:
             raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")
-        use_cache = self.wants_cache(use_cache, past_key_values)
+        use_cache = self.wants_cache(use_cache, cache)
         if graph is not None:
-            kwargs["tape_lookup"], past_key_values = self._lookup(
-                word_ids, graph, tapes, attention_mask, past_key_values, use_cache
-            )
+            kwargs["tape_lookup"], cache = self._lookup(word_ids, graph, tapes, attention_mask, cache, use_cache)
         kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
         return self.backbone(
             input_ids=input_ids,
             inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             use_cache=use_cache,
             **kwargs,
         )
 
-    def _lookup(
-        self, word_ids, graph, tapes, attention_mask, past_key_values, use_cache
-    ) -> tuple[TapeLookup, Cache | None]:
+    def _lookup(self, word_ids, graph, tapes, attention_mask, cache, use_cache) -> tuple[TapeLookup, Cache | None]:
         if not len(self.graph_keys):
             raise ValueError("this model has no graph layers (config.graph_layers): do not give it a graph")
         if word_ids is None:
@@ -144,8 +142,8 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
         embeddings = self.feature_embeddings(word_ids.device)
         if not use_cache:
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
-            return TapeLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), past_key_values
-        cache = GraphCache.of(past_key_values, features)
+            return TapeLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), cache
+        cache = GraphCache.of(cache, features)
         # Tables are used again only where no gradient is to go through them.
         tables = None if torch.is_grad_enabled() else cache.tables
         return TapeLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
@@ -168,6 +166,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         """The kinds of structure that the model gives."""
         return ("graph",) if self.config.graph_layers else ()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -178,7 +177,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         tapes: torch.ByteTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
         position_ids: torch.LongTensor | None = None,  # by name: `generate` looks for it
@@ -187,7 +186,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
     ) -> GiLTCausalLMOutput:
         """
         Args:
-            input_ids, attention_mask, word_ids, graph, tapes, past_key_values, position_ids, inputs_embeds:
+            input_ids, attention_mask, word_ids, graph, tapes, cache, position_ids, inputs_embeds:
                 As in [`GiLTModel.forward`].
             use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -210,7 +209,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         if graph is not None and tapes is None and wants_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
         if use_cache is None and wants_loss:
-            use_cache = past_key_values is not None
+            use_cache = cache is not None
         wants_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         outputs = self.model(
             input_ids,
@@ -218,7 +217,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             word_ids=word_ids,
             graph=graph,
             tapes=tapes,
-            past_key_values=past_key_values,
+            cache=cache,
             use_cache=use_cache,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
@@ -229,11 +228,11 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         result = GiLTCausalLMOutput(
             logits=self.lm_head(outputs.last_hidden_state[:, keep]),
-            past_key_values=outputs.past_key_values,
+            cache=outputs.cache,
             hidden_states=outputs.hidden_states if wants_states else None,
             attentions=outputs.attentions,
         )
-        if graph is not None and (wants_loss or isinstance(outputs.past_key_values, GraphCache)):
+        if graph is not None and (wants_loss or isinstance(outputs.cache, GraphCache)):
             tokens = input_ids if inputs_embeds is None else inputs_embeds
             self._read_words(result, outputs.hidden_states, tokens, attention_mask, word_ids, tapes)
         if shift_labels is not None:
@@ -335,7 +334,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
     @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
         """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
-        cache = result.past_key_values if isinstance(result.past_key_values, GraphCache) else None
+        cache = result.cache if isinstance(result.cache, GraphCache) else None
         has_past = cache is not None and cache.states is not None
         words = self._first_vectors(hidden_states, tokens, word_ids, attention_mask, cache if has_past else None)
         if cache is not None:

@@ -66,7 +66,7 @@ class PushdownLMConfig(GraftConfig):
     grafted: ClassVar[str] = "stacks"
     sub_configs = {"base_config": AutoConfig}
     keys_to_ignore_at_inference = [
-        "past_key_values", "hidden_states", "attentions", "attachment_logits", "lm_loss", "attachment_loss",
+        "cache", "hidden_states", "attentions", "attachment_logits", "lm_loss", "attachment_loss",
     ]  # fmt: skip
 
     vocab_size: int = 32768

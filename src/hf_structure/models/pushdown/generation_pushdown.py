@@ -9,6 +9,7 @@ import torch
 from transformers import GenerationConfig, GenerationMixin
 from transformers.generation import GenerationMode
 from transformers.utils import ModelOutput
+from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.modeling_outputs import StackGenerateOutput
 from hf_structure.models.pushdown.cache_pushdown import StackCache
@@ -30,7 +31,7 @@ class StackWriter:
 
     def read(self, model: "StackGenerationMixin", inputs: dict, is_prompt: bool) -> dict:
         """What to call `forward` with for new tokens, those of the prompt or the last."""
-        ids, cache = inputs["input_ids"], inputs["past_key_values"]
+        ids, cache = inputs["input_ids"], inputs["cache"]
         if is_prompt:
             found = model.beam_search(ids, attention_mask=inputs.get("attention_mask"))
             return {**inputs, "attachments": found.attachments[:, 0]}
@@ -46,6 +47,7 @@ class StackWriter:
 class StackGenerationMixin(GenerationMixin):
     """`generate` with trees, for [`PushdownLMForCausalLM`]."""
 
+    @deprecate_kwarg("past_key_values", "6.0.0", new_name="cache")
     def generate(
         self,
         inputs: torch.Tensor | None = None,
@@ -76,14 +78,14 @@ class StackGenerationMixin(GenerationMixin):
         """
         if not use_stack:
             return super().generate(inputs, generation_config, *args, **kwargs)
-        for name in ("inputs_embeds", "custom_generate", "past_key_values", "attachments"):
+        for name in ("inputs_embeds", "custom_generate", "cache", "attachments"):
             if kwargs.get(name) is not None:
                 raise ValueError(f"trees are built over the tokens of whole texts: {name} needs use_stack=False")
         writer = StackWriter(sample_attachments)
         result = super().generate(inputs, generation_config, *args, stack_writer=writer, **kwargs)
         if not isinstance(result, ModelOutput):
             return result
-        cache = result.past_key_values  # the last token has not been read
+        cache = result.cache  # the last token has not been read
         last = writer.attach(self, result.sequences[:, -1], cache).unsqueeze(1)
         return StackGenerateOutput(**result, attachments=torch.cat([cache.attachments, last], dim=1))
 
@@ -101,7 +103,7 @@ class StackGenerationMixin(GenerationMixin):
         )
         if stack_writer is None:
             return inputs
-        is_prompt = not inputs["past_key_values"].holds_structure
+        is_prompt = not inputs["cache"].holds_structure
         return stack_writer.read(self, inputs, is_prompt)
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
@@ -109,7 +111,7 @@ class StackGenerationMixin(GenerationMixin):
             prepare_generation(generation_config, generation_mode, _MODES, "trees", "use_stack")
             if writer.sample is None:
                 writer.sample = generation_config.do_sample
-            model_kwargs["past_key_values"] = StackCache()
+            model_kwargs["cache"] = StackCache()
         return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
 
 

@@ -17,6 +17,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
 from hf_structure.algorithms.stack import replay_stacks
@@ -87,13 +88,14 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
         read_tapes(self.backbone, self.depth_keys)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         attachments: torch.LongTensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool | None = None,
         position_ids: torch.LongTensor | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
@@ -110,7 +112,7 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
                 How many tokens back the last constituent ends that each token is reduced with; 0 for none (see
                 [`~hf_structure.algorithms.attachments`]). A token knows the tree up to its own reductions. Without
                 attachments, the model is the backbone.
-            past_key_values (`Cache`, *optional*): Tokens before these; with a tree, a [`StackCache`] (or empty).
+            cache (`Cache`, *optional*): Tokens before these; with a tree, a [`StackCache`] (or empty).
             use_cache (`bool`, *optional*):
                 Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
             position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -127,7 +129,7 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
         """
         check_one_input(input_ids, inputs_embeds)
         tokens = input_ids if inputs_embeds is None else inputs_embeds
-        use_cache = self.wants_cache(use_cache, past_key_values)
+        use_cache = self.wants_cache(use_cache, cache)
         if attachments is not None:
             if attachments.shape != tokens.shape[:2]:
                 raise ValueError(
@@ -135,10 +137,10 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
                     f"{tuple(tokens.shape[:2])}"
                 )
             if replayed is None:
-                replayed, past_key_values = self.replay(attachments, attention_mask, past_key_values, use_cache)
+                replayed, cache = self.replay(attachments, attention_mask, cache, use_cache)
             # Tables are used again only where no gradient is to go through them.
-            cached = isinstance(past_key_values, StackCache) and not torch.is_grad_enabled()
-            tables = past_key_values.tables if cached else None
+            cached = isinstance(cache, StackCache) and not torch.is_grad_enabled()
+            tables = cache.tables if cached else None
             kwargs["tape_lookup"] = TapeLookup(
                 replayed.tapes.clamp(max=self.config.max_depth).unsqueeze(1), tables=tables
             )
@@ -147,7 +149,7 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
             input_ids=input_ids,
             inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             use_cache=use_cache,
             **kwargs,
         )
@@ -157,7 +159,7 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
         self,
         attachments: torch.LongTensor,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool = False,
     ) -> tuple[Replay, Cache | None]:
         """The stacks while tokens of these attachments are read, and the cache that has them; as in `forward`."""
@@ -165,18 +167,18 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
             raise ValueError("this model has no stack layers (config.stack_layers): do not give it attachments")
         is_token = without_padding(torch.ones_like(attachments), attention_mask)
         attachments = without_padding(attachments, attention_mask)
-        if use_cache or isinstance(past_key_values, StackCache):
-            past_key_values = StackCache.of(past_key_values)
-            depths = past_key_values.depths
-            candidates, tapes = past_key_values.push(attachments, is_token)
+        if use_cache or isinstance(cache, StackCache):
+            cache = StackCache.of(cache)
+            depths = cache.depths
+            candidates, tapes = cache.push(attachments, is_token)
         else:
-            StackCache.of(past_key_values)  # raises if there are tokens without a stack
+            StackCache.of(cache)  # raises if there are tokens without a stack
             depths, (candidates, tapes, _) = None, replay_stacks(attachments, is_token)
         first = torch.zeros_like(tapes[:, :1])
         if depths is not None:
             first[:, 0, : depths.shape[1]] = depths
         before = torch.cat([first, tapes[:, :-1]], dim=1)
-        return Replay(candidates, before, tapes), past_key_values
+        return Replay(candidates, before, tapes), cache
 
     def lookup_of_some(self, tapes: torch.LongTensor, tables: dict[int, torch.Tensor]) -> TapeLookup:
         """For many tapes `(rows, queries, tokens)` with few depths."""
@@ -207,6 +209,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         ends = [] if ends is None else [ends] if isinstance(ends, int) else ends
         return torch.isin(input_ids, torch.tensor(ends, dtype=torch.long, device=input_ids.device))
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -215,7 +218,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         attachments: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
         position_ids: torch.LongTensor | None = None,  # by name: `generate` looks for it
@@ -224,7 +227,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
     ) -> PushdownCausalLMOutput:
         """
         Args:
-            input_ids, attention_mask, attachments, past_key_values, position_ids, inputs_embeds:
+            input_ids, attention_mask, attachments, cache, position_ids, inputs_embeds:
                 As in [`PushdownLMModel.forward`].
             use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -244,15 +247,15 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         """
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
         if use_cache is None and targets is not None:
-            use_cache = past_key_values is not None
-        use_cache, replayed = self.model.wants_cache(use_cache, past_key_values), None
+            use_cache = cache is not None
+        use_cache, replayed = self.model.wants_cache(use_cache, cache), None
         if attachments is not None:
-            replayed, past_key_values = self.model.replay(attachments, attention_mask, past_key_values, use_cache)
+            replayed, cache = self.model.replay(attachments, attention_mask, cache, use_cache)
         outputs = self.model(
             input_ids,
             attention_mask=attention_mask,
             attachments=attachments,
-            past_key_values=past_key_values,
+            cache=cache,
             use_cache=use_cache,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
@@ -262,14 +265,14 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         result = PushdownCausalLMOutput(
             logits=self.lm_head(outputs.last_hidden_state[:, keep]),
-            past_key_values=outputs.past_key_values,
+            cache=outputs.cache,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
         if replayed is not None:
             embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
             states = without_padding(outputs.last_hidden_state, attention_mask)
-            self._score(result, states, embedded, replayed, past_key_values, targets is not None)
+            self._score(result, states, embedded, replayed, cache, targets is not None)
         if targets is not None:
             self._add_losses(result, targets, attachments, attention_mask, num_items_in_batch)
         return result
