@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Sentence = str | Sequence[str]
+# How numpy, torch and pandas call what gives Python's own values, pyarrow for arrays, polars, and pyarrow for scalars
+_CONVERSIONS = ("tolist", "to_pylist", "to_list", "as_py")
 
 
 class SentenceError(ValueError):
@@ -24,6 +26,10 @@ class LongSentenceError(ValueError):
     """A sentence that is too long."""
 
 
+class EmptySentenceError(ValueError):
+    """A sentence without words."""
+
+
 def read_batch(sentences: Any) -> str | Iterable[Sentence]:
     """
     One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator.
@@ -31,20 +37,21 @@ def read_batch(sentences: Any) -> str | Iterable[Sentence]:
     Raises:
         ValueError: a mapping or a table, whose keys or columns would be taken for sentences, or nothing of that kind.
     """
-    batch = as_python(sentences)
-    if isinstance(batch, Mapping) or hasattr(batch, "columns") or not isinstance(batch, str | Iterable):
+    is_table = hasattr(sentences, "columns")
+    batch = sentences if is_table else as_python(sentences)
+    if is_table or isinstance(batch, Mapping) or not isinstance(batch, str | Iterable):
         raise ValueError(f"sentences are a string, or a list or column of them, not a {type(sentences).__name__}")
     return batch
 
 
 def read_sentence(sentence: Any) -> Sentence:
     """
-    A string, or a list or tuple of words.
+    A string, or a list or tuple of words; a missing value is an empty string.
 
     Raises:
         ValueError: something else, or text with half a character.
     """
-    sentence = as_python(sentence)
+    sentence = as_sentence(sentence)
     if not isinstance(sentence, str | Sequence):
         raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
     for text in [sentence] if isinstance(sentence, str) else sentence:
@@ -62,6 +69,19 @@ def check_characters(text: str) -> None:
         raise ValueError(f"{place} is a lone surrogate, half a character: the text was decoded wrongly") from None
 
 
+def as_sentence(value: Any) -> Any:
+    """A sentence as [`as_python`] gives it, an empty string if it is missing."""
+    value = as_python(value)
+    return "" if value is None else value
+
+
 def as_python(values: Any) -> Any:
-    """Arrays, tensors and series as lists; their scalars, and all other values, as they are."""
-    return values.tolist() if hasattr(values, "tolist") else values
+    """
+    Arrays, tensors, series and columns as lists; their scalars as Python's; None for missing values: NaN and pandas'
+    NA, which are not equal to themselves. All other values as they are.
+    """
+    convert = next((getattr(values, name) for name in _CONVERSIONS if hasattr(values, name)), None)
+    if convert is not None:
+        values = convert()
+    is_missing = not isinstance(values, Iterable) and (values == values) is not True
+    return None if is_missing else values

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.sentences import as_python
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
 
@@ -116,7 +117,7 @@ def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
     is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
-    return tuple(tree) if is_pair else (tree, None)
+    return tuple(map(as_python, tree)) if is_pair else (tree, None)
 
 
 __all__ = ["Tree", "check_given", "decodes_with", "encode_tags", "encode_tree", "ids_of_labels", "ids_of_tags"]

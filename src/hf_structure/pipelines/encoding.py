@@ -9,7 +9,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.data.sentences import LongSentenceError, SentenceError, as_python, check_characters, read_batch
+from hf_structure.data.sentences import (
+    EmptySentenceError,
+    LongSentenceError,
+    SentenceError,
+    as_python,
+    as_sentence,
+    check_characters,
+    read_batch,
+)
 from hf_structure.data.text import find_words
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
 from hf_structure.pipelines.graphs import builds_structures
@@ -17,7 +25,8 @@ from hf_structure.pipelines.loading import longest_input
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
 
-_GIVEN = ("words", "text", "start", "tags", "initial")
+_CONTENT = {"words", "text"}
+_GIVEN = (*_CONTENT, "start", "tags", "initial")
 Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
 
 
@@ -50,7 +59,7 @@ def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
 
 def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
     """
-    Each sentence with what stands beside it in the columns, those that are None left out.
+    Each sentence with what stands beside it in the columns, those that are None left out; a missing value is None.
 
     Raises:
         ValueError: if a column is longer than the sentences, when their end is reached.
@@ -65,26 +74,31 @@ def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> I
                 raise ValueError(f"{name} goes on after the last sentence, which is number {number - 1}")
             if value is end and sentence is not end:
                 raise SentenceError(number, f"{name} ends after {number - 1} sentences")
-        yield sentence, beside
+        yield sentence, {name: as_python(value) for name, value in beside.items()}
 
 
 def encode_all(
-    sentences: Iterable[tuple[Sentence, dict]], encode: Callable, skip_long: bool = False
+    sentences: Iterable[tuple[Sentence, dict]], encode: Callable, skipped: tuple[type[ValueError], ...] = ()
 ) -> Iterator[dict[str, Any] | None]:
     """
-    What `encode` makes of the sentences of [`with_columns`]; None for one that is too long, if such are to be skipped.
+    What `encode` makes of the sentences of [`with_columns`]; None for those that are `skipped` for these errors.
 
     Raises:
-        SentenceError: if `encode` raises `ValueError`.
+        SentenceError: if `encode` raises another `ValueError`.
     """
     for number, (sentence, beside) in enumerate(sentences, start=1):
         try:
             encoded = encode(sentence, **beside)
-        except ValueError as error:
-            if not (skip_long and isinstance(error, LongSentenceError)):
-                raise SentenceError(number, str(error)) from error
+        except skipped:
             encoded = None
+        except ValueError as error:
+            raise SentenceError(number, str(error)) from error
         yield encoded
+
+
+def skipped_errors(skip_long: bool, skip_empty: bool) -> tuple[type[ValueError], ...]:
+    """The errors of the sentences that are left out."""
+    return (LongSentenceError,) * skip_long + (EmptySentenceError,) * skip_empty
 
 
 def encode_sentence(
@@ -113,7 +127,8 @@ def encode_sentence(
 
     Raises:
         LongSentenceError: if the sentence is too long.
-        ValueError: if the sentence is empty, has half a character, or is of no form that is known; if there are not as
+        EmptySentenceError: if it is empty.
+        ValueError: if the sentence has half a character, or is of no form that is known; if there are not as
             many tags or heads as words; for heads that are none of this sentence, or an initial tree that the model
             cannot use.
     """
@@ -133,9 +148,12 @@ def encode_sentence(
 def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
     if isinstance(sentence, ConlluSentence):
         return conllu_sentence(sentence)
-    sentence = as_python(sentence)
+    sentence = as_sentence(sentence)
     if isinstance(sentence, Mapping):
-        given = {name: as_python(sentence[name]) for name in _GIVEN if name in sentence}
+        cells = {name: as_python(sentence[name]) for name in _GIVEN if name in sentence}
+        given = {name: value for name, value in cells.items() if value is not None}
+        if cells.keys() & _CONTENT and not given.keys() & _CONTENT:
+            raise EmptySentenceError("the sentence is empty")
     else:
         given = {"text" if isinstance(sentence, str) else "words": sentence}
     words, text = given.get("words"), given.get("text")
@@ -155,7 +173,7 @@ def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str
             raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
         check_characters(word)
     if not words:
-        raise ValueError("the sentence is empty")
+        raise EmptySentenceError("the sentence is empty")
     if len(words) > max_words:
         raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
     return words
@@ -192,5 +210,6 @@ __all__ = [
     "longest_sentence",
     "read_sentences",
     "seen_mask",
+    "skipped_errors",
     "with_columns",
 ]

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import pad_words
 from hf_structure.data.normalization import is_punctuation
+from hf_structure.data.sentences import EmptySentenceError
 from hf_structure.data.text import find_words
 from hf_structure.pipelines.loading import compute_device
 from hf_structure.tokenization import encode_words, is_word_level, pieces_of_words
@@ -40,12 +41,13 @@ def encode_masked(
         ends (`tuple[list[int], list[int]]`): The special tokens before and after a text, see [`special_ends`].
 
     Raises:
-        ValueError: a sentence without words, or a tokenizer that is not fast.
+        EmptySentenceError: a sentence without words.
+        ValueError: a tokenizer that is not fast.
     """
     words = split(sentence) if isinstance(sentence, str) else list(sentence)
     text = sentence if isinstance(sentence, str) else " ".join(words)
     if not words:
-        raise ValueError("a sentence without words")
+        raise EmptySentenceError("a sentence without words")
     spans = find_words(text, words)
     keep = [not (tokenizer.init_kwargs.get("skip_punctuation") and is_punctuation(word)) for word in words]
     if any(keep):

@@ -20,6 +20,7 @@ from hf_structure.algorithms.trees import restore_spans, restore_words
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.batching import MAX_PADDING, similar_length_batches
 from hf_structure.data.collators import WordCollator
+from hf_structure.data.sentences import as_sentence
 from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
 from hf_structure.pipelines.encoding import (
     Sentence,
@@ -28,6 +29,7 @@ from hf_structure.pipelines.encoding import (
     encoding_options,
     is_one_sentence,
     read_sentences,
+    skipped_errors,
     with_columns,
 )
 from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
@@ -63,6 +65,7 @@ def parse(
     word_tokenizer: WordTokenizer | None = None,
     max_words: int = MAX_WORDS,
     skip_long: bool = False,
+    skip_empty: bool = False,
     batch_size: int = 64,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
@@ -124,6 +127,9 @@ def parse(
             for the model.
         skip_long (`bool`):
             Whether None is given for a sentence that is too long, instead of an error.
+        skip_empty (`bool`):
+            Whether None is given for a sentence without words, instead of an error. A missing value of a column (None,
+            NaN or pandas' NA) is one too.
         batch_size (`int`):
             Sentences that the model reads at once, at most: where lengths differ much, batches are smaller.
         device (`str` or `torch.device`, *optional*):
@@ -140,8 +146,9 @@ def parse(
 
     Returns:
         `Parse` for a string, [`~hf_structure.structures.Parses`], a list of them, for what has a length, else an
-            iterator of `Parse`; in the order given. With `sentences="split"` there is a list of the sentences'
-            parses, which may be empty, in the place of each `Parse`.
+            iterator of `Parse`; in the order given, with None for a sentence that is left out. With
+            `sentences="split"` there is a list of the sentences' parses, which may be empty, in the place of each
+            `Parse`.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
@@ -188,9 +195,11 @@ def parse(
     is_list = isinstance(batch, Sized)
     total = len(batch) if is_list and split is None else None
     counts = deque()
+    batch = map(as_sentence, batch)
     batch = split_texts(batch, counts, split) if split else batch if sentences else warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    items = encode_all(with_columns(batch, tags=tags, initial=initial), encode, skip_long)
+    items = with_columns(batch, tags=tags, initial=initial)
+    items = encode_all(items, encode, skipped_errors(skip_long, skip_empty))
     max_padding = 1.0 if gives_graphs(model) else MAX_PADDING  # a search has nothing to do where a sentence has ended
     parses = _parse_windows(items, decode, batch_size, max_padding, bar)
     if split is not None:

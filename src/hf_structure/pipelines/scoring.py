@@ -30,11 +30,11 @@ from transformers import (
 from hf_structure.algorithms.beam import default_max_tokens
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
-from hf_structure.data.sentences import LongSentenceError, Sentence, read_batch, read_sentence
+from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch, read_sentence
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
-from hf_structure.pipelines.encoding import encode_all
+from hf_structure.pipelines.encoding import encode_all, skipped_errors
 from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import (
     WordTokenizer,
@@ -119,6 +119,7 @@ def score(
     masking: str | None = None,
     max_tokens: int | None = None,
     skip_long: bool = False,
+    skip_empty: bool = False,
     device: str | torch.device | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -156,6 +157,9 @@ def score(
             split. By default so many that their logits take 256 MiB, with a beam 65536, of large models fewer.
         skip_long (`bool`):
             Whether None is given for a sentence that is too long for the model, instead of an error.
+        skip_empty (`bool`):
+            Whether None is given for a sentence without words, instead of an error. A missing value of a column (None,
+            NaN or pandas' NA) is one too.
         device (`str` or `torch.device`, *optional*):
             Where to compute. By default where a loaded model is, else on a GPU if there is one.
         revision (`str`, *optional*):
@@ -186,8 +190,8 @@ def score(
         to_score = partial(_sentence_score, eos=eos)
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
-    encode = partial(encode, tokenizer=tokenizer)
-    encoded = list(encode_all(((item, {}) for item in items), partial(_encode, encode=encode, model=model), skip_long))
+    encode = partial(_encode, encode=partial(encode, tokenizer=tokenizer), model=model)
+    encoded = list(encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty)))
     kept = [one for one in encoded if one is not None]
     log_probs = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
     scores = [None if one is None else to_score(one, next(log_probs), tokenizer) for one in encoded]
@@ -323,6 +327,8 @@ def _encode(
 
 def _encode_raw(sentence: Sentence, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     text = sentence if isinstance(sentence, str) else " ".join(sentence)
+    if not text.strip():
+        raise EmptySentenceError("a sentence without words")
     encoded = encode_text(text, tokenizer)
     return {"text": text, "words": [text[start:end] for start, end in encoded["word_spans"]], **encoded}
 
@@ -331,6 +337,8 @@ def _encode_words(
     sentence: Sentence, tokenizer: PreTrainedTokenizerBase, split: Callable[[str], list[str]]
 ) -> dict[str, Any]:
     words = split(sentence) if isinstance(sentence, str) else list(sentence)
+    if not words:
+        raise EmptySentenceError("a sentence without words")
     text = sentence if isinstance(sentence, str) else " ".join(words)
     return {"text": text, "words": words, "word_spans": find_words(text, words)} | encode_subwords(words, tokenizer)
 

@@ -5,6 +5,7 @@ imported.
 
 import logging
 import types
+from bisect import bisect_right
 from collections.abc import Iterable, Sized
 from typing import Any
 
@@ -19,6 +20,7 @@ from hf_structure.pipelines.encoding import (
     encoding_options,
     is_one_sentence,
     read_sentences,
+    skipped_errors,
 )
 from hf_structure.pipelines.loading import choose_word_tokenizer
 from hf_structure.pipelines.parsing import (
@@ -33,8 +35,9 @@ from hf_structure.pipelines.parsing import (
 
 class ParsingPipeline(Pipeline):
     """
-    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out. A sentence is a string, a list of
-    words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`, each as for [`parse`].
+    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out, None for a sentence that is left
+    out. A sentence is a string, a list of words, or a dictionary of `words` (or `text`) and, optionally, `tags` and
+    `initial`, each as for [`parse`].
     """
 
     structure: str  # what is given if the call does not say otherwise
@@ -67,6 +70,8 @@ class ParsingPipeline(Pipeline):
         punctuation=None,
         word_tokenizer=None,
         max_words=None,
+        skip_long=None,
+        skip_empty=None,
     ):
         def given(**options):
             return {name: value for name, value in options.items() if value is not None}
@@ -76,30 +81,45 @@ class ParsingPipeline(Pipeline):
         structures = structure and choose_structures(self.model, structure)  # else those of the constructor
         if word_tokenizer is not None:
             word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
+        reading = {"word_tokenizer": word_tokenizer, "max_words": max_words}
         return (
-            given(punctuation=punctuation, word_tokenizer=word_tokenizer, max_words=max_words),
+            given(punctuation=punctuation, **reading, skip_long=skip_long, skip_empty=skip_empty),
             given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
             given(structures=structures, punctuation=punctuation),
         )
 
-    def preprocess(self, inputs: Sentence, **options) -> dict[str, Any]:
+    def preprocess(
+        self, inputs: Sentence, skip_long: bool = False, skip_empty: bool = False, **options
+    ) -> dict[str, Any]:
         options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
-        return {"encoded": encode_sentence(inputs, self.tokenizer, **options)}
+        try:
+            encoded = encode_sentence(inputs, self.tokenizer, **options)
+        except skipped_errors(skip_long, skip_empty):
+            encoded = None
+        return {"encoded": encoded}
 
     def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
         encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
         batch = encoded if isinstance(encoded, list) else [encoded]
-        return {"encoded": encoded, **decode_batch(batch, self.model, self.tokenizer, **options)}
+        places = [place for place, sentence in enumerate(batch) if sentence is not None]
+        if not places:
+            return {"encoded": encoded}
+        decoded = decode_batch([batch[place] for place in places], self.model, self.tokenizer, **options)
+        rows = [bisect_right(places, place) - 1 for place in range(len(batch))]  # any row for what is left out
+        return {"encoded": encoded, **{name: values[rows] for name, values in decoded.items()}}
 
-    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any]:
+    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:
         encoded = model_outputs.pop("encoded")
+        if encoded is None:
+            return None
         return assemble_parse(encoded, model_outputs, 0, label_names=self.model.config.id2label, **options).to_dict()
 
 
 class DependencyParsingPipeline(ParsingPipeline):
     """
     `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`.
+    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`,
+    `skip_long`, `skip_empty`.
     """
 
     structure = "dependency"
@@ -117,7 +137,7 @@ class ConstituencyParsingPipeline(ParsingPipeline):
 class GraphParsingPipeline(ParsingPipeline):
     """
     `pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]: `k`,
-    `beam_size`, `marginals`, `word_tokenizer`, `max_words`.
+    `beam_size`, `marginals`, `word_tokenizer`, `max_words`, `skip_long`, `skip_empty`.
     """
 
     structure = "graph"
