@@ -211,6 +211,17 @@ def test_long_sentences_are_left_out(call, fail, short):
     assert json.loads(summary)["sentences"] == 2
 
 
+@pytest.mark.parametrize("raw", [[], ["--raw"]], ids=["words", "raw"])
+def test_empty_lines_are_left_out(call, baseline, raw):
+    Path("gaps.txt").write_text("Dogs sleep.\n\n \nDogs sleep.\n")
+    rows, note = call("score", "--model", baseline, "--skip_empty", *raw, "gaps.txt")
+    _, first, fourth = table(rows)
+    assert (first[0], fourth[0], first[1:]) == ("1", "4", fourth[1:])
+    assert note == "hf-structure: 2 sentences left out that are too long or empty, the first one gaps.txt:2\n"
+    summary, _ = call("score", "--model", baseline, "--skip_empty", "--summary", "--format", "json", *raw, "gaps.txt")
+    assert json.loads(summary)["sentences"] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

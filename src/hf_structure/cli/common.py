@@ -144,6 +144,11 @@ def add_skip_long(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_skip_empty(parser: argparse.ArgumentParser) -> None:
+    """The option that says what happens to empty lines."""
+    parser.add_argument("--skip_empty", action="store_true", help="leave out empty lines, and say how many they were")
+
+
 def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True) -> Iterator[Item]:
     """Streams the sentences of files (`-` is standard input), empty lines of text too if they are not skipped."""
     for name in files:

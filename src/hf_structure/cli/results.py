@@ -70,10 +70,10 @@ def ask_for_lines(files: Sequence[str], what: str) -> None:
         print(f"hf-structure: {what}, end with Ctrl-D", file=sys.stderr)
 
 
-def report(skipped: Sequence[str], failures: Sequence[BadInputError]) -> None:
-    """Says which sentences were left out, by their places, and what is wrong with files; raises the last of that."""
+def report(skipped: Sequence[str], failures: Sequence[BadInputError], reason: str = "too long") -> None:
+    """Says which sentences were left out, and why, and what is wrong with files; raises the last of that."""
     if skipped:
-        message = f"{len(skipped)} sentences left out that are too long, the first one {skipped[0]}"
+        message = f"{len(skipped)} sentences left out that are {reason}, the first one {skipped[0]}"
         print(f"hf-structure: {message}", file=sys.stderr)
     for failure in failures[:-1]:
         print(f"hf-structure: {failure}", file=sys.stderr)

@@ -14,6 +14,7 @@ from hf_structure.cli.common import (
     add_masking,
     add_model,
     add_scoring,
+    add_skip_empty,
     add_skip_long,
     check_inputs,
     output_file,
@@ -63,6 +64,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_skip_long(parser)
+    add_skip_empty(parser)
 
 
 def run_score(options: argparse.Namespace) -> None:
@@ -85,16 +87,17 @@ def run_score(options: argparse.Namespace) -> None:
     process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
     show = options.summary or options.output is not None
     pairs = results_of(options.files, read, process, (FIRST, MOST), show, failures)
+    reason = "too long or empty" if options.skip_empty else "too long"
     if options.summary:
-        _print_summary(pairs, sizes, options.format == "json", failures)
+        _print_summary(pairs, sizes, options.format == "json", failures, reason)
     else:
         with output_file(options.output) as file:
-            report(_write(pairs, options, file), failures)
+            report(_write(pairs, options, file), failures, reason)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of the command line, what [`~hf_structure.score`] calls the same."""
-    names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long")
+    names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long", "skip_empty")
     return {name: getattr(options, name) for name in names}
 
 
@@ -160,6 +163,7 @@ def _print_summary(
     beam_sizes: Sequence[int | None],
     as_json: bool,
     failures: Sequence[BadInputError],
+    reason: str,
 ) -> None:
     """One line for each size of the beam; `falls`: sentences that the size before gives a higher probability."""
     from hf_structure.pipelines.scoring import CorpusTotals, count_falls
@@ -173,7 +177,7 @@ def _print_summary(
             corpus.add(scored)
         for place, (before, scored) in enumerate(pairwise(scores), start=1):
             falls[place] += count_falls([before.log_prob], [scored.log_prob])
-    report(skipped, failures)  # there are no figures of a part of a corpus
+    report(skipped, failures, reason)  # there are no figures of a part of a corpus
     rows = [
         {"beam_size": size, **corpus.scores(), "falls": count if place else None}
         for place, (size, corpus, count) in enumerate(zip(beam_sizes, totals, falls, strict=True))
