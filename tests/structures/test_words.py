@@ -150,14 +150,3 @@ def test_save_says_what_it_cannot(tmp_path):
         ConstituencyTree(["a"], []).save(tmp_path / "tree.conllu")
     with pytest.raises(ValueError, match=r"\.svg holds one picture, not 2"):
         Parses([PARSE, PARSE]).save(tmp_path / "tree.svg")
-
-
-def test_several_parses(tmp_path):
-    parses = Parses([Parses([PARSE, PARSE]), None, PARSE])
-    assert parses._repr_html_().count("<svg") == 3
-    assert Parses([PARSE] * 25)._repr_html_().endswith("<p>and 5 more</p>")
-    parses.save(tmp_path / "trees.conllu")
-    assert [line for line in (tmp_path / "trees.conllu").read_text().splitlines() if "sent_id" in line] == [
-        f"# sent_id = {number}" for number in (1, 2, 3)
-    ]
-    assert parses == [[PARSE, PARSE], None, PARSE]

@@ -1,32 +1,95 @@
 """Parses of several sentences."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Union
 
 from hf_structure.structures.parse import Parse
-from hf_structure.structures.saving import save_structures
+from hf_structure.structures.saving import conllu_text, save_structures
 from hf_structure.visualization.html import picture
 
+if TYPE_CHECKING:
+    import pandas
+
 SHOWN = 20  # pictures in a notebook
+_COLUMNS = ("text", "sentence", "word", "form", "head", "relation", "probability", "start", "end")
+_WHOLE = ("head", "start", "end")  # columns of whole numbers, some of which may be missing
 
 
 class Parses(list):
-    """A list of parses, which a notebook shows as pictures and `save` writes to one file."""
+    """
+    A list of parses, with None for a sentence that was left out; of texts that were split into sentences, a list of
+    such lists. A notebook shows it as pictures. Its slices are of this kind, too.
+    """
+
+    def to_dict(self) -> list[dict[str, Any] | list | None]:
+        """What `Parse.to_dict` gives of each, ready for JSON; `from_dict` takes it back."""
+        return [None if item is None else item.to_dict() for item in self]
+
+    @classmethod
+    def from_dict(cls, values: Iterable[Mapping[str, Any] | list | None]) -> "Parses":
+        """Makes the list from what `to_dict` gave."""
+        return cls(None if item is None else _kind(item).from_dict(item) for item in values)
+
+    def to_conllu(self) -> str:
+        """
+        CoNLL-U of all parses. They are numbered in `# sent_id`, with those that were left out. Raises `ValueError` for
+        a parse that has neither a dependency tree nor a graph.
+        """
+        return conllu_text(self._parses())
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """
+        A data frame with a row for each word.
+
+        Returns:
+            `pandas.DataFrame`: The columns are the numbers of `sentence` and `word`, from 1 (sentences that were left
+                out are counted); `form`, `head` (0 is the root, missing where there is not exactly one), `relation`
+                and `probability`; and `start` and `end`, its place in the text. Of texts that were split, the number
+                of the `text` comes first.
+
+        Raises:
+            ImportError: there is no pandas.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("a data frame needs pandas: pip install pandas") from error
+        is_split = any(isinstance(item, Parses) for item in self)
+        frame = pandas.DataFrame(self._rows(), columns=_COLUMNS).astype(dict.fromkeys(_WHOLE, "Int64"))
+        return frame if is_split else frame.drop(columns="text")
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes all parses to a file, `.html` or `.conllu` by its suffix."""
-        save_structures(list(self._parses()), path)
+        save_structures(self._parses(), path)
 
-    def _parses(self) -> Iterator[Parse]:
-        """All of them, also those of texts that were split into sentences, without what was too long."""
-        for item in self:
-            if isinstance(item, Parses):
-                yield from item._parses()
-            elif item is not None:
-                yield item
+    def __getitem__(self, index: int | slice) -> Union[Parse, "Parses", None]:
+        found = super().__getitem__(index)
+        return Parses(found) if isinstance(index, slice) else found
+
+    def _parses(self) -> list[Parse | None]:
+        """All of them, also those of texts that were split into sentences."""
+        return [parse for _, parse in self._numbered()]
+
+    def _numbered(self) -> Iterator[tuple[int, Parse | None]]:
+        """The same, each with the number of its text."""
+        for number, item in enumerate(self, start=1):
+            for parse in item if isinstance(item, Parses) else [item]:
+                yield number, parse
+
+    def _rows(self) -> Iterator[tuple]:
+        """One for each word, see `_COLUMNS`."""
+        for sentence, (text, parse) in enumerate(self._numbered(), start=1):
+            for word in parse or ():
+                span = (None, None) if word.span is None else (parse.start + place for place in word.span)
+                yield (text, sentence, word.number, word.form, word.head, word.relation, word.probability, *span)
 
     def _repr_html_(self) -> str:
-        parses = list(self._parses())
+        parses = [parse for parse in self._parses() if parse is not None]
         more = len(parses) - SHOWN
         shown = "\n".join(picture(parsed) for parsed in parses[:SHOWN])
         return shown + (f"\n<p>and {more} more</p>" if more > 0 else "")
+
+
+def _kind(values: Mapping[str, Any] | list) -> type[Parse] | type[Parses]:
+    return Parse if isinstance(values, Mapping) else Parses

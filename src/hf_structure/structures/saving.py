@@ -1,7 +1,7 @@
 """Structures in files, their form by the suffix."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     Writes structures to a file, which is replaced if it is there, as a whole.
 
     Args:
-        structures (`Sequence`): Parses, trees or graphs; `.svg`, `.png` and `.tex` hold one.
+        structures (`Sequence`):
+            Parses, trees or graphs; `.svg`, `.png` and `.tex` hold one. None stands for a sentence that was left out.
         path (`str` or `os.PathLike`): `.html`, `.conllu`, `.svg`, `.png` or `.tex`.
 
     Raises:
@@ -26,37 +27,49 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMS:
         raise ValueError(f"{os.fspath(path)} should end in {', '.join(_FORMS)}")
-    if suffix in _SINGLE and len(structures) != 1:
-        raise ValueError(f"{suffix} holds one picture, not {len(structures)}: .html and .conllu hold any number")
+    number = len(_kept(structures))
+    if suffix in _SINGLE and number != 1:
+        raise ValueError(f"{suffix} holds one picture, not {number}: .html and .conllu hold any number")
     content = _FORMS[suffix](structures)
     with path_beside(path) as partial:
         partial.write_bytes(content)
 
 
-def _html(structures: Sequence[Any]) -> bytes:
-    return render_html(structures).encode()
+def conllu_text(structures: Iterable[Any]) -> str:
+    """
+    CoNLL-U of several parses, trees or graphs, numbered in `# sent_id`. None, for a sentence that was left out, takes
+    a number too.
+
+    Raises:
+        ValueError: a structure that cannot be written as CoNLL-U.
+    """
+    blocks = []
+    for number, structure in enumerate(structures, start=1):
+        if structure is None:
+            continue
+        if not hasattr(structure, "to_conllu"):
+            raise ValueError(f"a {type(structure).__name__} cannot be written as CoNLL-U")
+        blocks.append(structure.to_conllu({"sent_id": str(number)}))
+    return "".join(blocks)
 
 
-def _conllu(structures: Sequence[Any]) -> bytes:
-    if missing := [type(each).__name__ for each in structures if not hasattr(each, "to_conllu")]:
-        raise ValueError(f"a {missing[0]} cannot be written as CoNLL-U")
-    named = ((structure, {"sent_id": str(number)}) for number, structure in enumerate(structures, start=1))
-    return "".join(structure.to_conllu(metadata) for structure, metadata in named).encode()
+def _kept(structures: Sequence[Any]) -> list[Any]:
+    return [structure for structure in structures if structure is not None]
 
 
-def _png(structures: Sequence[Any]) -> bytes:
+def _png(structure: Any) -> bytes:
     try:
         from resvg_py import svg_to_bytes
     except ImportError as error:
         raise ImportError("PNG needs resvg-py: pip install resvg-py") from error
-    return bytes(svg_to_bytes(svg_string=structures[0].to_svg(), zoom=SCALE, background="white"))
+    return bytes(svg_to_bytes(svg_string=structure.to_svg(), zoom=SCALE, background="white"))
 
 
 _FORMS: dict[str, Callable[[Sequence[Any]], bytes]] = {
-    ".html": _html,
-    ".conllu": _conllu,
-    ".svg": lambda structures: structures[0].to_svg().encode(),
-    ".png": _png,
-    ".tex": lambda structures: structures[0].to_tikz(standalone=True).encode(),
+    ".html": lambda structures: render_html(_kept(structures)).encode(),
+    ".conllu": lambda structures: conllu_text(structures).encode(),
+    ".svg": lambda structures: _kept(structures)[0].to_svg().encode(),
+    ".png": lambda structures: _png(_kept(structures)[0]),
+    ".tex": lambda structures: _kept(structures)[0].to_tikz(standalone=True).encode(),
 }
 _SINGLE = (".svg", ".png", ".tex")
