@@ -352,6 +352,8 @@ def main() -> None:
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
+    if (longest := longest_input(model)) is not None:
+        tokenizer.model_max_length = longest
     logger.info("%d tokens, %d parameters", len(tokenizer), model.num_parameters())
     train, validation, test = (
         each and to_dataset(each, tokenizer, model, data_args.cache_tapes, corpora) for each in sets

@@ -264,12 +264,14 @@ def main() -> None:
     train = read_training_text(corpora, data_args, reading)
     tokenizer = load_tokenizer(model_args, data_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
+    is_ours = hasattr(model, "structures")
+    if is_ours and model.config.use_position_embeddings:
+        tokenizer.model_max_length = model.config.max_position_embeddings
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
     sets = [train]
     sets += [
         corpora.read(files, reading) if files else None for files in (data_args.validation_file, data_args.test_file)
     ]
-    is_ours = hasattr(model, "structures")
     train, validation, test = (each and to_dataset(each, tokenizer, is_ours, corpora) for each in sets)
     trainer = build_trainer(model, tokenizer, train, validation, data_args, training_args)
     train_and_evaluate(trainer, test, model_args, data_args)

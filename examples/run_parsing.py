@@ -386,6 +386,7 @@ def main() -> None:
     trees = {purpose: corpora.read(names, TREES) for purpose, names in files.items() if names}
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
+    tokenizer.model_max_length = model.config.max_words
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")

@@ -1,11 +1,13 @@
 """The bundled checkpoints: they load, they are small, and they parse as they did on the day of their release."""
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, set_seed
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 import hf_structure
 from hf_structure.algorithms.distance import decode_trees
@@ -38,6 +40,29 @@ def test_size(name):
 def test_they_are_small_together():
     folders = [Path(hf_structure.resolve_model(name)) for name in MEGABYTES]
     assert sum(file.stat().st_size for folder in folders for file in folder.iterdir()) <= 120e6
+
+
+@pytest.mark.parametrize("name", MEGABYTES)
+def test_tokenizers_know_the_longest_sentence(name):
+    """Those of models that have one cut text where they are asked to."""
+    folder = hf_structure.resolve_model(name)
+    tokenizer, config = AutoTokenizer.from_pretrained(folder), AutoConfig.from_pretrained(folder)
+    longest = getattr(config, "max_words", None)
+    assert tokenizer.model_max_length == (longest or VERY_LARGE_INTEGER)
+    ids = tokenizer(["the"] * 1000, is_split_into_words=True, add_special_tokens=False, truncation=True)["input_ids"]
+    assert len(ids) == (longest or 1000)
+
+
+@pytest.mark.parametrize("name", ["rngt-en-ewt", "rngt-en-ewt-fast"])
+def test_long_sentences_are_not_cut(name, monkeypatch, caplog):
+    """They are refused, by words or by pieces, and nothing is said of it but that."""
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    pieces, words = ["antidisestablishmentarianism"] * 200, ["the"] * 600
+    parses = hf_structure.parse([["the"], pieces, words], name, skip_long=True)
+    assert [parsed is None for parsed in parses] == [False, name == "rngt-en-ewt", True]
+    with pytest.raises(ValueError, match=r"sentence 1: the sentence has 600 words, more than the \d+ that this model"):
+        hf_structure.parse([words], name)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", PARSERS)

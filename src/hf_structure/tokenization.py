@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
 SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+_PLAIN = {"add_special_tokens": False, "verbose": False}  # no warning of long texts: callers say which are too long
 _SPACES = ("\u0120", "\u2581")  # how a piece says that it begins with a space: byte-level BPE and SentencePiece
 
 
@@ -147,7 +148,7 @@ def _check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    encoding = tokenizer(list(words), is_split_into_words=True, add_special_tokens=False)
+    encoding = tokenizer(list(words), is_split_into_words=True, **_PLAIN)
     ids_of_words = [[] for _ in words]
     for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):
         ids_of_words[word].append(token_id)
@@ -288,7 +289,7 @@ def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
     _check_fast(tokenizer)
     text = _as_text(words)
     word_at = [number for number, word in enumerate(text.split(" "), start=1) for _ in f" {word}"][1:]
-    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    encoding = tokenizer(text, return_offsets_mapping=True, **_PLAIN)
     ids_of_words = [[] for _ in words]
     for token_id, (start, end) in zip(encoding["input_ids"], encoding["offset_mapping"], strict=True):
         word = word_at[min(start, len(text) - 1)]
@@ -319,7 +320,7 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
     bos, eos = _ends(tokenizer)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     word_at = [word for word, (_, end) in enumerate(spans) for _ in range(spans[word - 1][1] if word else 0, end)]
-    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    encoding = tokenizer(text, return_offsets_mapping=True, **_PLAIN)
     input_ids, starts = encoding["input_ids"], [start for start, _ in encoding["offset_mapping"]]
     if input_ids[:1] == [bos]:
         input_ids, starts = input_ids[1:], starts[1:]

@@ -56,7 +56,8 @@ def inputs(config, numbers=PARSER.tok2id):
 @torch.no_grad()
 def test_scores_on_the_way(graph, composition, heads, tmp_path, dictionary):
     model = parser(graph, composition)
-    converted, _ = convert(saved(model, tmp_path / "model.weights"), dictionary=dictionary)
+    converted, tokenizer = convert(saved(model, tmp_path / "model.weights"), dictionary=dictionary)
+    assert tokenizer.model_max_length == converted.config.max_words
     model, converted = model.double(), converted.double()
     outputs = converted(**inputs(converted.config), heads=torch.tensor([heads]), labels=torch.tensor([RELATIONS]))
     actions = outputs.actions[0].tolist()

@@ -91,9 +91,9 @@ def test_udgn_files(form, tmp_path, dictionary):
 
 def test_udgn_with_positions(tmp_path, dictionary):
     model = udgn(pos_emb=True)
-    converted, _ = convert(saved(model, tmp_path / "model.pt", "whole"), dictionary=dictionary)
+    converted, tokenizer = convert(saved(model, tmp_path / "model.pt", "whole"), dictionary=dictionary)
     assert_same(converted, model)
-    assert converted.config.max_position_embeddings == 500
+    assert converted.config.max_position_embeddings == tokenizer.model_max_length == 500
 
 
 def test_udgn_floor_matters(tmp_path, dictionary):

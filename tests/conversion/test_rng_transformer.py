@@ -105,6 +105,7 @@ def test_syntr(tmp_path, files):
 def test_folder_parses_in_any_batch(tmp_path, files):
     converted, tokenizer = convert(saved(tmp_path / "rngtr.pt", parser_graph=network(2 * LABELS + 1)), **files)
     assert (converted.config.num_rounds, converted.config.decoder_dropout) == (3, 0.2)
+    assert tokenizer.model_max_length == converted.config.max_pieces
     for part in (converted, tokenizer):
         part.save_pretrained(tmp_path / "new")
     sentences = [["the", "dogs", "barking"], ["dog", "...", "the", "dogs", "bark", "."], ["."]]

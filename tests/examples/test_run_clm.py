@@ -143,6 +143,7 @@ def test_pushdown_is_grafted(corpus, run, base_model, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert isinstance(model, PushdownLMForCausalLM)
     assert (model.config.base_config.model_type, model.config.stack_layers) == ("gpt2", 2)
+    assert AutoTokenizer.from_pretrained(tmp_path).model_max_length == BASE["n_positions"]
     assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path, "eval_loss")[0]
 
 

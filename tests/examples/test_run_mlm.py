@@ -13,6 +13,7 @@ import running
 from running import ENVIRONMENT, EXAMPLES, LEXICON, TORCHRUN, load_script, losses, results, start_and_kill, step_of
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, GPT2Tokenizer
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from hf_structure import UDGNForMaskedLM, parse
 from hf_structure.data.corpus import load_sentences
@@ -63,6 +64,15 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     again = results(tmp_path / "eval", "test")
     assert again["test_perplexity"] == pytest.approx(scores["eval_perplexity"], rel=1e-4)
     assert again["test_uas"] == scores["eval_uas"]
+
+
+@pytest.mark.parametrize("model_type", ["udgn", "structformer"])
+def test_the_tokenizer_knows_the_longest_sentence(corpus, run, tmp_path, model_type):
+    positions = {"use_position_embeddings": True, "max_position_embeddings": 40}
+    for name, settings, longest in (("with", positions, 40), ("without", {}, VERY_LARGE_INTEGER)):
+        options = ["--config_overrides", json.dumps(SMALL | settings)]
+        run(*training(corpus, tmp_path / name, epochs=1, model_type=model_type), *options)
+        assert AutoTokenizer.from_pretrained(tmp_path / name).model_max_length == longest
 
 
 @pytest.fixture(scope="module")

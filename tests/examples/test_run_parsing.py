@@ -134,6 +134,7 @@ def test_what_is_saved(treebank, run, tmp_path):
     labels = sorted({*DEPRELS, "punct"})
     assert model.config.id2label == dict(enumerate(labels))
     assert len(tokenizer) == model.config.vocab_size == 3 + 10 + 1
+    assert tokenizer.model_max_length == model.config.max_words
     assert (model.config.unk_token_id, model.config.pad_token_id) == (0, 1)
     assert (model.config.num_tags, model.config.use_swap) == (0, False)
     assert {parsed for tree in parse(["the dog sees a cat ."], tmp_path) for parsed in tree.dependency.labels} <= set(
@@ -153,6 +154,7 @@ def test_subwords(treebank, encoder, run, tmp_path, kind):
     assert type(tokenizer.backend_tokenizer.model).__name__ == expected
     assert config.vocab_size == len(tokenizer)
     assert config.unk_token_id == tokenizer.unk_token_id
+    assert tokenizer.model_max_length == config.max_words
     parsed = parse([["the", "unheard-of", "mouse", "sees", "."]], tmp_path)[0]
     assert parsed.dependency.is_tree
     assert set(parsed.dependency.labels) <= set(config.id2label.values())
@@ -165,6 +167,7 @@ def test_starts_from_an_encoder(treebank, encoder, run, tmp_path):
     model = G2GTransformerForParsing.from_pretrained(tmp_path)
     source = BertModel.from_pretrained(encoder)
     assert (model.config.num_hidden_layers, model.config.history_size) == (1, 8)
+    assert AutoTokenizer.from_pretrained(tmp_path).model_max_length == model.config.max_words
     weights = model.base_model
     assert torch.equal(weights.embeddings.word_embeddings.weight, source.embeddings.word_embeddings.weight)
     assert torch.equal(weights.layers[0].intermediate.weight, source.encoder.layer[0].intermediate.dense.weight)

@@ -169,19 +169,21 @@ def convert(
             "and use_justexist), as those that the authors' scripts train"
         )
     model = fill(G2GTransformerForParsing(config), entries(config, numbers), checkpoint, TWICE.__eq__)
-    return model, _tokenizer(numbers, checkpoint.setting("lowercase", default=True), config.vocab_size)
+    return model, _tokenizer(numbers, checkpoint.setting("lowercase", default=True), config)
 
 
-def _tokenizer(numbers: dict[str, int], lowercase: bool, vocab_size: int) -> TokenizersBackend:
+def _tokenizer(numbers: dict[str, int], lowercase: bool, config: G2GTransformerConfig) -> TokenizersBackend:
     """Word-level, with tags and labels among the words as in the release."""
-    if sorted(numbers.values()) != list(range(vocab_size)):
-        raise ValueError(f"the pickled parser knows {len(numbers)} words, tags and labels, but the model {vocab_size}")
+    size = config.vocab_size
+    if sorted(numbers.values()) != list(range(size)):
+        raise ValueError(f"the pickled parser knows {len(numbers)} words, tags and labels, but the model {size}")
     backend = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
     backend.normalizer = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return TokenizersBackend(
         tokenizer_object=backend,
         model_input_names=["input_ids", "attention_mask"],
+        model_max_length=config.max_words,
         unk_token="[UNK]",
         pad_token=NULL,
         skip_punctuation=False,

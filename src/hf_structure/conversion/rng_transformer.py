@@ -179,6 +179,7 @@ def convert(
                 f"the tokenizer in {vocabulary.folder} is not that of this parser: {token} is not {number}"
             )
     config = config_of(checkpoint, known, tokenizer, settings)
+    tokenizer.model_max_length = config.max_words
     found = entries(config, known, tokenizer.cls_token_id, tokenizer.sep_token_id)
     model = fill(RNGTransformerForParsing(config), found, checkpoint, lambda name: any(p in name for p in NO_EFFECT))
     return model, tokenizer

@@ -29,16 +29,20 @@ class Vocabulary:
 
     def tokenizer(self, config: PreTrainedConfig) -> PreTrainedTokenizerBase:
         """
-        Tokenizer of a masked language model, whose special tokens become those of the model.
+        Tokenizer of a masked language model, whose special tokens become those of the model; it knows the length of
+        the longest sentence, if there is one.
 
         Raises:
             ValueError: if there is none, or none of this size.
         """
         if self.folder is None:
-            return word_tokenizer(self.dictionary, config.vocab_size)
-        tokenizer = saved_tokenizer(self.folder, config.vocab_size)
-        for name in ("unk_token_id", "pad_token_id", "mask_token_id"):
-            setattr(config, name, getattr(tokenizer, name))
+            tokenizer = word_tokenizer(self.dictionary, config.vocab_size)
+        else:
+            tokenizer = saved_tokenizer(self.folder, config.vocab_size)
+            for name in ("unk_token_id", "pad_token_id", "mask_token_id"):
+                setattr(config, name, getattr(tokenizer, name))
+        if config.use_position_embeddings:
+            tokenizer.model_max_length = config.max_position_embeddings
         return tokenizer
 
 
