@@ -61,6 +61,82 @@ def test_words_that_spacy_split(g2g_transformer):
     assert_parsed(StructureParser(str(g2g_transformer), 64)(doc), [["New York", "sleeps"]], g2g_transformer)
 
 
+LONG = "The cat saw " * 30  # more words than the parser has positions for
+
+
+def left_out(sentence) -> bool:
+    """Whether only the first word has a head, itself."""
+    first, *others = sentence
+    return first.head == first and not any(token.has_head() or token.has_dep() for token in others)
+
+
+def test_long_sentences_are_left_without_heads(nlp, g2g_transformer):
+    texts = [TEXT, f"A cat. {LONG}. It slept.", "A dog."]
+    with pytest.warns(UserWarning, match="1 sentences have no heads, since they are too long, the first of 91 words"):
+        docs = list(nlp.pipe(texts))
+    assert_parsed(docs[0], SENTENCES, g2g_transformer)
+    assert_parsed(docs[2], [["A", "dog", "."]], g2g_transformer)
+    for doc in (docs[1], Doc(nlp.vocab).from_bytes(docs[1].to_bytes())):
+        first, second, third = doc.sents
+        assert (len(first), len(second), len(third)) == (3, 91, 3)
+        assert left_out(second)
+        assert not left_out(first)
+        assert not left_out(third)
+    assert_parsed(first.as_doc(), [["A", "cat", "."]], g2g_transformer)
+    assert_parsed(third.as_doc(), [["It", "slept", "."]], g2g_transformer)
+
+
+def test_long_sentences_at_the_ends_of_a_text(nlp):
+    with pytest.warns(UserWarning, match="2 sentences have no heads, since they are too long, the first of 91"):
+        doc = nlp(f" {LONG}.  {LONG}! ")
+    sentences = [[token for token in sentence if not token.is_space] for sentence in doc.sents]
+    assert list(map(len, sentences)) == [91, 91]
+    assert all(map(left_out, sentences))
+
+
+def component(model, **config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("hf_structure", config={"model": str(model), **config})
+    return nlp
+
+
+def test_long_sentences_may_be_errors(g2g_transformer):
+    nlp = component(g2g_transformer, skip_long=False)
+    docs = nlp.pipe([TEXT, LONG, "A dog."])
+    assert_parsed(next(docs), SENTENCES, g2g_transformer)
+    with pytest.raises(ValueError, match="sentence 1: the sentence has 90 words, more than the 60 that this model"):
+        next(docs)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_an_error_handler_is_told_which_document_is_wrong(g2g_transformer, batch_size):
+    nlp, failed = component(g2g_transformer, skip_long=False), []
+    nlp.set_error_handler(
+        lambda name, proc, docs, error: failed.append((name, [doc.text for doc in docs], str(error)))
+    )
+    docs = list(nlp.pipe([TEXT, LONG, "A dog.", f"{LONG}."], batch_size=batch_size))
+    assert_parsed(docs[0], SENTENCES, g2g_transformer)
+    assert_parsed(docs[1], [["A", "dog", "."]], g2g_transformer)
+    assert len(docs) == 2
+    assert [(name, text) for name, [text], _ in failed] == [("hf_structure", LONG), ("hf_structure", f"{LONG}.")]
+    assert all("the sentence has 90 words, more than the 60" in error for _, _, error in failed)  # marks are not seen
+
+
+def test_max_words(g2g_transformer):
+    nlp = component(g2g_transformer, max_words=6)
+    with pytest.warns(UserWarning, match="of 7 words"):
+        doc = nlp("A dog The old cat slept. A")
+    first, second = doc.sents
+    assert left_out(first)
+    assert second[0].dep_ == "ROOT"
+
+
+def test_several_processes(g2g_transformer):
+    docs = list(component(g2g_transformer).pipe([TEXT, "A dog."] * 2, n_process=2, batch_size=1))
+    for doc in docs[::2]:
+        assert_parsed(doc, SENTENCES, g2g_transformer)
+
+
 def test_no_such_model():
     with pytest.raises(ValueError, match="no model 'nonsense'"):
         spacy.blank("en").add_pipe("hf_structure", config={"model": "nonsense"})

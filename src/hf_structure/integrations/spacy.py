@@ -9,9 +9,11 @@ A component of spaCy that sets heads and relations:
     [(token.text, token.dep_, token.head.text) for token in doc]
 
 Words are spaCy's. Sentences are those that the components before it found, else those of
-[`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`.
+[`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Sentences that are too long
+are left without heads, with a warning; other errors go to spaCy's error handler, document by document.
 """
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
@@ -20,58 +22,90 @@ from typing import Any
 import numpy as np
 
 from hf_structure.data.text import sentence_spans
+from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.pipelines.parsing import load_parser, parse
-from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.structures.parse import Parse
 
 try:
     from spacy.attrs import DEP, HEAD
     from spacy.language import Language
+    from spacy.pipeline import Pipe
     from spacy.tokens import Doc, Token
     from spacy.util import minibatch
 except ImportError as error:
     raise ImportError("this needs spaCy: pip install spacy") from error
 
 UNLABELLED = "dep"
+MISSING = 0  # the relation of a word that has no head
 
 
-class StructureParser:
+class StructureParser(Pipe):
     """
     The component.
 
     Args:
         model (`str`): Short name, folder or Hub name of a model that gives dependency trees.
         batch_size (`int`): Sentences that the model reads at once.
+        max_words (`int`): Longer sentences are too long, and so are those that are too long for the model.
+        skip_long (`bool`):
+            Whether a sentence that is too long is left without heads, with a warning, instead of an error. Only its
+            first word has one then, itself, so that the sentence keeps its place in `doc.sents`.
+        name (`str`): What error handlers of spaCy are told it is called.
 
     Raises:
         ValueError: there is no such model.
     """
 
-    def __init__(self, model: str, batch_size: int):
+    def __init__(
+        self,
+        model: str,
+        batch_size: int,
+        max_words: int = MAX_WORDS,
+        skip_long: bool = True,
+        name: str = "hf_structure",
+    ):
         self.model, self.tokenizer = load_parser(model, None, None)
-        self.batch_size = batch_size
+        self.options = {"batch_size": batch_size, "max_words": max_words, "skip_long": skip_long}
+        self.name = name
 
     def __call__(self, doc: Doc) -> Doc:
-        return next(self.pipe([doc]))
+        [parsed] = self._parse([doc])
+        return parsed
 
     def pipe(self, stream: Iterable[Doc], batch_size: int = 64) -> Iterator[Doc]:
-        """Parses the sentences of `batch_size` documents together."""
+        """
+        Parses the sentences of `batch_size` documents together. If one of these cannot be parsed, they are parsed one
+        by one: it goes to the error handler, the others come out.
+        """
         for docs in minibatch(stream, batch_size):
-            sentences = [_sentences(doc) for doc in docs]
-            given = [_as_dictionary(tokens) for each in sentences for tokens in each]
-            options = {"structure": "dependency", "batch_size": self.batch_size}
-            trees = (parsed.dependency for parsed in parse(given, self.model, tokenizer=self.tokenizer, **options))
-            for doc, each in zip(docs, sentences, strict=True):
-                yield _annotate(doc, [(tokens, next(trees)) for tokens in each])
+            try:
+                parsed = self._parse(docs)
+            except Exception:
+                parsed = super().pipe(docs)
+            yield from parsed
+
+    def _parse(self, docs: Sequence[Doc]) -> list[Doc]:
+        sentences = [_sentences(doc) for doc in docs]
+        given = [_as_dictionary(tokens) for each in sentences for tokens in each]
+        parses = parse(given, self.model, tokenizer=self.tokenizer, structure="dependency", **self.options)
+        _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
+        rest = iter(parses)
+        return [
+            _annotate(doc, [(tokens, next(rest)) for tokens in each])
+            for doc, each in zip(docs, sentences, strict=True)
+        ]
 
 
 @Language.factory(
     "hf_structure",
-    default_config={"model": "rngt-en-ewt-fast", "batch_size": 64},
+    default_config={"model": "rngt-en-ewt-fast", "batch_size": 64, "max_words": MAX_WORDS, "skip_long": True},
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
 )
-def make_parser(nlp: Language, name: str, model: str, batch_size: int) -> StructureParser:
-    """What `nlp.add_pipe("hf_structure", config={"model": ..., "batch_size": ...})` adds."""
-    return StructureParser(model, batch_size)
+def make_parser(
+    nlp: Language, name: str, model: str, batch_size: int, max_words: int, skip_long: bool
+) -> StructureParser:
+    """What `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds."""
+    return StructureParser(model, batch_size, max_words, skip_long, name)
 
 
 def _sentences(doc: Doc) -> list[list[Token]]:
@@ -90,11 +124,25 @@ def _as_dictionary(tokens: Sequence[Token]) -> dict[str, Any]:
     return {"words": [token.text for token in tokens], "tags": tags if any(tags) else None}
 
 
-def _annotate(doc: Doc, parsed: Iterable[tuple[Sequence[Token], DependencyTree]]) -> Doc:
-    """Sets heads and relations. White space hangs on the word before it, at the beginning on the one after it."""
-    heads, relations = list(range(len(doc))), [doc.vocab.strings.add(UNLABELLED)] * len(doc)
-    for tokens, tree in parsed:
-        for token, word in zip(tokens, tree, strict=True):
+def _warn_of_long(lengths: Sequence[int]) -> None:
+    if lengths:
+        message = f"{len(lengths)} sentences have no heads, since they are too long"
+        warnings.warn(f"{message}, the first of {lengths[0]} words", stacklevel=2)
+
+
+def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) -> Doc:
+    """
+    Sets heads and relations, none where there is no parse. White space hangs on the word before it, at the beginning
+    on the one after it.
+    """
+    unlabelled = doc.vocab.strings.add(UNLABELLED)
+    heads, relations = list(range(len(doc))), [unlabelled] * len(doc)
+    for tokens, parsed in parses:
+        if parsed is None:
+            for token in tokens[1:]:
+                relations[token.i] = MISSING
+            continue
+        for token, word in zip(tokens, parsed.dependency, strict=True):
             heads[token.i] = tokens[word.head - 1].i if word.head else token.i
             relations[token.i] = doc.vocab.strings.add((word.relation or UNLABELLED) if word.head else "ROOT")
     words = [token.i for token in doc if not token.is_space]
