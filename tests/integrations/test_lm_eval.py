@@ -10,6 +10,7 @@ from tiny_models import GRAPHS, new_gilt, new_gpt2, new_pushdown, randomise, sav
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, score
+from hf_structure.data.text import tokenize_words
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("minicons")
@@ -268,6 +269,62 @@ def test_minicons_continuations(gilt):
     [found] = scorer.conditional_score("The dog", "sees cats.", reduction=lambda scores: scores.sum().item())
     before, whole = raw_log_probs(gilt, ["The dog", "The dog sees cats."], beam_size=3)
     assert found == pytest.approx(whole - before, abs=1e-4)
+
+
+@pytest.mark.parametrize("model_name", ["gilt", "baseline", "pushdown"])
+def test_minicons_splits_words(model_name, request):
+    folder, texts = request.getfixturevalue(model_name), [good for good, _ in PAIRS[:3]]
+    options = {} if model_name == "baseline" else {"beam_size": 3}
+    scorer = StructureLMScorer(folder, split_words=True, **options)
+    expected = score(texts, folder, eos=False, **options)
+    assert expected[0].words[:4] == ["The", "dog", "does", "n't"]
+    for found, scored in zip(scorer.token_score(texts, surprisal=True), expected, strict=True):
+        assert [token for token, _ in found[1:]] == scored.tokens
+        assert [value for _, value in found[1:]] == pytest.approx(scored.token_surprisals, abs=1e-4)
+    totals = scorer.sequence_score(texts, reduction=lambda scores: scores.sum().item())
+    assert totals == pytest.approx([scored.log_prob for scored in expected], abs=1e-4)
+    words = scorer.word_score_tokenized(texts, tokenize_words, surprisal=True)
+    assert [[word for word, _ in found] for found in words] == [scored.words for scored in expected]
+    for found, scored in zip(words, expected, strict=True):
+        assert [value for _, value in found] == pytest.approx(scored.word_surprisals, abs=1e-4)
+
+
+def test_minicons_continuations_of_words(gilt):
+    scorer = StructureLMScorer(gilt, beam_size=3, split_words=True)
+    total = {"reduction": lambda scores: scores.sum().item()}
+    prefixes, stimuli = ["The dog doesn't", "The cats", "The cat"], ["see cats.", "don't", "sees"]
+    wholes = ["The dog does n't see cats .", "The cats do n't", "The cat sees"]
+    befores = ["The dog does n't", "The cats", "The cat"]
+    expected = raw_log_probs(gilt, [*wholes, *befores], beam_size=3)
+    expected = [whole - before for whole, before in zip(expected[:3], expected[3:], strict=True)]
+    assert scorer.conditional_score(prefixes, stimuli, **total) == pytest.approx(expected, abs=1e-4)
+    [alone] = scorer.conditional_score(prefixes[0], stimuli[0], **total)
+    assert alone == pytest.approx(expected[0], abs=1e-4)
+
+
+def test_minicons_splits_words_of_grafts(graft):
+    """Their tokenizers add no beginning token: minicons does."""
+    texts, bos = ["The dog sees  cats."], {"bos_token": True}
+    scorer = StructureLMScorer(graft, beam_size=2, split_words=True)
+    [found] = scorer.token_score(texts, surprisal=True, **bos)
+    [scored] = score(["The dog sees cats ."], graft, raw=True, beam_size=2)
+    assert [value for _, value in found[1:]] == pytest.approx(scored.token_surprisals, abs=1e-4)
+    [found] = scorer.conditional_score(
+        ["The dog"], ["sees  cats."], reduction=lambda scores: scores.sum().item(), **bos
+    )
+    [before] = raw_log_probs(graft, ["The dog"], beam_size=2)
+    assert found == pytest.approx(scored.log_prob - before, abs=1e-4)
+
+
+def test_minicons_and_clitics():
+    """Glued to its verb, as in raw text, the bundled model has never seen a clitic."""
+    text, costs = "The cats don't sleep.", {}
+    for split_words in (False, True):
+        [found] = StructureLMScorer("gilt-en", split_words=split_words).token_score(text, surprisal=True)
+        place = [token for token, _ in found].index("n't")
+        costs[split_words] = sum(value for _, value in found[place - split_words : place + 1])
+    assert costs[False] == pytest.approx(11.9, abs=0.1)
+    assert costs[True] == pytest.approx(0.9, abs=0.1)
 
 
 def test_what_minicons_cannot_have(gilt, graft):

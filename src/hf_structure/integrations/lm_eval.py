@@ -22,6 +22,7 @@ from hf_structure.pipelines.scoring import (
     is_masked,
     loads_masked,
     running_text_log_probs,
+    spaced_words,
     word_splitter,
 )
 from hf_structure.tokenization import word_start_mask
@@ -82,7 +83,7 @@ class StructureLM(HFLM):
 
     def tok_encode(self, string: str, *args, **kwargs) -> list[int]:
         if self.split is not None:
-            string = " " * string[:1].isspace() + " ".join(self.split(string))
+            string = spaced_words(string, self.split)
         return super().tok_encode(string, *args, **kwargs)
 
     def _loglikelihood_tokens(

@@ -4,14 +4,15 @@ one of pseudo-log-likelihoods.
 
     from hf_structure.integrations.minicons import StructureLMScorer, StructureMaskedLMScorer
 
-    scorer = StructureLMScorer("gilt-en", beam_size=20)
-    scorer.token_score(["The cats sleep ."], surprisal=True)
-    scorer.conditional_score(["The cats"] * 2, ["sleep .", "sleeps ."])
+    scorer = StructureLMScorer("gilt-en", beam_size=20, split_words=True)
+    scorer.token_score(["The cats don't sleep."], surprisal=True)
+    scorer.conditional_score(["The cats"] * 2, ["sleep.", "sleeps."])
     StructureMaskedLMScorer("structformer-en").token_score("The cats sleep.", PLL_metric="within_word_l2r")
 
 Conventions are those of minicons: text is tokenized as it is, and the first token has no score. GiLT needs a beginning
 token for that. Tokenizers trained with this library add it; with others, those of grafts, pass `bos_token=True`.
-Masked models of words get their text split into words as they were trained.
+`split_words=True` splits text into words first, as the models of this library were trained on it. Masked models of words
+always get words.
 """
 
 import copy
@@ -31,7 +32,7 @@ from transformers.utils import logging
 
 from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.pipelines.loading import load_model
-from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs
+from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, spaced_words, word_splitter
 
 _verbosity = logging.get_verbosity()
 try:
@@ -52,6 +53,9 @@ class StructureLMScorer(IncrementalLMScorer):
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
         beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
         max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
+        split_words (`bool`):
+            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
+            like the text that the models of this library are trained on. By default it is tokenized as it is.
         trust_remote_code (`bool`): Whether code that comes with a model may run.
     """
 
@@ -63,12 +67,37 @@ class StructureLMScorer(IncrementalLMScorer):
         *,
         beam_size: int | None = None,
         max_tokens: int | None = None,
+        split_words: bool = False,
         trust_remote_code: bool = False,
     ):
         kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": trust_remote_code}
         model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
         super().__init__(model, device=device, tokenizer=tokenizer)
         self.beam_size, self.max_tokens = choose_beam(model, beam_size), max_tokens
+        self.split = word_splitter(model, tokenizer) if split_words else None
+
+    def encode(self, text: str | list[str], *args, **kwargs) -> BatchEncoding:
+        """As in minicons, of the words of the texts if these are to be split."""
+        texts = [text] if isinstance(text, str) else text
+        if self.split is not None:
+            texts = [spaced_words(each, self.split) for each in texts]
+        return super().encode(texts, *args, **kwargs)
+
+    def prime_text(
+        self,
+        preamble: str | list[str],
+        stimuli: str | list[str],
+        separator: str | list[str] = " ",
+        bos_token: bool = False,
+        eos_token: bool = False,
+        chat: bool = False,
+    ) -> tuple[BatchEncoding, list[int]]:
+        """As in minicons, which counts the tokens of preambles that are not split."""
+        encoded, lengths = super().prime_text(preamble, stimuli, separator, bos_token, eos_token, chat)
+        if self.split is not None:
+            mask = self.encode(preamble, bos_token=bos_token, chat=chat)["attention_mask"]
+            lengths = (mask.sum(1) - 1).tolist()
+        return encoded, lengths
 
     def compute_stats(
         self,

@@ -309,6 +309,11 @@ def word_splitter(
     return choose_word_tokenizer(tokenizer, choice, default="english" if knows_words else "spaces")
 
 
+def spaced_words(text: str, split: Callable[[str], list[str]]) -> str:
+    """A text as its words with single spaces between them. White space at its beginning stays, as one space."""
+    return " " * text[:1].isspace() + " ".join(split(text))
+
+
 def _encode(
     sentence: Sentence, encode: Callable[[Sentence], dict[str, Any]], model: PreTrainedModel
 ) -> dict[str, Any]:
@@ -511,5 +516,7 @@ __all__ = [
     "count_falls",
     "running_text_log_probs",
     "score",
+    "spaced_words",
     "token_log_probs",
+    "word_splitter",
 ]
