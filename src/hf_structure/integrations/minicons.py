@@ -11,8 +11,8 @@ one of pseudo-log-likelihoods.
 
 Conventions are those of minicons: text is tokenized as it is, and the first token has no score. GiLT needs a beginning
 token for that. Tokenizers trained with this library add it; with others, those of grafts, pass `bos_token=True`.
-`split_words=True` splits text into words first, as the models of this library were trained on it. Masked models of words
-always get words.
+`split_words=True` splits text into words first, as the models of this library were trained on it. Masked models of
+words always get words.
 """
 
 import copy
