@@ -190,6 +190,21 @@ def _seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture(params=[torch.float64, torch.bfloat16], ids=["float64", "bfloat16"])
+def with_other_default(request):
+    """`with_other_default(function)`: what a function gives while new tensors have another dtype than float32."""
+
+    def call(function):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(request.param)
+        try:
+            return function()
+        finally:
+            torch.set_default_dtype(before)
+
+    return call
+
+
 class _Deprecations(logging.Handler):
     """Keeps what a library logs about deprecated use."""
 

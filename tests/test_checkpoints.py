@@ -100,6 +100,22 @@ def test_parses_in_bfloat16(name):
     assert same >= 0.95 * len(exact)
 
 
+@pytest.mark.parametrize("name", MEGABYTES)
+def test_default_dtype_does_not_change_results(name, with_other_default):
+    folder = hf_structure.resolve_model(name)
+    auto = AutoModelForCausalLM if name == "gilt-en" else hf_structure.AutoModelForDependencyParsing
+    sentences = [case["words"] for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))][:3]
+
+    def results() -> list[dict]:
+        model = auto.from_pretrained(folder)
+        results = [parsed.to_dict() for parsed in hf_structure.parse(sentences, model)]
+        if name in (*MASKED, "gilt-en"):
+            results += [vars(scored) for scored in hf_structure.score(sentences, model)]
+        return results
+
+    assert with_other_default(results) == results()
+
+
 def test_gilt_reads_as_on_the_day_of_its_release():
     for case in json.loads((GOLDEN / "gilt-en.json").read_text(encoding="utf-8")):
         scored = hf_structure.score([case["words"]], "gilt-en", beam_size=8)[0]

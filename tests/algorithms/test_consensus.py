@@ -24,6 +24,11 @@ def test_a_tree_agrees_with_itself():
     assert vote_heads([[2, 0, 2], [0, 1, 2], [2, 0, 1]]) == [2, 0, 2]
 
 
+def test_many_trees_are_counted_exactly(with_other_default):
+    trees = [[0, 1]] * 300 + [[2, 0]] * 301
+    assert with_other_default(lambda: vote_heads(trees)) == [2, 0]
+
+
 def test_labels_are_those_of_most_trees_with_the_arc():
     trees = [[2, 0], [2, 0], [2, 0], [0, 1]]
     labels = [["det", "root"], ["amod", "root"], ["amod", "x"], ["y", "z"]]

@@ -153,6 +153,11 @@ def test_masking_is_a_function_of_seed_epoch_and_batch():
     assert labels(1, 2)[0] != labels(1, 2, examples[:1] + examples[:1])[1]
 
 
+def test_masking_does_not_depend_on_the_default_dtype(with_other_default):
+    examples, collator = sentences(20), masker(mask_rate=0.5)
+    assert_close(with_other_default(lambda: collator(examples)), collator(examples))
+
+
 def test_masking_leaves_the_global_random_state_and_the_examples_alone():
     examples = [{"input_ids": torch.arange(3, 30)}, {"input_ids": torch.arange(3, 30)}]
     before, state = copy.deepcopy(examples), torch.get_rng_state()

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.testing import assert_close
 
 from hf_structure.data.files import DataError
 from hf_structure.data.graph_batches import GraphCollator, add_tapes
@@ -89,20 +90,20 @@ def test_what_is_read_of_pairs():
     assert features == {"rte": "ordered", "sst2": None, "mrpc": "symmetric", "stsb": "symmetric"}
 
 
-@pytest.mark.parametrize(("labels", "dtype"), [((1, 0), torch.long), ((2.5, 4.0), torch.float)])
-def test_batches_of_sentences(labels, dtype):
+@pytest.mark.parametrize(("labels", "dtype"), [((1, 0), torch.long), ((2.7, 4.0), torch.float)])
+def test_batches_of_sentences(labels, dtype, with_other_default):
     rows = [([4, 5, 6], [0, 1, 1]), ([7], [0])]
-    batch = SentenceCollator(9)(
-        [
-            {"input_ids": ids, "token_type_ids": kinds, "label": label}
-            for (ids, kinds), label in zip(rows, labels, strict=True)
-        ]
-    )
+    examples = [
+        {"input_ids": ids, "token_type_ids": kinds, "label": label}
+        for (ids, kinds), label in zip(rows, labels, strict=True)
+    ]
+    batch = SentenceCollator(9)(examples)
     assert batch["input_ids"].tolist() == [[4, 5, 6], [7, 9, 9]]
     assert batch["token_type_ids"].tolist() == [[0, 1, 1], [0, 0, 0]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert batch["labels"].tolist() == list(labels)
+    assert batch["labels"].tolist() == pytest.approx(list(labels))
     assert batch["labels"].dtype == dtype
+    assert_close(with_other_default(lambda: SentenceCollator(9)(examples)), batch)
 
 
 # Tables

@@ -264,6 +264,11 @@ def test_minicons_with_marginal_probabilities(model_name, request):
     assert bits == pytest.approx([value / 0.6931472 for value in sums], rel=1e-5)
 
 
+def test_default_dtype_does_not_change_minicons(gilt, with_other_default):
+    scorer, texts = StructureLMScorer(gilt, beam_size=3), [good for good, _ in PAIRS[:3]]
+    assert with_other_default(lambda: scorer.token_score(texts)) == scorer.token_score(texts)
+
+
 def test_minicons_continuations(gilt):
     scorer = StructureLMScorer(gilt, beam_size=3)
     [found] = scorer.conditional_score("The dog", "sees cats.", reduction=lambda scores: scores.sum().item())

@@ -553,6 +553,27 @@ class ModelBattery:
         one, other = (torch.cat([g.flatten() for g in each.values()]) for each in (reached, expected_gradients))
         assert torch.cosine_similarity(one, other, dim=0) > 0.98
 
+    @both_classes
+    @torch.no_grad()
+    def test_default_dtype_does_not_change_outputs(self, kind, with_other_default):
+        model = self.model(kind)
+        batch = self.inputs(model)
+        outputs = [lambda: dict(model(**batch))]
+        if getattr(model, "structures", ()) and hasattr(model, "decode"):
+            outputs.append(lambda: dict(model.decode(batch["input_ids"], batch["attention_mask"], **self.decoding)))
+        for output in outputs:
+            assert_close(with_other_default(output), output(), rtol=0, atol=0)
+
+    def test_default_dtype_does_not_change_training(self, with_other_default):
+        model = self.model(**self.dropout).train()
+        batch = self.inputs(model)
+
+        def step() -> dict[str, torch.Tensor]:
+            torch.manual_seed(1)
+            return gradients(model, batch)
+
+        assert_close(with_other_default(step), step(), rtol=0, atol=0)
+
     @pytest.mark.torch("2.8")
     @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
     def test_compiled_model_gives_the_same(self, backend):

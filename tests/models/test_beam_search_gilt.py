@@ -247,6 +247,16 @@ def test_the_same_every_time():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
+def test_default_dtype_does_not_change_the_search(backbone, with_other_default):
+    model, batch = sure_model(backbone), inputs_of((9, 11, 4))
+
+    def found() -> dict:
+        return dict(model.beam_search(**batch, beam_size=9, k=4))
+
+    assert_close(with_other_default(found), found(), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
 def test_eager_attention(backbone):
     model, batch = sure_model(backbone, graph_layers=1), inputs_of((9, 11))

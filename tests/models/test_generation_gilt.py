@@ -251,6 +251,24 @@ def test_numbers_of_arcs_are_sampled_as_they_are_probable():
     assert (prompted[:, :3, :3] == literal_graph(model, text)).all()
 
 
+MODES = [{}, {"do_sample": True}, {"num_beams": 3}, {"num_graph_beams": 3}]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["greedy", "sampled", "beams", "graphs"])
+@torch.no_grad()
+def test_default_dtype_does_not_change_texts(mode, with_other_default):
+    model = writer()
+
+    def written():
+        torch.manual_seed(1)
+        return generate(model, [[BOS, 8, 4], [BOS]], 8, output_scores=True, **mode)
+
+    output, expected = with_other_default(written), written()
+    assert torch.equal(output.sequences, expected.sequences)
+    assert torch.equal(output.graphs, expected.graphs)
+    assert_close(output.scores, expected.scores, rtol=0, atol=0)
+
+
 # Beams of tokens
 
 

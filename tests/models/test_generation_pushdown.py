@@ -67,6 +67,19 @@ def test_sampling(sample_attachments):
     assert again.shape == output.sequences.shape
 
 
+@pytest.mark.parametrize("do_sample", [False, True], ids=["greedy", "sampled"])
+def test_default_dtype_does_not_change_texts(do_sample, with_other_default):
+    model = tiny_model()
+
+    def generated():
+        torch.manual_seed(1)
+        return model.generate(PROMPT, **OPTIONS, do_sample=do_sample, eos_token_id=None)
+
+    output, expected = with_other_default(generated), generated()
+    assert torch.equal(output.sequences, expected.sequences)
+    assert torch.equal(output.attachments, expected.attachments)
+
+
 def test_the_end_is_reduced_with_all():
     model = tiny_model()
     output = model.generate(PROMPT, **OPTIONS, do_sample=False, forced_eos_token_id=3)

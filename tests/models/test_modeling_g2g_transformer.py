@@ -39,6 +39,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     state_sequences,
     why_unusable,
 )
+from hf_structure.modules.pretrained_encoder import encoder_weights
 from hf_structure.tokenization import encode
 
 SIZES = {
@@ -882,6 +883,16 @@ def test_encoder_is_the_source_model(name, num_layers, tmp_path):
     assert loaded.config.id2label == {0: "a", 1: "b"}
     assert not given.config.labelled
     assert is_tree(loaded.decode(torch.tensor([[5, 6, 7]])).heads[0, 0])
+
+
+@torch.no_grad()
+def test_default_dtype_does_not_round_the_weights_of_an_encoder(with_other_default):
+    encoder = randomised(ENCODERS["roberta"]())
+
+    def weights() -> dict[str, torch.Tensor]:
+        return encoder_weights(encoder, num_layers=1, positions=8, segments=2)
+
+    assert_close(with_other_default(weights), weights(), rtol=0, atol=0)
 
 
 @torch.no_grad()

@@ -243,6 +243,13 @@ def test_model_is_the_papers_equations(settings):
     assert_close(outputs.logits[0], logits, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("activation", ["softmax", "sigmoid", "ones"])
+@torch.no_grad()
+def test_default_dtype_does_not_change_the_weights_of_relations(activation, with_other_default):
+    weights = tiny_model(relation_activation=activation).relation_weights
+    assert_close(with_other_default(weights), weights(), rtol=0, atol=0)
+
+
 @torch.no_grad()
 def test_a_words_parents_and_the_root_are_a_distribution():
     model = tiny_model()

@@ -43,7 +43,8 @@ class Beam:
     @classmethod
     def start(cls, batch_size: int, device: torch.device | str | None = None) -> "Beam":
         """One certain hypothesis for each sentence."""
-        return cls(torch.arange(batch_size, device=device), torch.zeros(batch_size, device=device))
+        log_probs = torch.zeros(batch_size, dtype=torch.float32, device=device)
+        return cls(torch.arange(batch_size, device=device), log_probs)
 
     def __len__(self) -> int:
         return len(self.sentences)

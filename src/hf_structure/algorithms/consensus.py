@@ -26,7 +26,7 @@ def vote_heads(trees: Sequence[Sequence[int]]) -> list[int]:
     if not trees or len({len(tree) for tree in trees}) > 1:
         raise ValueError(f"trees of one sentence are needed, not of {[len(tree) for tree in trees]} words")
     n = len(trees[0])
-    votes = torch.zeros(1, n, n + 1)
+    votes = torch.zeros(1, n, n + 1, dtype=torch.float64)
     for tree in trees:
         for word, head in enumerate(tree):
             if not 0 <= head <= n:

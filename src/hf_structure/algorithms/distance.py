@@ -153,7 +153,8 @@ def decode_trees(
         `torch.LongTensor` of shape `(batch, n)`: heads.
     """
     batch, n = heights.shape
-    spans, heads = torch.full((batch, max(n - 1, 0), 2), -1), torch.full((batch, n), -1)
+    spans = torch.full((batch, max(n - 1, 0), 2), -1, dtype=torch.long)
+    heads = torch.full((batch, n), -1, dtype=torch.long)
     rows = zip(distances.tolist(), heights.tolist(), lengths.tolist(), strict=True)
     for i, (distance, height, length) in enumerate(rows):
         distance = distance[: max(length - 1, 0)]

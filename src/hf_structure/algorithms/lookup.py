@@ -63,7 +63,7 @@ class Lookup:
             self._places = torch.sparse_csr_tensor(
                 torch.arange(0, index.numel() + 1, index.shape[1]),
                 index.flatten(),
-                torch.zeros(index.numel()),
+                torch.zeros(index.numel(), dtype=torch.float32),
                 size=(len(index), rows),
                 check_invariants=False,  # rows may come in any order, and several times
             )
@@ -82,7 +82,7 @@ def _say_once_that_it_is_beta() -> None:
     """Takes the warning that torch gives with the first sparse tensor of a process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.eye(1).to_sparse_csr()
+        torch.eye(1, dtype=torch.float32).to_sparse_csr()
 
 
 __all__ = ["Lookup"]

@@ -150,7 +150,7 @@ class MaskedWordCollator(WordCollator):
         input_ids = batch["input_ids"]
         special = torch.isin(input_ids, torch.tensor(self.special_token_ids, dtype=torch.long))
         maskable = batch["attention_mask"].bool() & ~special
-        draws = torch.rand(input_ids.shape, generator=self._generator(input_ids))
+        draws = torch.rand(input_ids.shape, generator=self._generator(input_ids), dtype=torch.float32)
         masked = maskable & (draws < self.mask_rate)
         if not masked.any():  # no batch without a label, if it has any word to predict
             masked = maskable & (draws == draws.masked_fill(~maskable, torch.inf).min())

@@ -250,7 +250,9 @@ class SentenceCollator(WordCollator):
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         batch = super().__call__(examples)
         batch["token_type_ids"] = pad_words([example["token_type_ids"] for example in examples], 0)
-        return batch | {"labels": torch.tensor([example["label"] for example in examples])}
+        labels = [example["label"] for example in examples]
+        dtype = torch.float32 if isinstance(labels[0], float) else torch.long
+        return batch | {"labels": torch.tensor(labels, dtype=dtype)}
 
 
 def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:

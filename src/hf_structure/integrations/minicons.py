@@ -130,7 +130,7 @@ class StructureLMScorer(IncrementalLMScorer):
             beam_size=self.beam_size,
             max_tokens=self.max_tokens,
         )
-        scores = [torch.tensor(row[offset:]) for row, offset in zip(rows, offsets, strict=True)]
+        scores = [torch.tensor(row[offset:], dtype=torch.float32) for row, offset in zip(rows, offsets, strict=True)]
         if base_two:
             scores = [score / math.log(2) for score in scores]
         elif prob:

@@ -201,7 +201,7 @@ def _search_group(
     ids, first = columns[0], _first_alike(columns)
     batch, length = ids.shape
     beam = Beam.start(batch, ids.device)
-    masses = torch.zeros(batch, length, device=ids.device)
+    masses = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)
     for place in range(length):
         if not place or not torch.equal(first[:, place], first[:, place - 1]):
             rows, sentences = _split(beam.sentences, first, place, lengths)

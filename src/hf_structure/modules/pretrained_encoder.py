@@ -147,7 +147,8 @@ def encoder_weights(
             unknown.append(name)
     if unknown:
         raise ValueError(f"this parser has no place for the encoder's weights {', '.join(unknown)}")
-    table = torch.zeros(max(segments, 1), encoder.embeddings.word_embeddings.embedding_dim)
+    width = encoder.embeddings.word_embeddings.embedding_dim
+    table = torch.zeros(max(segments, 1), width, dtype=torch.float32)
     for row, vector in enumerate(weights.pop("embeddings.segment_embeddings.weight", ())[: len(table)]):
         table[row] = vector
     weights["embeddings.position_embeddings.weight"] = _positions(encoder)[:positions]

@@ -136,7 +136,7 @@ def _weights(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> torch.Te
     if isinstance(model, StructFormerPreTrainedModel):
         return torch.stack(model.base_model(**words, output_attentions=True).attentions, dim=1)
     states = model.base_model(**words, output_hidden_states=True).hidden_states
-    unmasked = torch.ones(1, 1, 1, device=device)  # eq. 11 undone: the choice among heads alone
+    unmasked = torch.ones(1, 1, 1, dtype=torch.float32, device=device)  # eq. 11 undone: the choice among heads alone
     return torch.stack(
         [layer.heads(state, unmasked)[1] for layer, state in zip(model.base_model.layers, states, strict=False)], dim=1
     )

@@ -420,7 +420,8 @@ class TaskTrainer(ScoringTrainer):
         for examples in self._batches(dataset.add_column("index", list(range(len(dataset))))):
             outputs[[example["index"] for example in examples]] = self._outputs(model, examples).double().cpu()
         sums = self._sum_over_processes(outputs.flatten().tolist())
-        outputs, gold = torch.tensor(sums, dtype=torch.float64).view_as(outputs), torch.tensor(dataset["label"][:])
+        outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)
+        gold = torch.tensor(dataset["label"][:], dtype=torch.long if self.task.classes else torch.float32)
         self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
         metrics, files = self._metrics(outputs, gold), np.array(dataset["file"][:])
         for file in np.unique(files) if len({*files}) > 1 else ():

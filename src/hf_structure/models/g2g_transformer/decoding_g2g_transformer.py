@@ -124,12 +124,13 @@ def _start(
     """One hypothesis for each sentence; the other places are empty."""
     number = len(lengths) * beam_size
     states = TransitionStates.initial(lengths.repeat_interleave(beam_size))
-    scores = torch.full((len(lengths), beam_size), -torch.inf, device=vectors.device)
+    scores = torch.full((len(lengths), beam_size), -torch.inf, dtype=torch.float32, device=vectors.device)
     scores[:, 0] = 0.0
-    ones = torch.ones(states.heads.shape, device=vectors.device)
+    ones = torch.ones(states.heads.shape, dtype=torch.float32, device=vectors.device)
     memory = None
     if model.history is not None:
-        _, memory = model.history(torch.full((number, 1), NO_ACTION, device=vectors.device))
+        nothing = torch.full((number, 1), NO_ACTION, dtype=torch.long, device=vectors.device)
+        _, memory = model.history(nothing)
         memory = tuple(part.transpose(0, 1) for part in memory)
     composed = None
     if model.composition is not None:
@@ -154,8 +155,8 @@ def _candidates(
         legal[:, SWAP] = False
     arcs = [LEFT_ARC, RIGHT_ARC]
     others = [action for action in range(config.num_actions) if action not in arcs]
-    actions = torch.zeros(legal.shape, device=legal.device).masked_fill(~legal, -torch.inf)
-    labels = torch.zeros(*legal.shape, config.num_relations, device=legal.device)
+    actions = torch.zeros(legal.shape, dtype=torch.float32, device=legal.device).masked_fill(~legal, -torch.inf)
+    labels = torch.zeros(*legal.shape, config.num_relations, dtype=torch.float32, device=legal.device)
     labels[:, others, 1:] = -torch.inf  # actions that make no arc use the first
     chooses = (legal.sum(1) > 1) | (config.labelled & legal[:, arcs].any(1))
     rows = (chooses & (running.scores > -torch.inf)).nonzero().flatten()

@@ -57,7 +57,7 @@ def release_sequences(states: TransitionStates, deleted: bool) -> StateSequences
         words.append(number.expand(len(depth), -1))
         places.append(torch.where(is_deleted, end + is_deleted.cumsum(1), nowhere))
     words, places = torch.cat(words, dim=1), torch.cat(places, dim=1)
-    sequence = torch.full((len(depth), length + 1), size + 1, device=states.device)
+    sequence = torch.full((len(depth), length + 1), size + 1, dtype=torch.long, device=states.device)
     first = torch.full_like(depth, size + EXTRA_VECTORS.index("[FIRST]"))
     sequence = sequence.scatter(1, torch.where(is_empty, depth + 2, nowhere), first)
     sequence = sequence.scatter(1, places, words)[:, :length]

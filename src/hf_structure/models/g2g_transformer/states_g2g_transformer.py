@@ -116,7 +116,8 @@ def state_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
         words += [sep, number.expand(batch, -1)]
         places += [end, torch.where(is_deleted, end + is_deleted.cumsum(1), nowhere)]
     words, places = torch.cat(words, dim=1), torch.cat(places, dim=1)
-    sequence = torch.full((batch, length + 1), size + 1, device=states.device).scatter(1, places, words)[:, :length]
+    sequence = torch.full((batch, length + 1), size + 1, dtype=torch.long, device=states.device)
+    sequence = sequence.scatter(1, places, words)[:, :length]
     position = torch.arange(length, device=states.device)
     segments = STACK + (position > depth + 1).long() + (position > end if deleted else position < 0).long()
     mask = position < sequence_lengths(states, deleted).unsqueeze(1)

@@ -48,10 +48,10 @@ def beam_search(
         raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
     size = int(words.max()) + 1
     output = GraphBeamOutput(
-        log_prob=torch.zeros(batch, device=device),
-        token_log_probs=torch.zeros(batch, length, device=device),
+        log_prob=torch.zeros(batch, dtype=torch.float32, device=device),
+        token_log_probs=torch.zeros(batch, length, dtype=torch.float32, device=device),
         graphs=torch.zeros(batch, k, size, size, dtype=torch.bool, device=device),
-        graph_log_probs=torch.full((batch, k), -torch.inf, device=device),
+        graph_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
     )
 
     def begin(ids: torch.LongTensor, words: torch.LongTensor, most: int) -> GraphHypotheses:

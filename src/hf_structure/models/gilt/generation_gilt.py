@@ -226,7 +226,7 @@ def token_kinds(config, tokenizer=None, word_starts: torch.BoolTensor | None = N
         from hf_structure.tokenization import word_start_mask
 
         word_starts = word_start_mask(tokenizer)
-    kinds = torch.full((max(config.vocab_size, len(word_starts)),), GOES_ON)
+    kinds = torch.full((max(config.vocab_size, len(word_starts)),), GOES_ON, dtype=torch.long)
     kinds[: len(word_starts)][word_starts.cpu().bool()] = BEGINS
     special = config if tokenizer is None else tokenizer
     for ids in (special.bos_token_id, special.eos_token_id, special.pad_token_id):

@@ -44,10 +44,10 @@ def beam_search(
     (batch, length), device = input_ids.shape, input_ids.device
     lengths, order, (ids,) = right_padded(attention_mask, input_ids)
     output = StackBeamOutput(
-        log_prob=torch.zeros(batch, device=device),
-        token_log_probs=torch.zeros(batch, length, device=device),
+        log_prob=torch.zeros(batch, dtype=torch.float32, device=device),
+        token_log_probs=torch.zeros(batch, length, dtype=torch.float32, device=device),
         attachments=torch.zeros(batch, k, length, dtype=torch.long, device=device),
-        attachment_log_probs=torch.full((batch, k), -torch.inf, device=device),
+        attachment_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
     )
 
     def begin(ids: torch.LongTensor, most: int) -> StackHypotheses:

@@ -254,7 +254,7 @@ class StructFormerAttention(nn.Module):
     def relation_weights(self) -> torch.Tensor:
         """`(H, R)`: how much each head attends along each relation, eq. 13 and 14."""
         if self.relation_scores is None:
-            return torch.ones(self.num_heads, len(self.config.relations))
+            return torch.ones(self.num_heads, len(self.config.relations), dtype=torch.float32)
         softmax = self.config.relation_activation == "softmax"
         return self.relation_scores.softmax(-1) if softmax else self.relation_scores.sigmoid()
 
