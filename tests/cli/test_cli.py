@@ -637,6 +637,17 @@ def test_evaluate_json_and_options(run, system):
     assert scores["las"] == pytest.approx(8 / 11)
 
 
+@pytest.mark.parametrize("name", ["PUNC", "PONCT", "--"])
+def test_punctuation_of_other_schemes(run, system, name):
+    """It is ignored whatever its relation is called, words of the same relation are not."""
+    commands = [[command, "gold.conllu", system, "--ignore", "punct"] for command in ("evaluate", "analyze")]
+    expected = [run(*command) for command in commands]
+    Path("gold.conllu").write_text(GOLD.replace("punct", name).replace("root", name), encoding="utf-8")
+    text = Path(system).read_text(encoding="utf-8").replace("root", name)
+    Path(system).write_text(text, encoding="utf-8")
+    assert [run(*command) for command in commands] == expected
+
+
 def test_evaluate_what_parse_wrote(run, folder):
     run("parse", "--model", folder, "--format", "conllu", "gold.conllu", "--output", "parsed.conllu")
     output = run("evaluate", "gold.conllu", "parsed.conllu", "--ignore", "punct")
@@ -807,12 +818,26 @@ def test_evaluate_brackets_keeps_punctuation(run, trees):
     assert scores["uf1"] == pytest.approx((0 + 1 + 0 + 0) / 4)
 
 
-def test_evaluate_brackets_drops_punctuation_by_form(run, fail, trees):
+def test_evaluate_brackets_drops_punctuation_by_form(run, trees):
+    """Words whose tags are of another set are not lost: their form decides, with the option and without it."""
     Path("untagged.mrg").write_text(TREES.replace("(NN ", "($, ").replace("(: ", "($, "), encoding="utf-8")
     by_form = run("evaluate", "untagged.mrg", "kept.ptb", "--punctuation", "drop_by_form")
     assert by_form == run("evaluate", "gold.mrg", "kept.ptb")
-    assert "sentence 1: word 2 is 'chased'" not in by_form
-    assert "sentence 1: " in fail("evaluate", "untagged.mrg", "kept.ptb")[0]
+    assert by_form == run("evaluate", "untagged.mrg", "kept.ptb")
+
+
+GERMAN = "(S (NP (ART Der) (ADJA alte) (NN Hund)) (VP (VVFIN bellt) (ADV laut)) ($. .))"
+
+
+@pytest.mark.parametrize("words", ["Der alte Hund bellt laut", "Der alte Hund bellt laut ."])
+def test_german_tags(run, here, words):
+    """Of two constituents right branching, which predicts three, finds one."""
+    Path("gold.mrg").write_text(GERMAN)
+    Path("system.mrg").write_text(right_branching_trees([words.split()]))
+    for options in ([], ["--punctuation", "drop_by_form"]):
+        scores = json.loads(run("evaluate", "gold.mrg", "system.mrg", "--json", *options))
+        assert scores["uf1"] == pytest.approx(0.4)
+        assert (scores["matched"], scores["predicted"], scores["gold"]) == (1, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -907,7 +932,7 @@ def test_other_numbers_of_trees(fail, trees):
 def test_gold_trees_without_words(fail, here):
     Path("empty.mrg").touch()
     assert "there is no sentence to score" in fail("evaluate", "empty.mrg", "empty.mrg")[0]
-    Path("odd.mrg").write_text("(S (? a) (? b) (? c))", encoding="utf-8")
+    Path("odd.mrg").write_text("(S (. ?) (, b) (: -))", encoding="utf-8")
     assert "no word is left without punctuation; --punctuation keep" in fail("evaluate", "odd.mrg", "odd.mrg")[0]
 
 

@@ -83,6 +83,14 @@ def test_classes_add_up_to_the_whole(options, trees):
         assert found.dependency_length.scores[0] == found.root_distance.scores[0]
 
 
+def test_words_left_out_by_a_mask():
+    predicted, gold = corpus(0)
+    keep = [[label != "punct" for label in sentence.deprels] for sentence in gold]
+    found = error_analysis(predicted, gold, keep=keep)
+    assert found == error_analysis(predicted, gold, ignore_labels={"punct"}) != error_analysis(predicted, gold)
+    assert score_sentences(predicted, gold, keep=keep) == score_sentences(predicted, gold, ignore_labels={"punct"})
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_classes_by_brute_force(seed):
     predicted, gold = corpus(seed)

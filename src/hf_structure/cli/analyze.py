@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hf_structure.cli.common import check_files, named_systems, print_table, save_figure
 from hf_structure.cli.heads import analyze_heads
+from hf_structure.cli.ignoring import add_ignore, scored_masks
 from hf_structure.data.conllu import read_conllu
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 from hf_structure.visualization.figures import plot_class_scores
@@ -33,13 +34,7 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
         metavar="[NAME=]FILE",
         help="CoNLL-U with the trees of a parser; default name: the file's",
     )
-    parser.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="LABEL",
-        help="do not score words with this gold label, e.g. punct; may be given several times",
-    )
+    add_ignore(parser)
     parser.add_argument(
         "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
     )
@@ -84,6 +79,7 @@ def run_analyze(options: argparse.Namespace) -> None:
     check_files([options.gold, *systems.values()], None)
     gold = list(read_conllu(options.gold))
     conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
+    conventions["keep"] = scored_masks(gold, options.ignore)
     analyses = {name: error_analysis(read_conllu(file), gold, **conventions) for name, file in systems.items()}
     if options.json:
         print(json.dumps({name: asdict(analysis) for name, analysis in analyses.items()}, indent=2))

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from hf_structure.cli.common import positive, print_table
+from hf_structure.cli.ignoring import add_ignore, scored_masks
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
 from hf_structure.data.files import plain_path
@@ -52,13 +53,7 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--structure", choices=["tree", "graph"], help="default: graph for SDP files, else tree")
     dependencies = parser.add_argument_group("attachment scores of CoNLL-U")
-    dependencies.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="LABEL",
-        help="do not score words with this gold label, e.g. punct; may be given several times",
-    )
+    add_ignore(dependencies)
     dependencies.add_argument(
         "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
     )
@@ -134,9 +129,11 @@ def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _evaluate_conllu(options: argparse.Namespace) -> None:
+    gold = list(read_conllu(options.gold))
     scores = score_sentences(
         read_conllu(options.system),
-        read_conllu(options.gold),
+        gold,
+        keep=scored_masks(gold, options.ignore),
         ignore_labels=set(options.ignore),
         universal_labels=options.universal,
         undirected=options.uuas or UNDIRECTED[0],

@@ -20,6 +20,16 @@ UPOS_WORD_TAGS = frozenset([
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "SCONJ", "SYM", "VERB",
     "X",
 ])
+# The other Penn Treebank tags, later ones included, and the universal one. Currency signs are among them, as in UDGN.
+PUNCTUATION_TAGS = frozenset([
+    ".", ",", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP", "$", "#", "-NONE-", "PUNCT",
+])
+# The relations of Universal Dependencies, without subtypes.
+UNIVERSAL_RELATIONS = frozenset([
+    "acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop", "csubj",
+    "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "mark", "nmod",
+    "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct", "reparandum", "root", "vocative", "xcomp",
+])
 # fmt: on
 
 _DIGITS = re.compile("[0-9]+")
@@ -60,16 +70,20 @@ def keep_mask(
     by: str = "auto",
 ) -> list[bool]:
     """
-    Which words of a sentence are no punctuation.
+    Which words of a sentence are not punctuation.
+
+    Relations are those of Universal Dependencies, tags those of the Penn Treebank or universal ones. A word whose
+    relation or tag is of another scheme is judged by its form, unless its tag is one of words.
 
     Args:
         words (`Sequence[str]`): The words.
-        tags (`Sequence[str]`, *optional*): Penn Treebank or universal part-of-speech tags.
+        tags (`Sequence[str]`, *optional*): Part-of-speech tags.
         deprels (`Sequence[str]`, *optional*): Dependency labels.
         by (`str`, defaults to `"auto"`):
-            `"deprel"`: drop words labelled `punct` or `punct:...`; `"tags"`: keep the words whose tag is in
-            `PTB_WORD_TAGS` or `UPOS_WORD_TAGS` (drops currency signs too, as in the papers); `"form"`: drop by
-            `is_punctuation`; `"auto"`: the first of these that the sentence has the annotation for.
+            `"deprel"`: words with the label `punct` or `punct:...` are dropped; `"tags"`: words with a tag of
+            `PUNCTUATION_TAGS` are dropped (currency signs too, as in the papers), those with a tag of `PTB_WORD_TAGS`
+            or `UPOS_WORD_TAGS` kept; `"form"`: words are dropped by `is_punctuation`; `"auto"`: the first of these
+            that the sentence has the annotation for.
 
     Returns:
         `list[bool]`: True for each word to keep.
@@ -86,6 +100,20 @@ def keep_mask(
     values = tags if by == "tags" else deprels
     if values is None:
         raise ValueError(f'punctuation by="{by}", but the sentence has no {by}: {" ".join(words[:10])}')
-    if by == "deprel":
-        return [value.partition(":")[0] != "punct" for value in values]
-    return [value in PTB_WORD_TAGS or value in UPOS_WORD_TAGS for value in values]
+    if by == "tags":
+        pairs = zip(words, tags, strict=True)
+        return [tag not in PUNCTUATION_TAGS and _is_word(word, tag) for word, tag in pairs]
+    tags = [None] * len(words) if tags is None else tags
+    return [_keep_by_relation(*each) for each in zip(deprels, words, tags, strict=True)]
+
+
+def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
+    relation = deprel.partition(":")[0]
+    if relation in UNIVERSAL_RELATIONS:
+        return relation != "punct"
+    return _is_word(word, tag)
+
+
+def _is_word(word: str, tag: str | None) -> bool:
+    """By a tag that is known to be one of words, or else by the form."""
+    return tag in PTB_WORD_TAGS or tag in UPOS_WORD_TAGS or not is_punctuation(word)

@@ -76,6 +76,7 @@ def attachment_scores(
         keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
         ignore_labels (`Collection[str]`):
             Words with these gold labels (or subtypes of them) are not scored: `{"punct"}` leaves punctuation out.
+            Where it has another label, `keep` leaves it out: see `keep_mask`.
         universal_labels (`bool`):
             Whether labels are compared without subtype (`nsubj:pass` as `nsubj`), as the CoNLL 2018 evaluator does.
         undirected (`"pairs"` or `"words"`):
@@ -121,6 +122,7 @@ def score_sentences(
     predicted: Iterable[Sentence],
     gold: Iterable[Sentence],
     *,
+    keep: Sequence[Sequence[bool]] | None = None,
     ignore_labels: Collection[str] = (),
     universal_labels: bool = False,
     undirected: str = "pairs",
@@ -133,13 +135,13 @@ def score_sentences(
 
     Args:
         predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
-        ignore_labels, universal_labels, undirected: As for `attachment_scores`.
+        keep, ignore_labels, universal_labels, undirected: As for `attachment_scores`.
 
     Raises:
         ValueError: different words or numbers of sentences, a word without a head; else as `attachment_scores`.
     """
     conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels, "undirected": undirected}
-    return attachment_scores(*aligned_columns(predicted, gold), **conventions)
+    return attachment_scores(*aligned_columns(predicted, gold), keep=keep, **conventions)
 
 
 def left_chain(length: int) -> list[int]:

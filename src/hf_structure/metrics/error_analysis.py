@@ -75,6 +75,7 @@ def error_analysis(
     predicted: Iterable[Sentence],
     gold: Iterable[Sentence],
     *,
+    keep: Sequence[Sequence[bool]] | None = None,
     ignore_labels: Collection[str] = (),
     universal_labels: bool = False,
 ) -> ErrorAnalysis:
@@ -83,6 +84,7 @@ def error_analysis(
 
     Args:
         predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
+        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
         ignore_labels (`Collection[str]`): Words with these gold labels (or subtypes of them) are not scored.
         universal_labels (`bool`): Whether labels are compared without subtype.
 
@@ -94,7 +96,9 @@ def error_analysis(
     if ignore_labels and gold_labels is None:
         raise ValueError("ignore_labels needs gold labels")
     names = gold_labels or [None] * len(gold_heads)
-    words = [scored_words(len(row), None, known, ignore_labels) for row, known in zip(gold_heads, names, strict=True)]
+    masks = keep or [None] * len(gold_heads)
+    columns = zip(gold_heads, masks, names, strict=True)
+    words = [scored_words(len(row), mask, known, ignore_labels) for row, mask, known in columns]
     if labels is None or gold_labels is None:
         labels = gold_labels = None
     system, reference = (

@@ -1,0 +1,28 @@
+"""Which words of dependency trees are not scored."""
+
+import argparse
+from collections.abc import Collection, Iterable
+
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.corpus import conllu_sentence
+from hf_structure.data.normalization import keep_mask
+
+
+def add_ignore(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """The option that names their relations."""
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="do not score words with this gold label; may be given several times. punct: all punctuation, also where "
+        "its relation is not called so (then the tag or the form decides)",
+    )
+
+
+def scored_masks(gold: Iterable[ConlluSentence], ignored: Collection[str]) -> list[list[bool]] | None:
+    """Which words of each gold sentence are not punctuation, if that is to be ignored; or else None."""
+    if "punct" not in ignored:
+        return None
+    rows = map(conllu_sentence, gold)
+    return [keep_mask(row["words"], row["tags"], row["deprels"]) for row in rows]
