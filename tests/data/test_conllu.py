@@ -103,6 +103,17 @@ def test_keep_words_reattaches_and_renumbers():
     assert parse(str(kept)) == [kept]
 
 
+def test_keep_words_drops_what_speaks_of_the_words_before():
+    """Arcs of DEPS would point to other words, and notes of MISC, `SpaceAfter=No` say, be about other neighbours."""
+    (sentence,) = parse(SENTENCE)
+    sentence = sentence.with_deps(["3:aux", "3:advmod", "0:root", "3:punct"]).with_column("misc", ["Note=Yes"] * 4)
+    kept = sentence.keep_words([False, True, True, True])
+    assert kept.heads == [2, 0, 2]
+    assert [(token.deps, token.misc) for token in kept.tokens] == [("_", "_")] * 3
+    whole = sentence.keep_words([True] * 4)
+    assert [(token.deps, token.misc) for token in whole.tokens] == [("_", "_")] * 4
+
+
 def test_from_words():
     sentence = ConlluSentence.from_words(["a", "b"], [2, 0], ["x", "root"], ["T", "U"], ["# c"])
     assert str(sentence) == "# c\n1\ta\t_\t_\tT\t_\t2\tx\t_\t_\n2\tb\t_\t_\tU\t_\t0\troot\t_\t_\n\n"
