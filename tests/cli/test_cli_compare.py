@@ -61,10 +61,16 @@ def test_suites(run, tmp_path):
         return [{"item": number, "holds": [hold, False], "surprisals": {}} for number, hold in enumerate(holds)]
 
     one = write(
-        tmp_path / "a" / "suites", npi_orc=suite(True, True), cleft=suite(True, False), **{"nn-nv-rpl": suite(True)}
+        tmp_path / "a" / "suites",
+        npi_orc_any=suite(True, True),
+        cleft=suite(True, False),
+        **{"nn-nv-rpl": suite(True)},
     )
     other = write(
-        tmp_path / "b" / "suites", npi_orc=suite(True, False), cleft=suite(True, False), **{"nn-nv-rpl": suite(False)}
+        tmp_path / "b" / "suites",
+        npi_orc_any=suite(True, False),
+        cleft=suite(True, False),
+        **{"nn-nv-rpl": suite(False)},
     )
     assert rows(run("compare", one, other)) == {
         "overall, without Other": ["4", "75.00", "50.00", "25.00", "25.00"],
@@ -72,6 +78,20 @@ def test_suites(run, tmp_path):
         "Licensing": ["2", "100.00", "50.00", "50.00", "50.00"],
         "Other": ["1", "100.00", "0.00", "100.00", "-"],
     }
+
+
+def test_suites_of_your_own(run, tmp_path):
+    """They are a group of their own, and no part of the overall score, whatever their names begin with."""
+    holds = [[True, True], [False, False]]
+    own, papers = ([{"item": 1, "holds": each, "surprisals": {}}] for each in holds)
+    one, other = (write(tmp_path / side / "suites", npz_mine=own, cleft2=own, cleft=papers) for side in "ab")
+    assert rows(run("compare", one, other)) == {
+        "overall, without Other": ["1", "0.00", "0.00", "0.00", "-"],
+        "Long-Distance Dependencies": ["1", "0.00", "0.00", "0.00", "-"],
+        "-": ["2", "100.00", "100.00", "0.00", "-"],
+    }
+    one, other = (write(tmp_path / side / "suites", mine=own) for side in "cd")
+    assert list(rows(run("compare", one, other))) == ["-"]
 
 
 def scored(path, **log_probs):

@@ -14,7 +14,7 @@ from hf_structure import score
 
 command = partial(running.command, "run_sg.py")
 NOUNS, VERBS = ("dog", "cat", "bird", "senator"), ("sees", "sleeps", "doesn't care")
-SIX = ("number_a", "npi_a", "mvrr", "subordination", "center_embed", "fgd_a")
+SIX = ("number_orc", "npi_src_any", "mvrr", "subordination", "center_embed", "fgd_pp")
 FIRST, SECOND = "(3;%match%) < (3;%mismatch%)", "(3;%match%) + (4;%match%) < (3;%mismatch%) + (4;%mismatch%)"
 
 
@@ -100,7 +100,7 @@ def test_results(run, suites, tmp_path, capsys, request, model, options):
         assert [row["holds"][0] for row in items] == right
         assert value == sum(right) / len(right)
     assert len(results["circuits"]) == 7
-    assert results["circuits"]["Licensing"] == results["suites"]["npi_a"]
+    assert results["circuits"]["Licensing"] == results["suites"]["npi_src_any"]
     assert results["overall"]["without_other"] == pytest.approx(sum(results["suites"][name] for name in SIX) / 6)
     assert results["overall"]["with_other"] == pytest.approx(sum(results["circuits"].values()) / 7)
     assert results["beam_size"] == (None if model == "gpt2" else int(options[1]))
@@ -113,9 +113,9 @@ def test_results(run, suites, tmp_path, capsys, request, model, options):
 
 @MODELS
 def test_surprisals_of_regions_add_up_to_those_of_sentences(run, tmp_path, request, model, options):
-    folder, suite = request.getfixturevalue(model), made_suite("number_a")
+    folder, suite = request.getfixturevalue(model), made_suite("number_orc")
     run(*line(folder, write_suites(tmp_path / "made", suite), tmp_path / "sg", *options))
-    items = {row["item"]: row["surprisals"] for row in read(tmp_path / "sg" / "suites" / "number_a.json")}
+    items = {row["item"]: row["surprisals"] for row in read(tmp_path / "sg" / "suites" / "number_orc.json")}
     settings = {"raw": "--raw" in options, "beam_size": None if model == "gpt2" else int(options[1])}
     for item, condition, texts in sentences_of(suite):
         scored = score(" ".join(" ".join(texts).split()), folder, **settings)
@@ -128,9 +128,9 @@ def test_surprisals_of_regions_add_up_to_those_of_sentences(run, tmp_path, reque
 
 def test_surprisals_by_character_offsets(run, gpt2, tmp_path):
     """Of the raw text, with nothing of this library."""
-    suite = made_suite("number_a")
+    suite = made_suite("number_orc")
     run(*line(gpt2, write_suites(tmp_path / "made", suite), tmp_path / "sg", "--raw"))
-    items = {row["item"]: row["surprisals"] for row in read(tmp_path / "sg" / "suites" / "number_a.json")}
+    items = {row["item"]: row["surprisals"] for row in read(tmp_path / "sg" / "suites" / "number_orc.json")}
     model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt2), AutoTokenizer.from_pretrained(gpt2)
     for item, condition, texts in sentences_of(suite):
         text, ends = "", []
@@ -171,7 +171,7 @@ def test_several_predictions(run, gpt2, tmp_path, predictions):
 
 
 def test_a_part_of_the_suites(run, gpt2, suites, tmp_path, capsys):
-    files = [suites / "npi_a.json", suites / "mvrr.json"]
+    files = [suites / "npi_src_any.json", suites / "mvrr.json"]
     run("--model", gpt2, "--output_dir", tmp_path / "sg", "--suites", *files, "--only", "mvrr")
     results = read(tmp_path / "sg" / "results.json")
     assert list(results["circuits"]) == ["Garden-Path Effects"]
@@ -260,7 +260,7 @@ def test_going_on_after_a_kill(run, gpt2, tmp_path):
         (["--suites", "empty"], r"empty: no test suites \(\*.json\) in this folder"),
         (["--suites", "made", "copy"], "two suites have the name 'mine'"),
         (["--suites", "wrong.json"], "wrong.json: item 1 has no region 9 in condition 'match', at character 1 of"),
-        (["--only", "npi_b", "mvrr"], "there is no suite npi_b: there are center_embed, fgd_a, mine"),
+        (["--only", "npi_none", "mvrr"], "there is no suite npi_none: there are center_embed, fgd_pp, mine"),
         (["--model", "nothing"], "no model 'nothing'"),
         (["--beam_size", "2"], "leave beam_size out"),
         (["--raw", "--word_tokenizer", "spaces"], "leave word_tokenizer out"),

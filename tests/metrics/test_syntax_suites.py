@@ -254,6 +254,23 @@ def test_circuits_and_means():
     assert overall_scores(circuit_scores(scores)) == overall
 
 
+OWN = ["npz_mine", "number_", "number_orc2", "cleft_pp", "mvrr-mod", "fgd", "subordination_src", "nn-nv-rpl_b"]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_suites_of_your_own_belong_to_no_circuit(name):
+    assert circuit_of(name) is None
+    assert circuit_scores({name: 1.0, "cleft": 0.0}) == {"Long-Distance Dependencies": 0.0}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_encodings_of_json(written, encoding):
+    path = written(content())
+    plain = read_suite(path)
+    path.write_text(json.dumps(content()), encoding=encoding)
+    assert read_suite(path) == plain
+
+
 def test_all_suites_of_the_paper(data_dir):
     suites = [read_suite(path) for path in sorted((data_dir / "sg").glob("*.json"))]
     assert len(suites) == 34

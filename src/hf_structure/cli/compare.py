@@ -101,8 +101,9 @@ def _suite_rows(files: list[Path]) -> dict[str, Scores]:
     circuits = defaultdict(dict)
     for name, scores in _contents(files, read):
         circuits[circuit_of(name) or "-"][name] = scores
-    without_other = {name: suites for name, suites in circuits.items() if name != "Other"}
-    return {"overall, without Other": without_other, **circuits}
+    counted = {name: suites for name, suites in circuits.items() if name not in ("Other", "-")}
+    overall = {"overall, without Other": counted} if counted else {}
+    return {**overall, **circuits}
 
 
 def _sentences(path: Path) -> Results:

@@ -4,7 +4,7 @@ Syntactic generalisation: the test suites of SyntaxGym (Hu et al. 2020), read, e
 An item of a suite has a sentence for every condition, cut into numbered regions. A prediction is a formula over the
 surprisals of these regions (see `hf_structure.metrics.formulas`), and an item counts as right if it holds. The score
 of a suite is the share of items that are right, that of a circuit (a phenomenon) the mean over its suites, and the SG
-score of the GiLT paper the mean over the six circuits (`"without_other"`). Circuits are known by the names of suites.
+score of the GiLT paper the mean over the six circuits (`"without_other"`). A circuit knows its suites by their names.
 
 Where a suite has several predictions (`fgd_hierarchy` and `nn-nv-rpl`), published figures are on the first one; the
 second one of `fgd_hierarchy` asks for equal surprisals, which hardly occur. `PREDICTIONS` are the ways to count:
@@ -25,14 +25,39 @@ from hf_structure.metrics.formulas import MAX_DIGITS, Formula, FormulaError, Tab
 
 PREDICTIONS = ("first", "mean", "all")
 CIRCUITS = {
-    "Agreement": ("number_",),
-    "Licensing": ("npi_", "reflexive_"),
-    "Garden-Path Effects": ("mvrr", "npz_"),
-    "Gross Syntactic State": ("subordination",),
-    "Center Embedding": ("center_embed",),
-    "Long-Distance Dependencies": ("cleft", "fgd"),
+    "Agreement": ("number_orc", "number_prep", "number_src"),
+    "Licensing": (
+        "npi_orc_any",
+        "npi_orc_ever",
+        "npi_src_any",
+        "npi_src_ever",
+        "reflexive_orc_fem",
+        "reflexive_orc_masc",
+        "reflexive_prep_fem",
+        "reflexive_prep_masc",
+        "reflexive_src_fem",
+        "reflexive_src_masc",
+    ),
+    "Garden-Path Effects": ("mvrr", "mvrr_mod", "npz_ambig", "npz_ambig_mod", "npz_obj", "npz_obj_mod"),
+    "Gross Syntactic State": (
+        "subordination",
+        "subordination_orc-orc",
+        "subordination_pp-pp",
+        "subordination_src-src",
+    ),
+    "Center Embedding": ("center_embed", "center_embed_mod"),
+    "Long-Distance Dependencies": (
+        "cleft",
+        "cleft_modifier",
+        "fgd-embed3",
+        "fgd-embed4",
+        "fgd_hierarchy",
+        "fgd_object",
+        "fgd_pp",
+        "fgd_subject",
+    ),
     "Other": ("nn-nv-rpl",),
-}  # how the names of their suites begin
+}  # the names of their suites
 
 
 class SuiteError(ValueError):
@@ -80,7 +105,7 @@ def read_suite(path: str | os.PathLike) -> Suite:
         OSError: the file cannot be read.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_bytes())
         suite = Suite(
             _string(content["meta"], "name", "'meta'"),
             tuple(_prediction(values) for values in content["predictions"]),
@@ -227,7 +252,7 @@ def suite_score(results: Sequence[Sequence[bool]], predictions: str = "first") -
 
 def circuit_of(suite: str) -> str | None:
     """Name of the circuit that a suite belongs to; None for suites that are not of Hu et al. 2020."""
-    return next((circuit for circuit, beginnings in CIRCUITS.items() if suite.startswith(beginnings)), None)
+    return next((circuit for circuit, suites in CIRCUITS.items() if suite in suites), None)
 
 
 def circuit_scores(scores: Mapping[str, float]) -> dict[str, float]:
