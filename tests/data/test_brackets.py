@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_structure.data.brackets import BracketError, BracketTree, read_brackets, unescape_word
+from hf_structure.data.bracket_tree import BracketTree, unescape_word
+from hf_structure.data.brackets import BracketError, read_brackets
 
 TEXT = """
 ( (S

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_structure.algorithms.distance import joint_trees
-from hf_structure.data.brackets import BracketTree
+from hf_structure.data.bracket_tree import BracketTree
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.constituency import (
     EMPTY_GOLD,

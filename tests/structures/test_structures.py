@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PYEVALB import parser, scorer
 
-from hf_structure.data.brackets import BracketError, BracketTree, read_brackets
+from hf_structure.data.bracket_tree import BracketTree
+from hf_structure.data.brackets import BracketError, read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
 

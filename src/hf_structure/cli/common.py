@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hf_structure.cli.arriving import standard_input
-from hf_structure.data.brackets import BracketTree, read_brackets
+from hf_structure.data.bracket_tree import BracketTree
+from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
 from hf_structure.data.files import open_input, open_output, path_beside, plain_path

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hf_structure.algorithms.trees import remove_words
-from hf_structure.data.brackets import BracketTree, read_brackets
+from hf_structure.data.bracket_tree import BracketTree
+from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.files import plain_path
 from hf_structure.data.normalization import keep_mask

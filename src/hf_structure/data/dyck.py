@@ -14,7 +14,7 @@ import string
 from collections.abc import Sequence
 from random import Random
 
-from hf_structure.data.brackets import BracketTree
+from hf_structure.data.bracket_tree import BracketTree
 from hf_structure.data.conllu import ConlluSentence
 
 MAX_KINDS = len(string.ascii_lowercase)

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from hf_structure.data.brackets import read_brackets, unescape_word
+from hf_structure.data.bracket_tree import unescape_word
+from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.files import new_file
 from hf_structure.data.normalization import keep_mask, normalize_word

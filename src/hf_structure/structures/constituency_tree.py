@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import span_children, span_order
-from hf_structure.data.brackets import BracketTree, escape_word, read_brackets
+from hf_structure.data.bracket_tree import BracketTree, escape_word
+from hf_structure.data.brackets import read_brackets
 from hf_structure.structures.common import Value, check_length, freeze
 from hf_structure.structures.saving import save_structures
 from hf_structure.visualization.constituency import constituency_svg, constituency_text
