@@ -1,10 +1,11 @@
 import io
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_structure.data.bracket_tree import BracketTree, unescape_word
+from hf_structure.data.bracket_tree import BracketTree, escape_word, unescape_word
 from hf_structure.data.brackets import BracketError, read_brackets
 
 TEXT = """
@@ -85,10 +86,50 @@ def test_shapes_of_brackets(text, trees):
 
 @pytest.mark.parametrize(
     ("escaped", "word"),
-    [("-LRB-", "("), ("-RCB-", "}"), ("1\\/2", "1/2"), ("\\*\\*", "**"), ("--", "--"), ("a-LRB-", "a-LRB-")],
+    [
+        *[("-LRB-", "("), ("-RCB-", "}"), ("1\\/2", "1/2"), ("\\*\\*", "**"), ("--", "--")],
+        *[("a-LRB-", "a("), (":--RRB-", ":-)"), ("-LRB--RRB-", "()"), ("a-LRB", "a-LRB"), ("\\-RRB-", "-RRB-")],
+    ],
 )
 def test_unescape_word(escaped, word):
     assert unescape_word(escaped) == word
+
+
+@pytest.mark.parametrize(
+    ("word", "escaped"),
+    [
+        *[(":)", ":-RRB-"), (")", "-RRB-"), ("((a))", "-LRB--LRB-a-RRB--RRB-"), ("{a}", "{a}"), ("1/2", "1/2")],
+        *[("-LRB(", "\\-LRB-LRB-"), ("\\(", "\\\\-LRB-"), ("(RRB-", "-LRB-RRB-"), ("\\", "\\"), ("-", "-")],
+    ],
+)
+def test_escape_word(word, escaped):
+    assert escape_word(word) == escaped
+    assert unescape_word(escaped) == word
+
+
+@pytest.mark.parametrize("word", ["-RRB-", ":-RRB-", "1\\/2", "\\*"])
+def test_what_is_escaped_already_is_left_so(word):
+    """Text that was made of the Penn Treebank has its escapes, which stand for the same in its trees."""
+    assert escape_word(word) == word
+    (tree,) = parse(str(BracketTree("A", word=word)), unescape=True)
+    assert tree.word == unescape_word(word) != word
+
+
+PENN = re.compile(r"-[LR][RCS]B-|\\[/*]")
+PIECES = st.sampled_from([*"()\\/*-:aLR{]", "LRB", "RRB", "-LRB", "RCB-", "\\-", "é"])
+WORDS = st.one_of(st.text(min_size=1), st.lists(PIECES, min_size=1, max_size=8).map("".join)).filter(
+    lambda word: not re.search(r"[\s\0]", word) and not PENN.search(word)
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(WORDS, min_size=1, max_size=5))
+def test_all_words_come_back(words):
+    """But those with Penn Treebank escapes in them, and white space, which no brackets hold."""
+    text = str(BracketTree("S", [BracketTree("X", word=word) for word in words]))
+    (tree,) = parse(text, unescape=True)
+    assert [word for word, _ in tree.leaves()] == words
+    assert str(tree) == text
 
 
 TOKENS = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="()"), min_size=1, max_size=4)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from hf_structure.data.normalization import keep_mask
 
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
-_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
+_BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
+_TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
+_ESCAPED = re.compile(r"((?:\\\\)*)(?:-([LR][RCS]B)-|\\-(?=[LR][RCS]B-))|\\([/*])")
 
 
 @dataclass(slots=True, eq=False)
@@ -100,10 +102,29 @@ class BracketTree:
 
 
 def escape_word(word: str) -> str:
-    """Round brackets by their Penn Treebank names, which brackets cannot do without; nothing else is touched."""
-    return word.replace("(", "-LRB-").replace(")", "-RRB-")
+    r"""
+    Round brackets by their Penn Treebank names: `:)` -> `:-RRB-`. [`unescape_word`] gives the word back.
+
+    What stands in Penn Treebank escapes already, as in text that was made of that treebank (`-RRB-`, `1\/2`), is left
+    so, and is read as what it stands for: `)`, `1/2`.
+    """
+    return _TO_ESCAPE.sub(_escape, word) if "(" in word or ")" in word else word
+
+
+def _escape(match: re.Match) -> str:
+    """A bracket; or a hyphen that would make a name of the bracket after it (`-LRB(`), which gets a backslash."""
+    slashes, bracket = match.groups()
+    return 2 * slashes + ({"(": "-LRB-", ")": "-RRB-"}[bracket] if bracket else r"\-")
 
 
 def unescape_word(word: str) -> str:
-    r"""What Penn Treebank writes as `-LRB-`, `-RRB-`, `-LCB-`, `-RCB-`, `-LSB-`, `-RSB-`, `\/` and `\*`."""
-    return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
+    r"""
+    What Penn Treebank writes as `-LRB-`, `-RRB-`, `-LCB-`, `-RCB-`, `-LSB-`, `-RSB-`, `\/` and `\*`, anywhere in a
+    word: `:-RRB-` -> `:)`. A name behind a backslash is none: `\-RRB-` -> `-RRB-`.
+    """
+    return _ESCAPED.sub(_unescape, word) if "-" in word or "\\" in word else word
+
+
+def _unescape(match: re.Match) -> str:
+    slashes, name, sign = match.groups()
+    return sign or slashes[: len(slashes) // 2] + (_BRACKETS[name] if name else "-")

@@ -85,7 +85,8 @@ class ConstituencyTree(Value):
         The tree as one line of Penn Treebank brackets, without a line break: `(S (NP (DT the) (NN dog)) (VP ...))`.
 
         Where labels or tags are not known (or empty), they are written as `X`. Round brackets in words become `-LRB-`
-        and `-RRB-`.
+        and `-RRB-`, and are round brackets again when they are read. A word that is such a name, as in text made of
+        the Penn Treebank, is left as it is, and is read as the bracket.
 
         Returns:
             `str`: what EVALB and nltk read; an empty string for a tree without words.
