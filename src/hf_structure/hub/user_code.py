@@ -1,0 +1,82 @@
+"""Models that a user defines: `--import MODULE` on a command line imports the code that registers them."""
+
+import argparse
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Adds `--import MODULE`, which may be given several times. The module is imported while options are parsed."""
+    parser.add_argument(
+        "--import",
+        action=_Import,
+        dest=argparse.SUPPRESS,
+        default=argparse.SUPPRESS,
+        metavar="MODULE",
+        help="Python file or dotted name of a module to import first: it registers models of your own with the Auto "
+        "classes; may be given several times",
+    )
+
+
+class _Import(argparse.Action):
+    """Imports the module that is given, or ends the program with one line."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        try:
+            import_code(values)
+        except ValueError as error:
+            parser.exit(1, f"{parser.prog}: {option_string} {values}: {error}\n")
+
+
+def import_code(name: str) -> ModuleType:
+    """
+    Imports a module of the user.
+
+    Args:
+        name (`str`): Path of a `.py` file, or a dotted name that Python finds on its path or in the current folder.
+
+    Raises:
+        ValueError: there is no such file, Python has another module of its name, or the module fails.
+    """
+    file = Path(name).resolve() if name.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise ValueError("there is no such file")
+    folder, name = (Path.cwd(), name) if file is None else _place_of(file)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # after all others; worker processes look there, too
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:  # whatever the code of others raises
+        raise ValueError(_reason(error)) from error
+    if file is not None and file != Path(getattr(module, "__file__", None) or "").resolve():
+        raise ValueError(f"Python has another module {name!r}: rename the file")
+    return module
+
+
+def _place_of(file: Path) -> tuple[Path, str]:
+    """The folder from which Python imports a file, and the name by which it does: in its package, if it is in one."""
+    folder, name = file.parent, file.stem
+    while (folder / "__init__.py").is_file():
+        name = f"{folder.name}.{name}"
+        folder = folder.parent
+    if not all(map(str.isidentifier, name.split("."))):
+        raise ValueError(f"{name!r} is no name of a Python module: rename the file")
+    return folder, name
+
+
+def _reason(error: Exception) -> str:
+    """The error in one line, with the line of the module that raised it."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    ours = (__file__, importlib.__file__)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
+    files = [frame.filename for frame in frames if frame.filename not in ours]
+    if not files:  # not found, or no Python
+        return text
+    lines = [frame.lineno for frame in frames if frame.filename == files[0]]
+    return f"{text} ({files[0]}, line {lines[-1]})"
+
+
+__all__ = ["add_import", "import_code"]
