@@ -32,8 +32,9 @@ from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.documents import read_documents
 from hf_structure.data.text import tokenize_words, write_blocks
 from hf_structure.tokenization import encode
+from hf_structure.training.arguments import DataArguments
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
-from hf_structure.training.scripts import DataArguments, new_config
+from hf_structure.training.scripts import new_config
 from hf_structure.training.streaming import TextStream, file_records
 
 

@@ -37,6 +37,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from datasets import Dataset, Value
@@ -55,22 +56,21 @@ from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_trained, longest_input, read_config, read_tokenizer
 from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
+from hf_structure.training.arguments import ModelArguments, RunArguments
+from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
-    ModelArguments,
-    RunArguments,
     begin,
     callbacks,
     check_lengths,
     check_settings,
     new_config,
-    parse_command_line,
     run,
     save_whole,
     train_and_evaluate,
 )
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
-from hf_structure.training.trainers import GraphLMTrainer
+from hf_structure.training.trainers import GraphLMTrainer, base_parameters
 
 logger = logging.getLogger("run_clm")
 
@@ -124,6 +124,10 @@ class CLMDataArguments(TextArguments):
 @dataclass
 class CLMTrainingArguments(RunArguments):
     """`TrainingArguments` with the defaults of the GiLT paper."""
+
+    ignored: ClassVar[dict[str, str]] = RunArguments.ignored | {
+        "label_smoothing_factor": "the loss is the models' own, with that of structures"
+    }
 
     learning_rate: float = field(default=1.5e-4, metadata={"help": "Highest learning rate of AdamW."})
     base_learning_rate: float = field(
@@ -320,6 +324,7 @@ def to_dataset(
 
 def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> GraphLMTrainer:
     """Trainer with the paper's learning rates."""
+    check_learning_rates(model, training_args)
     if hasattr(model.config, "tape_features"):
         collator = GraphCollator(tokenizer.pad_token_id, features=model.config.tape_features)
     else:
@@ -340,6 +345,15 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
         lm_only_steps=training_args.lm_only_steps,
         max_predicted_sentences=data_args.max_predicted_sentences,
     )
+
+
+def check_learning_rates(model: PreTrainedModel, training_args: CLMTrainingArguments) -> None:
+    """Warns of a learning rate of the command line that no parameter has."""
+    count = len(base_parameters(model))
+    if not count and "base_learning_rate" in training_args.given:
+        logger.warning("--base_learning_rate has no effect: no parameter comes from a base model")
+    if count == len(list(model.parameters())) and "learning_rate" in training_args.given:
+        logger.warning("--learning_rate has no effect: all parameters come from a base model (--base_learning_rate)")
 
 
 def main() -> None:

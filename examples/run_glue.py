@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
 from pathlib import Path
+from typing import ClassVar
 
 import datasets
 import numpy as np
@@ -66,15 +67,13 @@ from hf_structure.pipelines.encoding import seen_mask
 from hf_structure.pipelines.loading import load_model, load_weights, longest_input
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.tokenization import encode, encode_subwords
+from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
+from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import (
-    DataArguments,
-    RunArguments,
-    TrainedModelArguments,
     begin,
     callbacks,
     check_lengths,
-    parse_command_line,
     run,
     train_and_evaluate,
     write_text,
@@ -128,6 +127,10 @@ class TaskDataArguments(DataArguments):
 @dataclass
 class TaskTrainingArguments(RunArguments):
     """`TrainingArguments` with the defaults of the GiLT paper, appendix A."""
+
+    ignored: ClassVar[dict[str, str]] = RunArguments.ignored | {
+        "label_smoothing_factor": "the loss is that of the task"
+    }
 
     learning_rate: float = field(default=7.5e-6, metadata={"help": "Learning rate of AdamW."})
     lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule of the learning rate."})

@@ -31,7 +31,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from datasets import Dataset
@@ -43,14 +43,13 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import encode, is_word_level, train_word_tokenizer
+from hf_structure.training.arguments import ModelArguments, RunArguments
+from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
 from hf_structure.training.scripts import (
-    ModelArguments,
-    RunArguments,
     begin,
     callbacks,
     new_config,
-    parse_command_line,
     run,
     train_and_evaluate,
 )
@@ -118,6 +117,10 @@ class MLMDataArguments(TextArguments):
 class MLMTrainingArguments(RunArguments):
     """`TrainingArguments` with the defaults of the UDGN paper."""
 
+    ignored: ClassVar[dict[str, str]] = RunArguments.ignored | dict.fromkeys(
+        ("optim", "optim_args", "optim_target_modules"), "the papers' Adam trains, with the decay in the gradient"
+    )
+
     learning_rate: float = field(
         default=1e-3, metadata={"help": "Initial learning rate of Adam; by default that of the model's paper."}
     )
@@ -125,14 +128,17 @@ class MLMTrainingArguments(RunArguments):
     weight_decay: float = field(default=1.2e-6, metadata={"help": "L2 regularisation, inside the gradient."})
     max_grad_norm: float = field(default=0.25, metadata={"help": "Bound of the gradient's norm."})
     num_train_epochs: float = field(default=100, metadata={"help": "Number of passes over the training text."})
-    lr_scheduler_type: str = field(
-        default="reduce_lr_on_plateau", metadata={"help": "By default the rate is halved on a plateau."}
+    lr_scheduler_type: str | None = field(
+        default=None,
+        metadata={"help": "By default the rate is halved on a plateau; without evaluation it falls to zero."},
     )
     lr_scheduler_kwargs: dict | str | None = field(
         default=None, metadata={"help": "Settings of the schedule, as JSON."}
     )
 
     def __post_init__(self):
+        if self.lr_scheduler_type is None:
+            self.lr_scheduler_type = "linear" if self.eval_strategy == "no" else "reduce_lr_on_plateau"
         if self.lr_scheduler_type == "reduce_lr_on_plateau" and self.lr_scheduler_kwargs is None:
             self.lr_scheduler_kwargs = {"factor": 0.5, "patience": 2, "threshold": 0.0}
         super().__post_init__()
@@ -267,6 +273,8 @@ def main() -> None:
     is_ours = hasattr(model, "structures")
     if is_ours and model.config.use_position_embeddings:
         tokenizer.model_max_length = model.config.max_position_embeddings
+    if training_args.label_smoothing_factor and getattr(model.config, "head_loss_weight", 0):
+        raise ValueError("--label_smoothing_factor leaves the loss of heads out: set head_loss_weight to 0 with it")
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
     sets = [train]
     sets += [

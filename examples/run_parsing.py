@@ -36,6 +36,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 import pyarrow.compute
 from datasets import Dataset, List, Value, concatenate_datasets
@@ -58,16 +59,14 @@ from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import encode, is_word_level, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
+from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
-    DataArguments,
-    ModelArguments,
-    RunArguments,
     begin,
     callbacks,
     check_settings,
     new_config,
-    parse_command_line,
     readable_settings,
     run,
     train_and_evaluate,
@@ -88,6 +87,8 @@ TREES = Reading(load_sentences, {"words": STRINGS, "heads": NUMBERS, "deprels": 
 @dataclass
 class ParsingModelArguments(ModelArguments):
     """What is trained."""
+
+    needs: ClassVar[dict[str, str]] = {"num_layers": "encoder"}
 
     model_type: str | None = field(
         default=None,
@@ -388,6 +389,8 @@ def main() -> None:
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     tokenizer.model_max_length = model.config.max_words
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
+    if "learning_rate" in training_args.given and not (model_args.encoder or model_args.model_name_or_path):
+        logger.warning("--learning_rate has no effect: a parser from scratch learns at --new_learning_rate")
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
 

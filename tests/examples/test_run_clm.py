@@ -260,16 +260,18 @@ def test_graft_is_trained_at_two_rates(corpus, base_model, run, tmp_path, monkey
     assert parts_that_changed(base_model, tmp_path / "other") == (True, True)
 
 
-def test_scorer_is_left_alone_at_first(corpus, base_model, run, tmp_path):
+def test_scorer_is_left_alone_at_first(corpus, base_model, run, tmp_path, caplog):
     run(*grafting(corpus, base_model, tmp_path, 2), "--lm_only_steps", "1000", "--base_learning_rate", "0.01")
     assert parts_that_changed(base_model, tmp_path) == (True, False)
+    assert "the scorer of structures is left out for 1000 steps" in caplog.text
     fusion = AutoModelForCausalLM.from_pretrained(tmp_path).model.graph_keys[0].fusion
     assert fusion.abs().max() > 0  # the language model was given graphs
 
 
-def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path):
+def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path, caplog):
     arguments = grafting(corpus, base_model, tmp_path / "run", 0)
     run(*arguments, "--base_learning_rate", "0.01", "--word_tokenizer", "spaces")
+    assert "--learning_rate has no effect: all parameters come from a base model" in caplog.text
     assert AutoTokenizer.from_pretrained(tmp_path / "run").init_kwargs["word_tokenizer"] == "spaces"
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "run")
     assert model.num_parameters() == GPT2LMHeadModel.from_pretrained(base_model).num_parameters()

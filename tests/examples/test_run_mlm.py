@@ -202,6 +202,19 @@ def test_without_evaluation_the_last_weights_are_kept(corpus, run, tmp_path):
     assert (tmp_path / "model.safetensors").read_bytes() == (last / "model.safetensors").read_bytes()
 
 
+def test_without_evaluation_the_default_rate_falls_to_zero(corpus, run, tmp_path):
+    """A plateau of the validation loss is not seen then, and no validation file is needed."""
+    arguments = training(corpus, tmp_path, epochs=2)
+    place = arguments.index("--validation_file")
+    run(*arguments[:place], *arguments[place + 2 :], "--eval_strategy", "no")
+    rates = losses(tmp_path, "learning_rate")
+    assert rates[0] == 0.01
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.01 / len(rates) + 1e-9
+    assert not (tmp_path / "eval_results.json").exists()
+    assert (tmp_path / "train_results.json").exists()
+
+
 # Stopping and going on
 
 
@@ -395,6 +408,15 @@ UDGN = ["--model_type", "udgn", *TEXTS]
         ([*UDGN, "--report_to", "nonsense"], "--report_to nonsense: not installed"),
         ([*UDGN, "--num_maskings", "0"], "--num_maskings must be at least 1, not 0"),
         ([*UDGN, "--gradient_accumulation_steps", "0"], "--gradient_accumulation_steps must be at least 1, not 0"),
+        ([*UDGN, "--optim", "adafactor"], "--optim has no effect: the papers' Adam trains"),
+        ([*UDGN, "--warmup_steps", "9"], "--warmup_steps has no effect: the schedule reduce_lr_on_plateau has no"),
+        ([*UDGN, "--eval_strategy", "no", "--lr_scheduler_type", "reduce_lr_on_plateau"], "requires an eval strategy"),
+        (
+            [*UDGN, "--label_smoothing_factor", "0.1", "--config_overrides", '{"head_loss_weight": 1.0}'],
+            "--label_smoothing_factor leaves the loss of heads out",
+        ),
+        ([*UDGN, "--text_column_name", "body"], "--text_column_name has no effect without --dataset_name"),
+        ([*UDGN, "--buffer_size", "9"], "--buffer_size has no effect without --streaming"),
         ([*UDGN, "--max_length", "1"], "no training sentence has at most 1 words"),
         ([*UDGN, "--min_frequency", "9"], "no word occurs 9 times"),
         ([*UDGN, "--punctuation_by", "deprel"], "the sentence has no deprel"),

@@ -182,7 +182,7 @@ def test_starts_from_an_encoder(treebank, encoder, run, tmp_path):
     assert moved >= {name for name in old if "_relations" in name or name.startswith(("exist", "history"))}
 
 
-def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch):
+def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch, caplog):
     groups = []
     make = script.ParsingTrainer.create_optimizer
 
@@ -204,6 +204,7 @@ def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch):
             collected[rate] |= names
     with_encoder, from_scratch, trained = by_rate
     assert not from_scratch[0.001]
+    assert caplog.text.count("--learning_rate has no effect: a parser from scratch learns at --new_learning_rate") == 1
     assert from_scratch[0.002] == set(with_encoder[0.001]) | set(with_encoder[0.002])
     assert trained == with_encoder
     assert all(name.startswith("g2g_transformer.") for name in with_encoder[0.001])
@@ -544,6 +545,7 @@ TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
         (["--train_file", "text.txt", "--validation_file", "dev.conllu", "--no_labels"], "words without a head"),
         (["--train_file", "broken.conllu", "--validation_file", "dev.conllu"], "broken.conllu:1: 2 tab-separated"),
         ([*TREES, "--label_smoothing_factor", "0.1"], "--label_smoothing_factor is for language models"),
+        ([*TREES, "--num_layers", "3"], "--num_layers has no effect without --encoder"),
         ([*TREES, "--bogus", "3"], "unknown options: --bogus 3"),
         ([*TREES, "--max_tokens", "0"], "--max_tokens must be at least 1, not 0"),
     ],

@@ -16,6 +16,7 @@ from hf_structure import build_word_tokenizer
 from hf_structure.data.batching import TokenBudgetBatchSampler
 from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.tokenization import encode, train_word_tokenizer
+from hf_structure.training.arguments import DataArguments
 from hf_structure.training.corpora import (
     NUMBER,
     NUMBERS,
@@ -26,7 +27,6 @@ from hf_structure.training.corpora import (
     without_long,
     words_of,
 )
-from hf_structure.training.scripts import DataArguments
 
 WORDS = Reading(load_sentences, {"words": STRINGS})
 ENCODED = {"input_ids": NUMBERS, "length": NUMBER}

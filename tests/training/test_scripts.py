@@ -1,11 +1,14 @@
 """What scripts say when something goes wrong."""
 
+import logging
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+import transformers
 from huggingface_hub.errors import HTTPError
 
-from hf_structure.training.scripts import run
+from hf_structure.training.arguments import RunArguments
+from hf_structure.training.scripts import begin, run
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,15 @@ def test_errors_are_one_line(error, message):
 def test_mistakes_of_the_code_are_no_errors_of_the_user():
     with pytest.raises(KeyError):
         run(lambda: {}["missing"], "run_mlm.py")
+
+
+@pytest.mark.parametrize(
+    ("settings", "level"), [({}, logging.INFO), ({"log_level": "error"}, logging.ERROR), ({"log_level": "debug"}, 10)]
+)
+def test_what_is_logged(tmp_path, monkeypatch, settings, level):
+    levels = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: levels.append(options["level"]))
+    monkeypatch.setattr(transformers.utils.logging, "set_verbosity_error", lambda: None)
+    monkeypatch.setattr(transformers.utils.logging, "disable_progress_bar", lambda: None)
+    begin(RunArguments(output_dir=str(tmp_path), use_cpu=True, **settings))
+    assert levels == [level]

@@ -358,6 +358,48 @@ def test_evaluation_of_a_model_without_structures(tmp_path, structformer, random
     assert metrics["eval_perplexity"] == pytest.approx(math.exp(metrics["eval_loss"]))
 
 
+@pytest.mark.parametrize(
+    ("warmup", "schedule", "is_said"),
+    [(9, "linear", True), (8, "linear", False), (9, "constant", False), (0.5, "cosine", False)],
+)
+def test_warmup_that_is_longer_than_the_run(tmp_path, caplog, warmup, schedule, is_said):
+    trainer = TokenBudgetTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, max_steps=9, warmup_steps=warmup, lr_scheduler_type=schedule),
+        train_dataset=sentences(),
+        data_collator=masker(),
+        max_tokens=24,
+    )
+    trainer.train()
+    assert ("the warm-up is 9 steps long, the run 9" in caplog.text) is is_said
+
+
+def test_loaders_are_made_as_they_are_asked_for(tmp_path):
+    settings = {"dataloader_num_workers": 1, "dataloader_prefetch_factor": 3, "dataloader_in_order": False}
+    trainer = TokenBudgetTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, **settings, dataloader_multiprocessing_context="spawn"),
+        train_dataset=sentences(),
+        data_collator=masker(),
+    )
+    loader = trainer.get_train_dataloader()
+    assert (loader.num_workers, loader.prefetch_factor, loader.in_order) == (1, 3, False)
+    assert loader.multiprocessing_context.get_start_method() == "spawn"
+
+
+@pytest.mark.parametrize("metric", ["uuass", "eval_uuass"])
+def test_best_metric_that_evaluation_does_not_give(tmp_path, metric):
+    trainer = MaskedLMTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, max_steps=1, eval_strategy="steps", metric_for_best_model=metric),
+        train_dataset=sentences(),
+        eval_dataset=sentences(5, heads=True),
+        data_collator=masker(),
+    )
+    with pytest.raises(ValueError, match=f"--metric_for_best_model {metric}: evaluation gives loss, perplexity, uas"):
+        trainer.train()
+
+
 # Stopping and going on
 
 

@@ -20,7 +20,8 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments
 from hf_structure.data.corpus import column_numbers, drop_punctuation, guess_format
 from hf_structure.data.rows import Row, Rows, open_dataset
 from hf_structure.data.text import split_sentences, tokenize_words
-from hf_structure.training.scripts import DataArguments, file_states, source_states
+from hf_structure.training.arguments import DataArguments
+from hf_structure.training.scripts import file_states, source_states
 from hf_structure.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Corpora:
     The memory needed does not grow with the text. With several processes the main one prepares first.
 
     Args:
-        data_args ([`~hf_structure.training.scripts.DataArguments`]): Number of workers, and whether to prepare anew.
+        data_args ([`~hf_structure.training.arguments.DataArguments`]): Number of workers, and whether to prepare anew.
         training_args (`TrainingArguments`): Which of the processes this is.
     """
 

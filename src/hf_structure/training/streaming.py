@@ -13,8 +13,8 @@ from transformers import TrainingArguments
 
 from hf_structure.data.batching import shuffled_batches
 from hf_structure.data.rows import Rows, open_dataset
+from hf_structure.training.arguments import DataArguments, RunArguments
 from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
-from hf_structure.training.scripts import DataArguments, RunArguments
 
 Record = Callable[[], Iterable[dict]]  # makes the sentences of what is read as one: a sentence, or a row of text
 _TIMES = 20  # that a run without epochs is evaluated and saved
@@ -25,6 +25,10 @@ class TextArguments(DataArguments):
     """What a language model is trained on: files, or a data set of text."""
 
     _argument_group_name: ClassVar[str] = "data"
+    needs: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("dataset_config_name", "dataset_split", "text_column_name"), "dataset_name"),
+        "buffer_size": "streaming",
+    }
 
     dataset_name: str | None = field(
         default=None,

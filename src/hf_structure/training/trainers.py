@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,10 @@ from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
+from hf_structure.training.arguments import has_warmup
 from hf_structure.training.cards import write_card
+
+logger = logging.getLogger(__name__)
 
 
 class _EpochCallback(TrainerCallback):
@@ -64,8 +68,9 @@ class TokenBudgetTrainer(Trainer):
     Args:
         max_tokens (`int`): Budget of a batch on one device, padding counted.
         max_sentences (`int`, *optional*): How many sentences a training batch on one device holds at most.
-        args, kwargs: As for [`~transformers.Trainer`]; `per_device_train_batch_size` has no meaning here. The training
-            dataset has a column `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
+        args, kwargs: As for [`~transformers.Trainer`]; the settings in
+            [`~hf_structure.training.arguments.IGNORED`] have no effect here. The training dataset has a column
+            `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
     """
 
     def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
@@ -80,6 +85,16 @@ class TokenBudgetTrainer(Trainer):
         self._losses = 0.0
         result = super().train(*args, **kwargs)
         return result._replace(training_loss=result.metrics["train_loss"])
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        warmup = self.args.get_warmup_steps(num_training_steps) if has_warmup(self.args.lr_scheduler_type) else 0
+        if warmup >= num_training_steps and self.is_world_process_zero():
+            logger.warning(
+                "the warm-up is %d steps long, the run %d: its learning rate never reaches the highest",
+                warmup,
+                num_training_steps,
+            )
+        return super().create_scheduler(num_training_steps, optimizer)
 
     def training_step(self, *args, **kwargs) -> torch.Tensor:
         loss = super().training_step(*args, **kwargs)
@@ -106,6 +121,9 @@ class TokenBudgetTrainer(Trainer):
     def get_train_dataloader(self) -> DataLoader:
         options = {
             "num_workers": self.args.dataloader_num_workers,
+            "multiprocessing_context": self.args.dataloader_multiprocessing_context,
+            "prefetch_factor": self.args.dataloader_prefetch_factor,
+            "in_order": self.args.dataloader_in_order,
             "pin_memory": self.args.dataloader_pin_memory and self.args.device.type == "cuda",
         }
         if isinstance(self.train_dataset, IterableDataset):
@@ -159,11 +177,18 @@ class ScoringTrainer(TokenBudgetTrainer):
         with self.compute_loss_context_manager(), self._whole_weights(model):
             metrics = self.scores(model, dataset)
         model.train(training)
+        if self.is_in_train:
+            self._check_best_metric(metrics)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         metrics |= speed_metrics(metric_key_prefix, start, num_samples=len(dataset))
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _check_best_metric(self, metrics: Iterable[str]) -> None:
+        name = self.args.metric_for_best_model
+        if name is not None and name.removeprefix("eval_") not in metrics:
+            raise ValueError(f"--metric_for_best_model {name}: evaluation gives {', '.join(metrics)}")
 
     @contextlib.contextmanager
     def _whole_weights(self, model) -> Iterator[None]:
@@ -354,6 +379,15 @@ class GraphLMTrainer(ScoringTrainer):
         if lm_only_steps:
             self.args.ddp_find_unused_parameters = True  # the scorer's, for so long
         self.max_predicted_sentences = max_predicted_sentences
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        if self.lm_only_steps >= num_training_steps and self.is_world_process_zero():
+            logger.warning(
+                "the scorer of structures is left out for %d steps, but the run is %d long: it is never trained",
+                self.lm_only_steps,
+                num_training_steps,
+            )
+        return super().create_scheduler(num_training_steps, optimizer)
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return base_parameters(model), self.base_learning_rate

@@ -1,0 +1,174 @@
+"""The options that the training scripts of `examples/` share, as dataclasses."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from transformers import SchedulerType, TrainingArguments
+from transformers.integrations import get_available_reporting_integrations
+from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
+from transformers.trainer_pt_utils import AcceleratorConfig
+
+SIZES = "a batch holds as many sentences as --max_tokens allows"
+SCORED = "whole data sets are scored, in batches of --max_tokens"
+COLUMNS = "the script itself makes the columns that the model reads"
+IGNORED = {  # options of `TrainingArguments` that nothing reads here, and what there is instead
+    "per_device_train_batch_size": SIZES,
+    "per_device_eval_batch_size": SIZES,
+    "auto_find_batch_size": f"{SIZES}; where memory runs out, give a smaller number",
+    "train_sampling_strategy": "a batch holds sentences of similar lengths, and batches come in a random order",
+    "dataloader_drop_last": "every sentence of an epoch is trained on, in no incomplete batch",
+    "dataloader_persistent_workers": "workers begin anew with every epoch, which masks other words",
+    **dict.fromkeys(("length_column_name", "remove_unused_columns", "label_names"), COLUMNS),
+    **dict.fromkeys(("prediction_loss_only", "eval_do_concat_batches", "eval_use_gather_object"), SCORED),
+    **dict.fromkeys(("eval_accumulation_steps", "include_for_metrics", "batch_eval_metrics"), SCORED),
+    **dict.fromkeys(("bf16_full_eval", "fp16_full_eval"), "evaluation computes as training does"),
+    **dict.fromkeys(("use_liger_kernel", "liger_kernel_config"), "Liger has no kernels for these models"),
+    **dict.fromkeys(("do_train", "do_eval", "do_predict"), "the files that are given say what is done"),
+}
+# Likewise of its `accelerator_config`.
+IGNORED_BY_LOADERS = ("split_batches", "dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking")
+OF_HUB = ("hub_model_id", "hub_token", "hub_private_repo", "hub_strategy", "hub_always_push", "hub_revision")
+
+
+@dataclass
+class TrainedModelArguments:
+    """What is trained further."""
+
+    _argument_group_name: ClassVar[str] = "model"
+    needs: ClassVar[dict[str, str]] = {}  # options that have an effect only beside another one
+
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    )
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Whether code that comes with a model or tokenizer may run."}
+    )
+
+
+@dataclass
+class ModelArguments(TrainedModelArguments):
+    """What is trained."""
+
+    model_type: str | None = field(
+        default=None, metadata={"help": "What to train from scratch: one of the families named above."}
+    )
+    config_overrides: str | None = field(
+        default=None,
+        metadata={
+            "help": "Settings of the model, as JSON: '{\"hidden_size\": 256}'. Of a trained one those that leave its "
+            "weights as they are: '{\"hidden_dropout\": 0.0}'."
+        },
+    )
+
+
+@dataclass
+class DataArguments:
+    """What it is trained on."""
+
+    _argument_group_name: ClassVar[str] = "data"
+    needs: ClassVar[dict[str, str]] = {}
+
+    train_file: list[str] | None = field(
+        default=None, metadata={"help": "Training text, one or more files; without it, the model is only evaluated."}
+    )
+    validation_file: list[str] | None = field(default=None, metadata={"help": "Validation text, one or more files."})
+    test_file: list[str] | None = field(
+        default=None, metadata={"help": "Text that the best checkpoint is evaluated on at the end."}
+    )
+    max_length: int = field(default=256, metadata={"help": "Longer training sentences are left out (and counted)."})
+    max_tokens: int = field(default=4096, metadata={"help": "Tokens of a batch on one device, padding counted."})
+    preprocessing_num_workers: int | None = field(
+        default=None, metadata={"help": "Processes that prepare the text; by default one."}
+    )
+    overwrite_cache: bool = field(
+        default=False, metadata={"help": "Prepare text anew that was prepared by an earlier run."}
+    )
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is something to train on."""
+        return bool(self.train_file)
+
+
+@dataclass
+class RunArguments(TrainingArguments):
+    """`TrainingArguments` that evaluate and save once an epoch and keep the best checkpoint."""
+
+    _argument_group_name: ClassVar[str] = "training: the options of transformers.TrainingArguments"
+    ignored: ClassVar[dict[str, str]] = IGNORED
+    needs: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(OF_HUB, "push_to_hub"),
+        **dict.fromkeys(("dataloader_in_order", "dataloader_multiprocessing_context"), "dataloader_num_workers"),
+        "activation_checkpointing_kwargs": "activation_checkpointing",
+        "fsdp_config": "fsdp",
+    }
+
+    eval_strategy: str = field(default="epoch", metadata={"help": "When to evaluate."})
+    save_strategy: str = field(default="epoch", metadata={"help": "When to save; the best checkpoint is kept."})
+    save_total_limit: int | None = field(default=2, metadata={"help": "Checkpoints kept, the best one included."})
+    load_best_model_at_end: bool = field(default=True, metadata={"help": "Whether to end with the best checkpoint."})
+    metric_for_best_model: str | None = field(default="loss", metadata={"help": "What makes a checkpoint the best."})
+    logging_steps: float = field(
+        default=0, metadata={"help": "Log the training loss every so many steps; by default once an epoch."}
+    )
+    early_stopping_patience: int | None = field(
+        default=10, metadata={"help": "Stop after this many evaluations without a better one; 0 never stops."}
+    )
+    restore_callback_states_from_checkpoint: bool = field(
+        default=True, metadata={"help": "Whether a resumed run remembers the patience that is left."}
+    )
+    report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
+    license: str | None = field(default=None, metadata={"help": "Licence of the model, for its card: apache-2.0, ..."})
+    language: str | None = field(default=None, metadata={"help": "Language of its text, for its card: en, de, ..."})
+    given: tuple[str, ...] = field(init=False, default=())  # the options that the command line names
+
+    def __post_init__(self):
+        if self.output_dir is None:
+            raise ValueError("--output_dir is needed")
+        if self.push_to_hub and not self.license:
+            raise ValueError("--license is needed with --push_to_hub: that of the model, such as apache-2.0")
+        if self.logging_strategy == "steps" and not self.logging_steps:
+            self.logging_strategy = "epoch"
+        if not torch.accelerator.is_available():
+            self.use_cpu = True  # or else each of several processes would train by itself
+        if self.eval_strategy == "no":  # then no checkpoint is known to be the best
+            self.load_best_model_at_end, self.early_stopping_patience = False, 0
+        if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
+            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
+        super().__post_init__()
+        if self.fsdp and int(self.fsdp_config.get("version", 2)) == 1:
+            raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
+        self._check_loaders()
+        self._check_schedule()
+        found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}  # which it does not always list
+        if missing := {*self.report_to} - found:
+            raise ValueError(f"--report_to {min(missing)}: not installed, or no tool that transformers knows")
+
+    def _check_loaders(self) -> None:
+        usual = AcceleratorConfig()
+        for name in IGNORED_BY_LOADERS:
+            if getattr(self.accelerator_config, name) != getattr(usual, name):
+                raise ValueError(f"--accelerator_config: {name} has no effect: each process makes its own batches")
+
+    def _check_schedule(self) -> None:
+        schedule = SchedulerType(self.lr_scheduler_type)
+        settings = schedule_settings(schedule)
+        unknown = [name for name in self.lr_scheduler_kwargs or {} if name not in settings]
+        if unknown and not any(setting.kind is setting.VAR_KEYWORD for setting in settings.values()):
+            raise ValueError(f"--lr_scheduler_kwargs: {schedule.value} has no settings {', '.join(unknown)}")
+
+
+def schedule_settings(schedule: SchedulerType) -> Mapping[str, inspect.Parameter]:
+    """What a schedule of the learning rate is made from, by name."""
+    return inspect.signature(TYPE_TO_SCHEDULER_FUNCTION[schedule]).parameters
+
+
+def has_warmup(schedule: SchedulerType) -> bool:
+    """Whether the learning rate rises in the first `warmup_steps`."""
+    return "num_warmup_steps" in schedule_settings(schedule)
+
+
+__all__ = ["IGNORED", "DataArguments", "ModelArguments", "RunArguments", "TrainedModelArguments", "has_warmup"]

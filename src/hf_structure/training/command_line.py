@@ -1,0 +1,154 @@
+"""The command lines of the training scripts: options over `--config FILE` over defaults, each with an effect."""
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from transformers import HfArgumentParser
+
+from hf_structure.hub.suggestions import did_you_mean
+from hf_structure.hub.user_code import add_import
+from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, has_warmup
+from hf_structure.training.scripts import load_object, read_json
+
+COUNTS = (  # options of which there must be one at least, in all scripts that have them
+    "beam_size",
+    "gradient_accumulation_steps",
+    "max_examples",
+    "max_length",
+    "max_tokens",
+    "min_frequency",
+    "num_layers",
+    "num_maskings",
+    "vocab_size",
+)
+OF_EVALUATION = ("early_stopping_patience", "eval_delay", "load_best_model_at_end", "metric_for_best_model")
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Names the defaults, and leaves the lines of the description as they are."""
+
+
+def parse_command_line(
+    classes: Sequence[type],
+    description: str,
+    example: str,
+    defaults: Callable[[str | None], dict] = lambda model_type: {},
+) -> tuple:
+    """
+    Command line over `--config FILE` over defaults. Modules that `--import` names are imported.
+
+    Args:
+        classes (`Sequence[type]`): Dataclasses of options: one of the model, of the data and of training.
+        description (`str`): Text before the options in `--help`.
+        example (`str`): How the usual command begins.
+        defaults (`Callable`, *optional*): Defaults of options that depend on the model's type.
+
+    Returns:
+        `tuple`: An instance of each class, and the `dict` of the new model's settings.
+
+    Raises:
+        ValueError: options that are unknown or have no effect, counts below one, malformed JSON, no files for what is
+            to be done.
+    """
+    parser = _build_parser(classes, description, example)
+    given = _given(parser)
+    content = load_object(given["config"]) if "config" in given else {}
+    settings, options = content.get("model", {}), content.get("options", {})
+    known = {action.dest for action in parser._actions}
+    if unknown := sorted(set(options) - known):
+        raise ValueError(f"{given['config']}: unknown options {', '.join(unknown)}{did_you_mean(unknown[0], known)}")
+    for name, reason in classes[-1].ignored.items():
+        if name in given or name in options:
+            raise ValueError(f"--{name} has no effect: {reason}")
+    if given.get("model_type"):
+        settings["model_type"] = given["model_type"]
+    parser.set_defaults(**defaults(settings.get("model_type")) | options | _strategies(given, options))
+    *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
+    if rest:
+        known_options = {option for action in parser._actions for option in action.option_strings}
+        raise ValueError(f"unknown options: {' '.join(rest)}{did_you_mean(rest[0], known_options)}")
+    model_args, data_args, training_args = parsed
+    _check_counts(parsed)
+    _check_effects(given, parsed)
+    training_args.given = tuple(given)
+    if getattr(model_args, "config_overrides", None):
+        settings |= read_json(model_args.config_overrides, "--config_overrides")
+    _check_files(model_args, data_args, training_args)
+    if not data_args.trains:
+        training_args.eval_strategy = "no"
+    return *parsed, settings
+
+
+def _build_parser(classes: Sequence[type], description: str, example: str) -> HfArgumentParser:
+    """The parser, whose help is silent about options without an effect."""
+    parser = HfArgumentParser(
+        classes,
+        description=description,
+        usage=f"%(prog)s [--config FILE] {example} --train_file FILE ... --output_dir FOLDER [option ...]",
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
+    add_import(parser)
+    for action in parser._actions:
+        if action.dest in classes[-1].ignored:
+            action.help = argparse.SUPPRESS
+            action.type = action.choices = None  # whatever the value is, it is not the reason
+    return parser
+
+
+def _given(parser: argparse.ArgumentParser) -> dict[str, object]:
+    """The options that the command line names, with their values."""
+    unset = object()
+    namespace = argparse.Namespace(**{action.dest: unset for action in parser._actions})
+    parser.parse_known_args(namespace=namespace)  # no default replaces what is there
+    return {name: value for name, value in vars(namespace).items() if value is not unset}
+
+
+def _strategies(given: dict, options: dict) -> dict[str, str]:
+    """`--eval_steps N` means `--eval_strategy steps`, where nothing else is said of the strategy."""
+    strategies = {}
+    for kind in ("eval", "save"):
+        steps, strategy = f"{kind}_steps", f"{kind}_strategy"
+        in_file = steps in options and strategy not in options
+        if strategy not in given and (steps in given or in_file):
+            strategies[strategy] = "steps"
+    return strategies
+
+
+def _check_counts(parsed: Sequence[object]) -> None:
+    for name in COUNTS:
+        for value in (getattr(args, name, None) for args in parsed):
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1, not {value}")
+
+
+def _check_effects(given: dict[str, object], parsed: Sequence[object]) -> None:
+    """Raises `ValueError` for an option of the command line that has no effect beside the others."""
+    values = {name: value for args in parsed for name, value in vars(args).items()}
+    for args in parsed:
+        for name, needed in args.needs.items():
+            if given.get(name) and not values[needed]:
+                raise ValueError(f"--{name} has no effect without --{needed}")
+    for kind in ("eval", "logging", "save"):
+        if given.get(f"{kind}_steps") and given.get(f"{kind}_strategy", "steps") != "steps":
+            raise ValueError(f"--{kind}_steps has no effect without --{kind}_strategy steps")
+    if values["eval_strategy"] == "no" and (names := [name for name in OF_EVALUATION if given.get(name)]):
+        raise ValueError(f"--{names[0]} has no effect with --eval_strategy no")
+    schedule = values["lr_scheduler_type"]
+    if given.get("warmup_steps") and not has_warmup(schedule):
+        raise ValueError(f"--warmup_steps has no effect: the schedule {schedule.value} has no warm-up")
+
+
+def _check_files(model_args: TrainedModelArguments, data_args: DataArguments, training_args: RunArguments) -> None:
+    if data_args.trains and training_args.eval_strategy != "no" and not data_args.validation_file:
+        raise ValueError(
+            "--validation_file is needed with --train_file: it tells the best checkpoint; or give --eval_strategy no"
+        )
+    if not data_args.trains and not model_args.model_name_or_path:
+        raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
+    if not data_args.trains and not (data_args.validation_file or data_args.test_file):
+        raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
+
+
+__all__ = ["HelpFormatter", "parse_command_line"]

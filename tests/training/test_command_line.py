@@ -1,0 +1,154 @@
+"""Options of the training scripts: each has an effect, or is refused in one line."""
+
+import json
+import sys
+from dataclasses import fields
+
+import pytest
+from transformers import TrainingArguments
+
+from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
+from hf_structure.training.command_line import parse_command_line
+
+# What `Trainer`, its callbacks and accelerate do for our trainers as for others.
+EFFECTIVE = {
+    *("output_dir", "num_train_epochs", "max_steps", "learning_rate", "lr_scheduler_type", "lr_scheduler_kwargs"),
+    *("warmup_steps", "optim", "optim_args", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"),
+    *("optim_target_modules", "gradient_accumulation_steps", "average_tokens_across_devices", "max_grad_norm"),
+    *("label_smoothing_factor", "bf16", "fp16", "tf32", "activation_checkpointing", "activation_checkpointing_kwargs"),
+    *("gradient_checkpointing", "gradient_checkpointing_kwargs", "torch_compile", "torch_compile_backend"),
+    *("torch_compile_mode", "use_cache", "neftune_noise_alpha", "torch_empty_cache_steps"),
+    *("logging_strategy", "logging_steps", "logging_first_step", "log_on_each_node", "logging_nan_inf_filter"),
+    *("include_num_input_tokens_seen", "log_level", "log_level_replica", "disable_tqdm", "report_to", "run_name"),
+    *("project", "trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"),
+    *("eval_strategy", "eval_steps", "eval_delay", "eval_on_start", "load_best_model_at_end"),
+    *("metric_for_best_model", "greater_is_better"),
+    *("save_only_model", "save_strategy", "save_steps", "save_on_each_node", "save_total_limit"),
+    *("enable_jit_checkpoint", "push_to_hub", "hub_token", "hub_private_repo", "hub_model_id", "hub_strategy"),
+    *("hub_always_push", "hub_revision", "resume_from_checkpoint", "ignore_data_skip"),
+    *("restore_callback_states_from_checkpoint", "full_determinism", "seed", "data_seed", "use_cpu"),
+    *("accelerator_config", "parallelism_config", "dataloader_num_workers", "dataloader_pin_memory"),
+    *("dataloader_prefetch_factor", "dataloader_multiprocessing_context", "dataloader_in_order"),
+    *("ddp_find_unused_parameters", "ddp_bucket_cap_mb", "ddp_broadcast_buffers", "ddp_static_graph"),
+    *("ddp_backend", "ddp_timeout", "fsdp", "fsdp_config", "deepspeed", "debug", "skip_memory_metrics", "local_rank"),
+}
+
+
+def test_every_option_of_transformers_is_known():
+    """A new one is looked at: it has an effect in our trainers, or it goes to those that are refused."""
+    names = {option.name for option in fields(TrainingArguments)}
+    assert names <= EFFECTIVE | set(RunArguments.ignored)
+    assert not EFFECTIVE & set(RunArguments.ignored)
+    assert set(RunArguments.ignored) <= names
+
+
+@pytest.fixture
+def parsed(tmp_path, monkeypatch):
+    """Parses a command line of training, or of what is given instead, after a configuration file."""
+    monkeypatch.chdir(tmp_path)
+
+    def parse(*arguments, config: dict | None = None, training: bool = True):
+        given = ["--train_file", "a.txt", "--validation_file", "b.txt"] if training else []
+        if config is not None:
+            (tmp_path / "config.json").write_text(json.dumps({"options": config}))
+            given += ["--config", "config.json"]
+        monkeypatch.setattr(sys, "argv", ["run_x.py", "--output_dir", "out", "--use_cpu", *given, *arguments])
+        return parse_command_line((ModelArguments, DataArguments, RunArguments), "Trains.", "")
+
+    return parse
+
+
+@pytest.mark.parametrize("name", RunArguments.ignored)
+def test_options_without_effect_are_refused(parsed, name):
+    with pytest.raises(ValueError, match=f"--{name} has no effect: ") as error:
+        parsed(f"--{name}", "value")
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match=f"--{name} has no effect: "):
+        parsed(config={name: "value"})
+
+
+def test_default_values_without_effect_are_refused_too(parsed):
+    with pytest.raises(ValueError, match="--per_device_train_batch_size has no effect"):
+        parsed("--per-device-train-batch-size=8")
+
+
+def test_help_is_silent_about_options_without_effect(parsed, capsys):
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    text = capsys.readouterr().out
+    assert "--gradient_accumulation_steps" in text
+    assert not [name for name in RunArguments.ignored if f"--{name}" in text]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--hub_model_id", "a/b"], "--hub_model_id has no effect without --push_to_hub"),
+        (["--fsdp_config", "{}"], "--fsdp_config has no effect without --fsdp"),
+        (
+            ["--activation_checkpointing_kwargs", '{"use_reentrant": false}'],
+            "--activation_checkpointing_kwargs has no effect without --activation_checkpointing",
+        ),
+        (
+            ["--dataloader_multiprocessing_context", "fork"],
+            "--dataloader_multiprocessing_context has no effect without --dataloader_num_workers",
+        ),
+        (["--eval_steps", "5", "--eval_strategy", "epoch"], "--eval_steps has no effect without --eval_st"),
+        (["--save_steps", "5", "--save_strategy", "best"], "--save_steps has no effect without --save_st"),
+        (["--logging_steps", "5", "--logging_strategy", "no"], "--logging_steps has no effect without"),
+        (
+            ["--early_stopping_patience", "5", "--eval_strategy", "no"],
+            "--early_stopping_patience has no effect with --eval_strategy no",
+        ),
+        (
+            ["--warmup_steps", "5", "--lr_scheduler_type", "constant"],
+            "--warmup_steps has no effect: the schedule constant has no warm-up",
+        ),
+        (
+            ["--accelerator_config", '{"even_batches": false}'],
+            "--accelerator_config: even_batches has no effect: each process makes its own batches",
+        ),
+        (["--train_fil", "a.txt"], r"unknown options: --train_fil a.txt; did you mean --train_file"),
+    ],
+)
+def test_options_that_need_others(parsed, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        parsed(*arguments)
+
+
+def test_unknown_options_of_a_file(parsed):
+    with pytest.raises(ValueError, match=r"config\.json: unknown options max_token; did you mean max_tokens"):
+        parsed(config={"max_token": 5})
+
+
+def test_options_of_a_file_are_defaults(parsed):
+    """The command line makes some of them meaningless."""
+    config = {"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "steps", "save_steps": 5, "warmup_steps": 9}
+    *_, args, _ = parsed("--eval_strategy", "no", "--lr_scheduler_type", "constant", config=config)
+    assert (args.eval_strategy, args.save_steps) == ("no", 5)
+
+
+@pytest.mark.parametrize("place", ["command_line", "file"])
+def test_steps_without_a_strategy(parsed, place):
+    steps = {"eval_steps": 5, "save_steps": 10}
+    if place == "file":
+        *_, args, _ = parsed(config=steps)
+    else:
+        *_, args, _ = parsed("--eval_steps", "5", "--save_steps", "10", config={"eval_strategy": "epoch"})
+    assert (args.eval_strategy, args.save_strategy) == ("steps", "steps")
+    assert (args.eval_steps, args.save_steps) == (5, 10)
+
+
+def test_training_without_evaluation_needs_no_validation_file(parsed):
+    with pytest.raises(ValueError, match=r"--validation_file is needed .* or give --eval_strategy no"):
+        parsed("--train_file", "a.txt", training=False)
+    _, data_args, training_args, _ = parsed("--train_file", "a.txt", "--eval_strategy", "no", training=False)
+    assert data_args.validation_file is None
+    assert not training_args.load_best_model_at_end
+
+
+def test_what_the_command_line_names(parsed):
+    *_, args, _ = parsed("--seed", "42", config={"warmup_steps": 9})
+    assert {"seed", "train_file"} <= set(args.given)
+    assert not {"warmup_steps", "learning_rate"} & set(args.given)
+    assert "given" not in args.to_dict()
