@@ -55,7 +55,7 @@ from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_trained, longest_input, read_config, read_tokenizer
-from hf_structure.tokenization import encode_subwords, train_subword_tokenizer
+from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.training.arguments import ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
@@ -91,11 +91,15 @@ class CLMModelArguments(ModelArguments):
     )
     stack_layers: int | None = field(default=None, metadata={"help": "The same of the stacks of a Pushdown-LM."})
     tokenizer_name: str | None = field(
-        default=None, metadata={"help": "Tokenizer (folder or Hub name), by default that of the base model, if any."}
+        default=None,
+        metadata={
+            "help": "unigram or bpe for subwords trained on the text, or a tokenizer (folder or Hub name); by default "
+            "that of the base model, if any."
+        },
     )
     tokenizer_type: str = field(
         default="unigram",
-        metadata={"help": "Tokenizer trained on the text if there is no other.", "choices": ["unigram", "bpe"]},
+        metadata={"help": "What is trained on the text if there is no other.", "choices": list(SUBWORD_KINDS)},
     )
     vocab_size: int = field(default=8000, metadata={"help": "Size of its vocabulary."})
     word_tokenizer: str = field(
@@ -149,6 +153,7 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         description=__doc__,
         example="[--model_type gilt | --base_model gpt2]",
     )
+    choose_tokenizer(model_args)
     has_tokenizer = model_args.model_name_or_path or model_args.base_model or model_args.tokenizer_name
     check_streaming(data_args, training_args, bool(has_tokenizer))
     if model_args.base_model and settings.setdefault("model_type", "gilt") not in STRUCTURED:
@@ -157,6 +162,17 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         if getattr(model_args, name) is not None:
             settings[name] = getattr(model_args, name)
     return model_args, data_args, training_args, settings
+
+
+def choose_tokenizer(args: CLMModelArguments) -> None:
+    """`--tokenizer_name unigram` is `--tokenizer_type unigram`. `ValueError` if the model cannot have it."""
+    kind = args.tokenizer_name
+    if kind == "words":
+        raise ValueError(f"--tokenizer_name words: a causal model reads subwords, {' or '.join(SUBWORD_KINDS)}")
+    if kind in SUBWORD_KINDS:
+        if args.base_model or args.model_name_or_path:
+            raise ValueError(f"--tokenizer_name {kind} is for a new model: one that is trained has its own")
+        args.tokenizer_type, args.tokenizer_name = kind, None
 
 
 def structure_of(args: CLMModelArguments, settings: dict) -> str | None:

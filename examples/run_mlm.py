@@ -10,9 +10,10 @@ by spaces), by their suffix; several files may be given. Only the words are trai
 dependency trees, UAS and UUAS are reported beside the masked perplexity; where it has constituents, unlabelled F1.
 The defaults are the optimiser and schedule of the papers; `--config` takes a file with the sizes and settings of a
 published model (see `examples/configs`), which further options override. The vocabulary is the words of the training
-text, or with `--tokenizer_name gpt2` the subwords of a tokenizer (`--mask_rate 0.15` in the StructFormer paper). A
-run that was stopped goes on from its last complete checkpoint when the same command is given again. On several GPUs
-`accelerate launch` starts a process each; `torchrun --nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
+text, or with `--tokenizer_name unigram` or `bpe` subwords trained on it, or the subwords of a given tokenizer
+(`--tokenizer_name gpt2 --mask_rate 0.15` in the StructFormer paper). A run that was stopped goes on from its last
+complete checkpoint when the same command is given again. On several GPUs `accelerate launch` starts a process each;
+`torchrun --nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
 
 Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory does not
 grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N` trains on
@@ -35,14 +36,20 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from datasets import Dataset
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
 
 import hf_structure
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
-from hf_structure.tokenization import encode, is_word_level, train_word_tokenizer
+from hf_structure.tokenization import (
+    SUBWORD_KINDS,
+    encode,
+    is_word_level,
+    train_subword_tokenizer,
+    train_word_tokenizer,
+)
 from hf_structure.training.arguments import ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
@@ -66,6 +73,7 @@ class Family(NamedTuple):
     learning_rate: float  # of its paper
 
 
+TRAINED = ("words", *SUBWORD_KINDS)  # tokenizers that are made of the text
 FAMILIES = {
     "udgn": Family({"model_type": "udgn"}, 1e-3),
     "structformer": Family({"model_type": "structformer"}, 3e-4),
@@ -77,9 +85,12 @@ FAMILIES = {
 class MLMModelArguments(ModelArguments):
     """What is trained."""
 
-    tokenizer_name: str | None = field(
-        default=None,
-        metadata={"help": "Tokenizer of subwords (folder or Hub name); by default a vocabulary of words is made."},
+    tokenizer_name: str = field(
+        default="words",
+        metadata={
+            "help": "words, unigram or bpe for a vocabulary of the training text, or a tokenizer of subwords (folder "
+            "or Hub name)."
+        },
     )
 
 
@@ -152,7 +163,8 @@ def parse_arguments() -> tuple[MLMModelArguments, MLMDataArguments, MLMTrainingA
         example="[--model_type udgn]",
         defaults=lambda model_type: {"learning_rate": FAMILIES.get(model_type, FAMILIES["udgn"]).learning_rate},
     )
-    check_streaming(data_args, training_args, bool(model_args.tokenizer_name or model_args.model_name_or_path))
+    has_tokenizer = model_args.model_name_or_path or model_args.tokenizer_name not in TRAINED
+    check_streaming(data_args, training_args, bool(has_tokenizer))
     return model_args, data_args, training_args, settings
 
 
@@ -199,23 +211,32 @@ def to_dataset(sentences: Dataset, tokenizer, is_ours: bool, corpora: Corpora) -
 def load_tokenizer(
     model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: Dataset | None, corpora: Corpora
 ):
-    """The trained model's tokenizer, a given one of subwords, or a new one of words."""
+    """The trained model's tokenizer, a given one of subwords, or a new one."""
     trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
         folder = hf_structure.resolve_model(model_args.model_name_or_path, **trust)
         return read_tokenizer(folder, **trust)
-    if model_args.tokenizer_name:
-        tokenizer = AutoTokenizer.from_pretrained(model_args.tokenizer_name, add_prefix_space=True, **trust)
-        missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
-        tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
+    kind = model_args.tokenizer_name
+    if kind not in TRAINED:
+        tokenizer = AutoTokenizer.from_pretrained(kind, add_prefix_space=True, **trust)
     else:
         if data_args.vocabulary_file:
             sentences = corpora.read(data_args.vocabulary_file, how_to_read(data_args))
-        options = ("min_frequency", "vocab_size", "lowercase", "replace_digits")
-        tokenizer = train_word_tokenizer(words_of(sentences), **{name: getattr(data_args, name) for name in options})
+        tokenizer = train_tokenizer(kind, data_args, sentences)
+    missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
+    tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
     tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
     tokenizer.init_kwargs["word_tokenizer"] = data_args.word_tokenizer
     return tokenizer
+
+
+def train_tokenizer(kind: str, args: MLMDataArguments, sentences: Dataset) -> PreTrainedTokenizerBase:
+    """A tokenizer of words or of subwords, made of the text."""
+    if kind == "words":
+        options = ("min_frequency", "vocab_size", "lowercase", "replace_digits")
+        return train_word_tokenizer(words_of(sentences), **{name: getattr(args, name) for name in options})
+    size = {"vocab_size": args.vocab_size} if args.vocab_size else {}
+    return train_subword_tokenizer(words_of(sentences), kind=kind, **size)
 
 
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):
@@ -230,9 +251,20 @@ def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     settings = FAMILIES[name].settings | settings if name in FAMILIES else {"model_type": name, **settings}
     config = new_config(settings.pop("model_type"), settings, tokenizer, special=("unk", "pad", "mask"))
     model = AutoModelForMaskedLM.from_config(config)
-    if args.tokenizer_name and "word_ids" not in inspect.signature(getattr(model, "decode", dict)).parameters:
+    if (
+        args.tokenizer_name != "words"
+        and "word_ids" not in inspect.signature(getattr(model, "decode", dict)).parameters
+    ):
         raise ValueError(f"{name} parses words, not subwords: leave --tokenizer_name out")
     return model
+
+
+def check_head_loss(train: Dataset | None, args: MLMTrainingArguments) -> None:
+    """Raises `ValueError` where the loss of heads, which the model's settings ask for, would be left out."""
+    if args.label_smoothing_factor:
+        raise ValueError("--label_smoothing_factor leaves the loss of heads out: set head_loss_weight to 0 with it")
+    if train is None or "heads" not in train.column_names:  # streamed text has none
+        raise ValueError("head_loss_weight is above 0, but there are training sentences without heads")
 
 
 def build_trainer(model, tokenizer, train, validation, data_args, training_args) -> MaskedLMTrainer:
@@ -273,14 +305,14 @@ def main() -> None:
     is_ours = hasattr(model, "structures")
     if is_ours and model.config.use_position_embeddings:
         tokenizer.model_max_length = model.config.max_position_embeddings
-    if training_args.label_smoothing_factor and getattr(model.config, "head_loss_weight", 0):
-        raise ValueError("--label_smoothing_factor leaves the loss of heads out: set head_loss_weight to 0 with it")
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
     sets = [train]
     sets += [
         corpora.read(files, reading) if files else None for files in (data_args.validation_file, data_args.test_file)
     ]
     train, validation, test = (each and to_dataset(each, tokenizer, is_ours, corpora) for each in sets)
+    if data_args.trains and getattr(model.config, "head_loss_weight", 0):
+        check_head_loss(train, training_args)
     trainer = build_trainer(model, tokenizer, train, validation, data_args, training_args)
     train_and_evaluate(trainer, test, model_args, data_args)
 

@@ -53,12 +53,18 @@ from hf_structure import (
 )
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.data.collators import IGNORE_INDEX
-from hf_structure.data.corpus import column_numbers, load_sentences
+from hf_structure.data.corpus import column_numbers, guess_format, load_sentences
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
-from hf_structure.tokenization import encode, is_word_level, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.tokenization import (
+    SUBWORD_KINDS,
+    encode,
+    is_word_level,
+    train_subword_tokenizer,
+    train_word_tokenizer,
+)
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
@@ -80,7 +86,7 @@ FAMILIES = {
     RNGTransformerConfig.model_type: RNGTransformerForParsing,
 }
 DEFAULT_FAMILY = G2GTransformerConfig.model_type
-TRAINED = ("unigram", "bpe")  # kinds of subword tokenizers
+TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic dependency graphs"}
 TREES = Reading(load_sentences, {"words": STRINGS, "heads": NUMBERS, "deprels": STRINGS, "tags": STRINGS})
 
 
@@ -201,6 +207,18 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
 
 
+def read_trees(files: list[str], corpora: Corpora) -> Dataset:
+    """The trees of files. `ValueError` for a file that cannot have any, or if no sentence of all has one."""
+    for file in files:
+        if (form := guess_format(file)) != "conllu":
+            raise ValueError(f"{file}: {TREELESS[form]}, words without a head: dependency trees in CoNLL-U are needed")
+    trees = corpora.read(files, TREES)
+    tables = trees.select_columns("heads").with_format("arrow").iter(1000)
+    if all(table["heads"].null_count == len(table) for table in tables):
+        raise ValueError(f"{', '.join(files)}: words without a head, in every sentence: dependency trees are needed")
+    return trees
+
+
 def names(sentences: Dataset, column: str, purpose: str) -> list[str]:
     """The different values of a column. `ValueError` if there are none."""
     batches = sentences.select_columns(column).iter(1000)
@@ -219,7 +237,7 @@ def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> Pr
     if args.encoder is None and args.tokenizer_name == "words":
         options = {"min_frequency": args.min_frequency, "vocab_size": size, "skip_punctuation": False}
         tokenizer = train_word_tokenizer(words_of(sentences), **options)
-    elif args.encoder is None and args.tokenizer_name in TRAINED:
+    elif args.encoder is None and args.tokenizer_name in SUBWORD_KINDS:
         options = {"kind": args.tokenizer_name, **({"vocab_size": size} if size else {})}
         tokenizer = train_subword_tokenizer(words_of(sentences), **options)
     else:
@@ -287,7 +305,7 @@ def with_initial_trees(sentences: Dataset, files: list[str] | None, corpora: Cor
     """The sentences with the trees that another parser gave them. `ValueError` if those are other sentences."""
     if not files:
         return sentences
-    trees = corpora.read(files, TREES)
+    trees = read_trees(files, corpora)
     if len(trees) != len(sentences):
         raise ValueError(f"{', '.join(files)}: {len(trees)} sentences, but {len(sentences)} to refine")
     pairs = zip(trees.select_columns(["words", "heads"]), words_of(sentences), strict=True)
@@ -384,7 +402,7 @@ def main() -> None:
     begin(training_args)
     files = {"train": data_args.train_file, "validation": data_args.validation_file, "test": data_args.test_file}
     corpora = Corpora(data_args, training_args)
-    trees = {purpose: corpora.read(names, TREES) for purpose, names in files.items() if names}
+    trees = {purpose: read_trees(names, corpora) for purpose, names in files.items() if names}
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     tokenizer.model_max_length = model.config.max_words

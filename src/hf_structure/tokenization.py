@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
 SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+SUBWORD_KINDS = ("unigram", "bpe")  # of tokenizers that are trained
 _PLAIN = {"add_special_tokens": False, "verbose": False}  # no warning of long texts: callers say which are too long
 _SPACES = ("\u0120", "\u2581")  # how a piece says that it begins with a space: byte-level BPE and SentencePiece
 
@@ -189,7 +190,7 @@ def train_subword_tokenizer(
     Raises:
         ValueError: if `kind` is unknown, or `vocab_size` too small for the characters of the corpus.
     """
-    if kind not in ("unigram", "bpe"):
+    if kind not in SUBWORD_KINDS:
         raise ValueError(f"kind must be 'unigram' or 'bpe', not {kind!r}")
     unk, _, bos, _ = special = list(SUBWORD_SPECIAL_TOKENS.values())
     options = {"vocab_size": vocab_size, "special_tokens": special, "show_progress": False}

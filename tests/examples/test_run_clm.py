@@ -175,9 +175,10 @@ def test_large_baseline_has_as_many_parameters(corpus, run, tmp_path):
     assert not any("predicted" in name for name in results(tmp_path / "gilt"))
 
 
+@pytest.mark.parametrize("option", ["--tokenizer_type", "--tokenizer_name"])
 @pytest.mark.parametrize(("kind", "name"), [("unigram", "Unigram"), ("bpe", "BPE")], ids=["unigram", "bpe"])
-def test_new_tokenizers(corpus, run, tmp_path, kind, name):
-    run(*training(corpus, tmp_path, epochs=1), "--tokenizer_type", kind, "--max_predicted_sentences", "0")
+def test_new_tokenizers(corpus, run, tmp_path, kind, name, option):
+    run(*training(corpus, tmp_path, epochs=1), option, kind, "--max_predicted_sentences", "0")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert type(tokenizer.backend_tokenizer.model).__name__ == name
     assert len(tokenizer) == AutoConfig.from_pretrained(tmp_path).vocab_size
@@ -460,6 +461,8 @@ GILT = ["--model_type", "gilt", *TREES]
         ([*GILT, "--config_overrides", '{"hidden_size": 3}'], "no multiple of the 8 attention heads"),
         ([*GILT, "--graph_layers", "40"], "40 graph layers in a model of 16 layers"),
         ([*GILT, "--bogus", "3"], "unknown options: --bogus 3"),
+        ([*GILT, "--tokenizer_name", "words"], "a causal model reads subwords, unigram or bpe"),
+        ([*TREES, "--base_model", "x", "--tokenizer_name", "bpe"], "--tokenizer_name bpe is for a new model"),
         ([*GILT, "--vocab_size", "-4"], "--vocab_size must be at least 1, not -4"),
         ([*GILT, "--vocab_size", "5"], "vocab_size must be at least 9, for 5 characters"),
         ([*GILT, "--max_length", "1"], "no training sentence has at most 1 words"),

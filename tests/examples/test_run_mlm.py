@@ -138,6 +138,19 @@ def test_trains_on_subwords(corpus, subwords, run, tmp_path):
     assert len(parsed.distances.words) == 4  # punctuation was not trained on
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_trains_on_subwords_of_its_text(corpus, run, tmp_path, kind):
+    arguments = training(corpus, tmp_path, epochs=1, model_type="structformer")
+    run(*arguments, "--tokenizer_name", kind, "--vocab_size", "270")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert type(tokenizer.backend_tokenizer.model).__name__.lower() == kind
+    assert (tokenizer.pad_token, tokenizer.mask_token) == ("<pad>", "<mask>")
+    assert tokenizer.init_kwargs["skip_punctuation"]
+    assert len(tokenizer) == AutoConfig.from_pretrained(tmp_path).vocab_size
+    assert "eval_uas" in results(tmp_path)
+    assert parse([["the", "mouse", "sees"]], tmp_path)[0].dependency.is_tree
+
+
 def test_udgn_parses_no_subwords(corpus, subwords, run, tmp_path):
     with pytest.raises(ValueError, match="udgn parses words, not subwords"):
         run(*training(corpus, tmp_path), "--tokenizer_name", subwords)
@@ -185,7 +198,7 @@ def test_goes_on_from_a_trained_model(corpus, run, tmp_path):
     third = training(corpus, tmp_path / "third", epochs=1)[4:]
     run("--model_name_or_path", first, *third, "--config_overrides", '{"hidden_dropout": 0.7}')
     assert scripts.config_changes(first, AutoConfig.from_pretrained(tmp_path / "third")) == ["hidden_dropout"]
-    with pytest.raises(ValueError, match="has no settings hiden_size"):
+    with pytest.raises(ValueError, match=r"udgn has no settings hiden_size \(did you mean hidden_size"):
         run("--model_name_or_path", first, *arguments, "--config_overrides", '{"hiden_size": 3}')
 
 
@@ -393,6 +406,15 @@ UDGN = ["--model_type", "udgn", *TEXTS]
         (["--config", "list.json"], "list.json: not a JSON object"),
         ([*UDGN, "--config_overrides", "{hidden_size: 3}"], "--config_overrides: not JSON"),
         ([*UDGN, "--config_overrides", '{"hiden_size": 3}'], "udgn has no settings hiden_size"),
+        (
+            [*UDGN, "--config_overrides", '{"num_layers": 3, "beam": 1}'],
+            r"no settings num_layers \(did you mean parser_num_layers or num_hidden_layers\?\), beam$",
+        ),
+        (
+            ["--config", "sizes.json", *TEXTS],
+            r"no settings num_layers \(did you mean parser_num_layers or num_hidden_l",
+        ),
+        (["--model_type", "udng", *TEXTS], r"there is no model family 'udng' \(did you mean udgn"),
         ([*UDGN, "--config_overrides", '{"hidden_size": "big"}'], "'hidden_size' expected int"),
         ([*UDGN, "--config_overrides", '{"num_hidden_layers": 0}'], "num_hidden_layers must be at least 1"),
         (TEXTS, "--model_type, --model_name_or_path or a --config"),
@@ -415,6 +437,7 @@ UDGN = ["--model_type", "udgn", *TEXTS]
             [*UDGN, "--label_smoothing_factor", "0.1", "--config_overrides", '{"head_loss_weight": 1.0}'],
             "--label_smoothing_factor leaves the loss of heads out",
         ),
+        ([*UDGN, "--config_overrides", '{"head_loss_weight": 1.0}'], "head_loss_weight is above 0, but there are tra"),
         ([*UDGN, "--text_column_name", "body"], "--text_column_name has no effect without --dataset_name"),
         ([*UDGN, "--buffer_size", "9"], "--buffer_size has no effect without --streaming"),
         ([*UDGN, "--max_length", "1"], "no training sentence has at most 1 words"),
@@ -426,7 +449,12 @@ UDGN = ["--model_type", "udgn", *TEXTS]
 )
 def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    files = {"unknown.json": '{"options": {"no_such_option": 1}}', "list.json": "[]", "marks.txt": "...\n"}
+    files = {
+        "sizes.json": '{"model": {"model_type": "udgn", "num_layers": 3}}',
+        "unknown.json": '{"options": {"no_such_option": 1}}',
+        "list.json": "[]",
+        "marks.txt": "...\n",
+    }
     for name, text in {**files, "train.txt": "a dog\n" * 4, "dev.txt": "a dog\n", "binary.txt": "\0"}.items():
         Path(name).write_text(text)
     defaults = ["--min_frequency", "1"] if "--min_frequency" not in arguments else []
@@ -507,6 +535,7 @@ def test_trains_on_a_data_set_streamed_or_prepared(corpus, run, tmp_path):
     [
         (["--train_file", "a.txt"], "--streaming needs --max_steps"),
         (["--train_file", "a.txt", "--max_steps", "3"], "give --vocabulary_file, --tokenizer_name or"),
+        (["--train_file", "a.txt", "--max_steps", "3", "--tokenizer_name", "bpe"], "give --vocabulary_file, --tok"),
         (["--train_file", "a.txt", "--dataset_name", "x"], "give either --train_file or --dataset_name"),
         (["--model_name_or_path", "udgn-en"], "--streaming is for training"),
         (
@@ -514,7 +543,7 @@ def test_trains_on_a_data_set_streamed_or_prepared(corpus, run, tmp_path):
             "_size must",
         ),
     ],
-    ids=["steps", "vocabulary", "both", "evaluation", "buffer"],
+    ids=["steps", "vocabulary", "subwords", "both", "evaluation", "buffer"],
 )
 def test_wrong_commands_of_streams(run, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)

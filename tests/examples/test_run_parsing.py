@@ -543,6 +543,17 @@ TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
         ([*TREES, "--punctuation_by", "tags"], "the sentence has no tags"),
         ([*TREES, "--max_length", "1"], "train: 3 of 3 sentences left out; 3: more than 1 words"),
         (["--train_file", "text.txt", "--validation_file", "dev.conllu", "--no_labels"], "words without a head"),
+        (
+            ["--train_file", "text.txt", "--validation_file", "dev.conllu"],
+            r"text.txt: text, words without a head: dep",
+        ),
+        (["--train_file", "train.conllu", "--validation_file", "text.txt"], r"text.txt: text, words without a head"),
+        (["--train_file", "trees.mrg", "--validation_file", "dev.conllu"], r"trees.mrg: constituency trees, words wi"),
+        ([*TREES, "--initial_train_file", "text.txt", "--model_type", "rng_transformer"], "text.txt: text, words w"),
+        (
+            ["--train_file", "bare.conllu", "--validation_file", "dev.conllu"],
+            "bare.conllu: words without a head, in e",
+        ),
         (["--train_file", "broken.conllu", "--validation_file", "dev.conllu"], "broken.conllu:1: 2 tab-separated"),
         ([*TREES, "--label_smoothing_factor", "0.1"], "--label_smoothing_factor is for language models"),
         ([*TREES, "--num_layers", "3"], "--num_layers has no effect without --encoder"),
@@ -556,6 +567,8 @@ def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
     Path("udgn.json").write_text('{"model": {"model_type": "udgn"}}')
     Path("text.txt").write_text("a dog\n" * 3)
     Path("broken.conllu").write_text("1\ta\n\n")
+    Path("bare.conllu").write_text("1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    Path("trees.mrg").write_text("(S (DT a) (NN dog))\n")
     for name in ("train", "dev"):
         Path(f"{name}.conllu").write_text(3 * sentence)
     with pytest.raises(ValueError, match=message) as error:

@@ -13,6 +13,7 @@ from transformers.utils import logging
 
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.hub.locating import resolve_model
+from hf_structure.hub.suggestions import with_suggestions
 from hf_structure.pipelines.options import DTYPES
 
 WordTokenizer = str | Callable[[str], list[str]]
@@ -162,7 +163,7 @@ def read_config(
             folder, trust_remote_code=trust_remote_code, return_unused_kwargs=True, **(settings or {})
         )
     if unknown:
-        raise ValueError(f"{config.model_type} has no settings {', '.join(unknown)}")
+        raise ValueError(f"{config.model_type} has no settings {with_suggestions(unknown, vars(config))}")
     return config
 
 

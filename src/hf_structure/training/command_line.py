@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from transformers import HfArgumentParser
 
-from hf_structure.hub.suggestions import did_you_mean
+from hf_structure.hub.suggestions import did_you_mean, with_suggestions
 from hf_structure.hub.user_code import add_import
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, has_warmup
 from hf_structure.training.scripts import load_object, read_json
@@ -56,7 +56,7 @@ def parse_command_line(
     settings, options = content.get("model", {}), content.get("options", {})
     known = {action.dest for action in parser._actions}
     if unknown := sorted(set(options) - known):
-        raise ValueError(f"{given['config']}: unknown options {', '.join(unknown)}{did_you_mean(unknown[0], known)}")
+        raise ValueError(f"{given['config']}: unknown options {with_suggestions(unknown, known)}")
     for name, reason in classes[-1].ignored.items():
         if name in given or name in options:
             raise ValueError(f"--{name} has no effect: {reason}")
@@ -66,7 +66,7 @@ def parse_command_line(
     *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
     if rest:
         known_options = {option for action in parser._actions for option in action.option_strings}
-        raise ValueError(f"unknown options: {' '.join(rest)}{did_you_mean(rest[0], known_options)}")
+        raise ValueError(f"unknown options: {' '.join(rest)}{did_you_mean(rest[0].partition('=')[0], known_options)}")
     model_args, data_args, training_args = parsed
     _check_counts(parsed)
     _check_effects(given, parsed)

@@ -28,6 +28,7 @@ from hf_structure.data.files import new_file
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
+from hf_structure.hub.suggestions import did_you_mean, with_suggestions
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
 from hf_structure.training.cards import note_facts
 from hf_structure.training.trainers import last_complete_checkpoint
@@ -110,10 +111,11 @@ def readable_settings() -> Iterator[None]:
 def check_settings(model_type: str, settings: dict) -> None:
     """Raises `ValueError` where there is no such family, or it has no such settings."""
     if model_type not in CONFIG_MAPPING:
-        raise ValueError(f"there is no model family {model_type!r}")
-    unknown = [name for name in settings if not hasattr(CONFIG_MAPPING[model_type](), name)]
+        raise ValueError(f"there is no model family {model_type!r}{did_you_mean(model_type, CONFIG_MAPPING)}")
+    config = CONFIG_MAPPING[model_type]()
+    unknown = [name for name in settings if not hasattr(config, name)]
     if unknown:
-        raise ValueError(f"{model_type} has no settings {', '.join(unknown)}")
+        raise ValueError(f"{model_type} has no settings {with_suggestions(unknown, vars(config))}")
 
 
 def callbacks(args: RunArguments) -> list:
