@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 import hf_structure
-from hf_structure.auto import AutoModelForConstituencyParsing, LateModel
+from hf_structure.auto import _MODELS, AutoModelForConstituencyParsing
 from hf_structure.cli.render import FIGURES as KINDS
 from hf_structure.import_hooks import _Follower, import_after
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
-from hf_structure.models.udgn.modeling_udgn import UDGNModel
 
 TREE = "1\tHi\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
 LIGHT = """
@@ -30,8 +29,7 @@ for arguments in json.loads(sys.argv[1]):
 print("imported:", sorted({"matplotlib", "torch", "transformers"} & set(sys.modules)))
 """
 LOADING = """
-import hf_structure
-from transformers import AutoModel, AutoModelForMaskedLM, pipeline
+{imports}
 
 folder = hf_structure.resolve_model("udgn-en")
 assert "hf_structure.models.gilt.modeling_gilt" not in __import__("sys").modules
@@ -68,8 +66,10 @@ def test_commands_without_a_model_do_without_torch(tmp_path):
     assert done.stdout.endswith("imported: []\n")
 
 
-def test_transformers_knows_the_families_when_it_is_imported_later():
-    done = run_python(LOADING)
+@pytest.mark.parametrize("order", [1, -1], ids=["hf_structure-first", "transformers-first"])
+def test_transformers_knows_the_families_whichever_is_imported_first(order):
+    imports = ["import hf_structure", "from transformers import AutoModel, AutoModelForMaskedLM, pipeline"]
+    done = run_python(LOADING.replace("{imports}", "\n".join(imports[::order])))
     assert done.returncode == 0, done.stderr
     assert done.stdout == "UDGNModel UDGNForMaskedLM\n[2, 0, 2]\n"
     assert "revision main" not in done.stderr
@@ -139,13 +139,13 @@ def test_a_module_that_is_not_there_is_not_found(modules):
         import_module("theirs.nothing")
 
 
-def test_a_late_model_answers_as_its_class():
-    late = LateModel(UDGNConfig, "modeling_udgn", "UDGNModel")
-    assert late.config_class is UDGNConfig
-    assert late.__name__ == "UDGNModel"
-    assert late.from_pretrained == UDGNModel.from_pretrained
-    with pytest.raises(AttributeError):
-        late.nothing  # noqa: B018
+@pytest.mark.parametrize("config_class", _MODELS, ids=lambda config_class: config_class.model_type)
+def test_every_model_class_is_registered_with_its_configuration(config_class):
+    for place, auto_classes in _MODELS[config_class].items():
+        for auto_class in auto_classes:
+            model_class = auto_class._model_mapping[config_class]
+            assert model_class.config_class is config_class
+            assert f"{model_class.__module__}.{model_class.__name__}".endswith(f".{place}")
 
 
 def test_auto_class_of_constituents_names_its_family():

@@ -3,9 +3,9 @@ Auto classes for tasks that transformers has none for, and registration of the f
 `import hf_structure` has done when Auto classes are imported.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, UserDict
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
@@ -25,6 +25,9 @@ from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class _AutoParser(_BaseAutoModelClass):
@@ -64,24 +67,19 @@ class AutoModelForConstituencyParsing(_AutoParser):
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 
-class LateModel:
+class _LazyClasses(UserDict):
     """
-    Stands for a model class until something is asked of it, and then answers as the class does.
-
-    Args:
-        config_class (`type[PreTrainedConfig]`): Its configuration; the model is defined beside it.
-        module (`str`): Name of the module there.
-        name (`str`): Name of the class.
+    Model classes by configuration, in a table of transformers. A class that is entered by its name is imported when it
+    is looked up, as transformers' own are: they need a half of torch that `from transformers import AutoModel` does
+    not, and that takes longer to import than the rest.
     """
 
-    def __init__(self, config_class: type[PreTrainedConfig], module: str, name: str):
-        self.config_class, self._name = config_class, name
-        self._module = f"{config_class.__module__.rpartition('.')[0]}.{module}"
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_name", "_module", "__setstate__"):  # not there yet when a copy is made
-            raise AttributeError(name)
-        return getattr(getattr(import_module(self._module), self._name), name)
+    def __getitem__(self, config_class: type[PreTrainedConfig]) -> "type[PreTrainedModel]":
+        model_class = super().__getitem__(config_class)
+        if isinstance(model_class, str):
+            module, _, name = model_class.rpartition(".")
+            model_class = self[config_class] = getattr(import_module(module), name)
+        return model_class
 
 
 _MODELS = {
@@ -123,9 +121,15 @@ _MODELS = {
         ],
     },
 }
+_AUTO_CLASSES = {
+    auto_class for models in _MODELS.values() for auto_classes in models.values() for auto_class in auto_classes
+}
+for auto_class in _AUTO_CLASSES:
+    auto_class._model_mapping._extra_content = _LazyClasses(auto_class._model_mapping._extra_content)
 for config_class, models in _MODELS.items():
+    family = config_class.__module__.rpartition(".")[0]
     for place, auto_classes in models.items():
         for auto_class in auto_classes:
-            auto_class.register(config_class, LateModel(config_class, *place.split(".")), exist_ok=True)
+            auto_class.register(config_class, f"{family}.{place}", exist_ok=True)
 
 __all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing"]

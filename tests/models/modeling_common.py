@@ -17,8 +17,16 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import randomise
 from torch.testing import assert_close
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, Trainer, TrainingArguments
+from transformers import (
+    MODEL_MAPPING,
+    AutoConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Trainer,
+    TrainingArguments,
+)
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_utils import load_state_dict
 
 both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
 # transformers has renamed these, but PEFT knows the old names only.
@@ -152,6 +160,41 @@ class ModelBattery:
             assert type(loaded) is expected
             self.assert_same_outputs(self.model() if expected is self.head_class else self.model().base_model, loaded)
             assert type(auto_class.from_config(self.config())) is expected
+
+    def test_tables_of_auto_classes_hold_classes(self):
+        """Others compare what they look up there, inherit from it and pickle it."""
+        config_class = self.base_class.config_class
+        for auto_class, expected in self.auto_classes.items():
+            table = auto_class._model_mapping
+            found = table[config_class]
+            assert found is expected
+            assert found in table._extra_content.values()  # where pipelines look
+            assert issubclass(found, PreTrainedModel)
+            assert type("Copy", (found,), {}).config_class is config_class
+            assert pickle.loads(pickle.dumps(found)) is expected
+            assert pickle.loads(pickle.dumps(table))[config_class] is expected
+
+    @both_classes
+    def test_torch_save_and_load(self, kind, tmp_path):
+        """As transformers' own tests of all models do it, and of the whole model."""
+        model, file = self.model(kind), tmp_path / "pytorch_model.bin"
+        for is_zip in (True, False):
+            torch.save(model.state_dict(), file, _use_new_zipfile_serialization=is_zip)
+            assert_close(load_state_dict(file), model.state_dict(), rtol=0, atol=0)
+            torch.save(model, file, _use_new_zipfile_serialization=is_zip)
+            self.assert_same_outputs(model, torch.load(file, weights_only=False), rtol=0, atol=0)
+
+    def test_subclass_of_what_auto_model_gives(self, tmp_path):
+        model = self.model()
+        model.save_pretrained(tmp_path)
+
+        class Copy(MODEL_MAPPING[type(model.config)]):
+            pass
+
+        attention = {"attn_implementation": model.config._attn_implementation}  # this is not saved
+        loaded, info = Copy.from_pretrained(tmp_path, output_loading_info=True, **attention)
+        assert not info["missing_keys"]
+        self.assert_same_outputs(model.base_model, loaded, rtol=0, atol=0)
 
     def test_base_weights_load_into_the_head_class(self, tmp_path):
         base = self.model("base_class")

@@ -17,7 +17,7 @@ def model_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTra
     autos = [
         each for each in vars(modeling_auto).values() if isinstance(each, type) and each.__name__.startswith("Auto")
     ]
-    found = {auto.__name__: _model_class(auto, config_class) for auto in autos if _knows(auto, config_class)}
+    found = {auto.__name__: auto._model_mapping[config_class] for auto in autos if _knows(auto, config_class)}
     for parser in _parsers(config_class).values():
         if parser not in found.values():
             found[PARSER] = parser
@@ -49,7 +49,7 @@ def is_registered(config_class: type[PreTrainedConfig]) -> bool:
 def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
     """The model class for each task that is none of transformers' own."""
     return {
-        task: _model_class(auto, config_class)
+        task: auto._model_mapping[config_class]
         for task, registered in PIPELINE_REGISTRY.supported_tasks.items()
         for auto in registered["pt"]
         if not auto.__module__.startswith("transformers.") and _knows(auto, config_class)
@@ -58,10 +58,6 @@ def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedM
 
 def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:
     return getattr(auto, "_model_mapping", None) is not None and config_class in auto._model_mapping
-
-
-def _model_class(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> type[PreTrainedModel]:
-    return auto._model_mapping[config_class].from_pretrained.__self__  # what is registered may stand for a class
 
 
 def _pipeline_class(task: str) -> type:
