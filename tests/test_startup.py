@@ -4,7 +4,7 @@ import ast
 import json
 import subprocess
 import sys
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 
 import pytest
@@ -131,6 +131,20 @@ def test_import_after(modules, first):
     assert theirs.followers == ["follower"]
     assert theirs.__spec__.loader.get_source("theirs").startswith("followers")
     assert "exec_module" not in vars(theirs.__spec__.loader)
+
+
+@pytest.mark.parametrize("name", ["theirs", "follower"])
+def test_an_import_that_is_interrupted_is_followed_when_it_is_tried_again(modules, name, tmp_path):
+    file = tmp_path / f"{name}.py"
+    whole = file.read_text()
+    file.write_text("raise KeyboardInterrupt\n")
+    import_after("theirs", "follower")
+    with pytest.raises(KeyboardInterrupt):
+        import_module("theirs")
+    assert not {"theirs", "follower"} & set(sys.modules)
+    file.write_text(whole)
+    invalidate_caches()
+    assert import_module("theirs").followers == ["follower"]
 
 
 def test_a_module_that_is_not_there_is_not_found(modules):

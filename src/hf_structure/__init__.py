@@ -1,9 +1,10 @@
 """
 hf_structure: language models that know, show and use sentence structure.
 
-Nothing of it is imported before it is used: not what is listed here, and not what transformers is told of it.
+Names are imported lazily: those listed here, and what transformers is told of the models.
 """
 
+import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,7 @@ _EXPORTS = {
     ],
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _EXPORTS.items() for name in names}
+_IMPORTING = threading.RLock()  # two threads cannot import transformers at once: one finds the other's unfinished
 
 __all__ = [
     "AutoModelForConstituencyParsing",
@@ -215,7 +217,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    with _IMPORTING:
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
 
 

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 
 
@@ -17,16 +16,18 @@ def import_after(module: str, ours: str) -> None:
         module (`str`): Full name of the other module.
         ours (`str`): Full name of the module to import then.
     """
+    _Follower.waiting[module] = ours
+    if _Follower not in sys.meta_path:
+        sys.meta_path.insert(0, _Follower)
     if module in sys.modules:
         import_module(ours)
-    else:
-        _Follower.waiting[module] = ours
-        if _Follower not in sys.meta_path:
-            sys.meta_path.insert(0, _Follower)
 
 
 class _Follower:
-    """A finder that finds modules as the others do, and lets a module of ours follow those that it waits for."""
+    """
+    A finder that finds modules as the others do, and lets a module of ours follow those that it waits for: each time,
+    as an import that fails or is interrupted may be tried again.
+    """
 
     waiting: dict[str, str] = {}
 
@@ -34,8 +35,10 @@ class _Follower:
     def find_spec(
         cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        ours = cls.waiting.pop(name, None)
-        spec = None if ours is None else find_spec(name)
+        if name not in cls.waiting:
+            return None
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not cls)
+        spec = next(filter(None, others), None)
         if spec is None or spec.loader is None:
             return spec
         loader, execute = spec.loader, spec.loader.exec_module
@@ -43,7 +46,7 @@ class _Follower:
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
             execute(module)
-            import_module(ours)
+            import_module(cls.waiting[name])
 
         loader.exec_module = exec_module  # of this loader alone: every module has its own
         return spec
