@@ -58,6 +58,8 @@ SDP = """\
 
 """
 BRACKETS = "( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks) (-NONE- *T*-1)) (. .)) )\n"
+UNTAGGED = "(S (NP the dog) (VP barks (ADVP now)) .)\n"
+UNLABELLED = "(yes ((the dog) (barks now)))\n"
 TEXT = "She can't see 👩‍💻, e.g. café.\n"
 CATALOGUE = "source\tlicence\tsplit\tkind\tnumber\nmoon\tCC0 1.0\ttrain\tweb\t1\n"
 WIKITEXT = ' = Title = \n \n The dog ( 1 @,@ 000 cats ) can not bark . " It is n\'t one . " <unk> !\n'
@@ -254,6 +256,8 @@ READERS = {
     "sdp": ("a.sdp", SDP * 2, lambda path: exhaust(map(str, read_sdp(path)))),
     "graphs": ("a.sdp", SDP * 2, write_graphs),
     "brackets": ("a.mrg", BRACKETS * 2, write_brackets),
+    "untagged": ("a.mrg", UNTAGGED * 2, write_brackets),
+    "unlabelled": ("a.mrg", UNLABELLED * 2, write_brackets),
     "text": ("a.txt", TEXT * 2, tokenized),
     **{
         suffix: (f"a.txt{suffix}", compression.compress(TEXT.encode() * 9), unpacked)

@@ -826,6 +826,59 @@ def test_evaluate_brackets_drops_punctuation_by_form(run, trees):
     assert by_form == run("evaluate", "untagged.mrg", "kept.ptb")
 
 
+TAGGED = [
+    "(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (PRP it)) (ADVP (RB now))) (. .))",
+    "(S (NP (PRP He)) (VP (VBZ sleeps)) (. .))",
+]
+WITHOUT_TAGS = {
+    "untagged": ["( (S (NP the dog) (VP sees (NP it) (ADVP now)) .) )", "( (S (NP He) (VP sleeps) .) )"],
+    "unlabelled": ["((the dog) (sees it now) .)", "(He sleeps .)"],
+    "spaced": ["( ( the dog ) ( sees it now ) . )", "( He sleeps . )"],
+    "dropped": ["((the dog) ((sees it now)))", "(He sleeps)"],
+}
+
+
+@pytest.fixture
+def untagged(here) -> None:
+    """Files of two trees with the same constituents, in the last one without punctuation."""
+    for name, trees in ({"tagged": TAGGED} | WITHOUT_TAGS).items():
+        Path(f"{name}.mrg").write_text("\n".join(trees), encoding="utf-8")
+
+
+@pytest.mark.parametrize("gold", ["tagged", *list(WITHOUT_TAGS)[:3]])
+@pytest.mark.parametrize("system", WITHOUT_TAGS)
+@pytest.mark.parametrize("options", [[], ["--punctuation", "drop_by_form"], ["--punctuation", "keep"]], ids=" ".join)
+def test_evaluate_brackets_without_tags(run, fail, untagged, gold, system, options):
+    """A parser that is right about everything, whichever way it writes its trees."""
+    arguments = ("evaluate", f"{gold}.mrg", f"{system}.mrg", "--json", *options)
+    if system == "dropped" and "keep" in options:
+        assert "sentence 1: word 6 is missing in the prediction, '.' in the gold" in fail(*arguments)[0]
+        return
+    scores = json.loads(run(*arguments))
+    assert (scores["uf1"], scores["matched"], scores["predicted"], scores["gold"]) == (1, 2, 2, 2)
+
+
+def test_a_system_that_branches_to_the_right(run, fail, untagged):
+    """Its trees could have labels, but for the words of the gold ones."""
+    Path("right.mrg").write_text("(the (dog (sees (it now))))\n(He sleeps)")
+    scores = json.loads(run("evaluate", "tagged.mrg", "right.mrg", "--baselines", "--json"))
+    assert {name: scores[name] for name in scores["baselines"]["right"]} == scores["baselines"]["right"]
+    Path("right.mrg").write_text("(the (cat (sees (it now))))\n(He sleeps)")
+    assert "sentence 1: word 1 is 'now' in the prediction" in fail("evaluate", "tagged.mrg", "right.mrg")[0]
+
+
+def test_commands_that_read_brackets_without_tags(run, untagged, structformer):
+    words = [["the", "dog", "sees", "it", "now", "."], ["He", "sleeps", "."]]
+    for name in ("tagged", "untagged", "unlabelled", "spaced"):
+        file = f"{name}.mrg"
+        assert words_of(run("parse", "--model", structformer, "--format", "json", file)) == words
+        assert run("agree", "tagged.mrg", file) if name != "tagged" else True
+        assert run("render", file, "--format", "text").count("dog") == 2
+        Path(file).rename(f"{name}.prd")
+        assert words_of(run("parse", "--model", structformer, "--format", "json", f"{name}.prd")) == words
+        Path(f"{name}.prd").rename(file)
+
+
 GERMAN = "(S (NP (ART Der) (ADJA alte) (NN Hund)) (VP (VVFIN bellt) (ADV laut)) ($. .))"
 
 
@@ -890,7 +943,7 @@ def test_baselines(run, trees):
         (["notes.txt", "gold.mrg"], "notes.txt and gold.mrg differ in format: brackets and text"),
         (["gold.mrg", "kept.ptb", "--ignore", "NP"], "--ignore is for trees in CoNLL-U only"),
         (["gold.mrg", "kept.ptb", "--universal"], "--universal is for trees in CoNLL-U only"),
-        (["gold.conllu", "gold.conllu", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .brackets) only"),
+        (["gold.conllu", "gold.conllu", "--baselines"], "is for brackets (.mrg, .ptb, .prd, .brackets) only"),
         (["gold.conllu", "gold.conllu", "--punctuation", "keep"], "--punctuation is for brackets"),
         (["gold.conllu", "gold.conllu", "--min_length", "2"], "--min_length is for brackets"),
         (["gold.mrg", "missing.mrg"], "missing.mrg: No such file or directory"),

@@ -177,9 +177,8 @@ MALFORMED = {
     "empty": ("(S\n(NP ) (A a))", r"^<input>:2: an empty bracket: \(NP\)"),
     "nothing at all": ("()", "empty bracket"),
     "loose text": ("(S (A a))\nword", r"^<input>:2: text outside of brackets: 'word'"),
-    "two words": ("(S (A a b))", "beside other nodes: 'b'"),
-    "word after node": ("(S (A a) b)", "beside other nodes: 'b'"),
-    "node after word": ("(S a (A a))", "beside the word 'a'"),
+    "no label": ("(S (NP the dog))\n(S\n((A a) b))", r"^<input>:3: a bracket without a label in a file that has them"),
+    "one word without label": ("(yes)", r"^<input>:1: an empty bracket: \(yes\)"),
 }
 
 
@@ -187,6 +186,104 @@ MALFORMED = {
 def test_malformed_brackets(text, message):
     with pytest.raises(BracketError, match=message):
         parse(text)
+
+
+UNTAGGED = {
+    "(S (NP the dog) (VP barks))": "(S (NP (X the) (X dog)) (VP (X barks)))",
+    "(S (NP the dog) barks)": "(S (NP (X the) (X dog)) (X barks))",
+    "(S he (VP barks))": "(S (X he) (VP (X barks)))",
+    "(S (NP the\n  old dog) (VP ( V barks)))": "(S (NP (X the) (X old) (X dog)) (VP (V (X barks))))",
+    "( (S (NP the dog) barks) )": "(S (NP (X the) (X dog)) (X barks))",
+    "(S (NP (DT the) dog) (VP (-NONE- *T*) barks))": "(S (NP (DT (X the)) (X dog)) (VP (-NONE- *T*) (X barks)))",
+    "(S a b)": "(S (X a) (X b))",
+}
+
+
+@pytest.mark.parametrize(("text", "tree"), UNTAGGED.items())
+def test_words_without_tags(text, tree):
+    """A word that shares its bracket has no tag, nor has any other of the tree: each bracket is a constituent."""
+    assert list(map(str, parse(text))) == [tree]
+    assert list(map(str, parse(f"(S (A a) (B b))\n{text}"))) == ["(S (A a) (B b))", tree]
+    assert list(map(str, parse(tree))) == [tree]
+
+
+UNLABELLED = {
+    "((the dog) barks)": "(X (X (X the) (X dog)) (X barks))",
+    "( ( the dog ) barks )": "(X (X (X the) (X dog)) (X barks))",
+    "(she (saw (the dog)))": "(X (X she) (X (X saw) (X (X the) (X dog))))",
+    "((the dog) (saw it))": "(X (X (X the) (X dog)) (X (X saw) (X it)))",
+    "( ( the dog ) ( saw it ) )": "(X (X (X the) (X dog)) (X (X saw) (X it)))",
+    "((the dog) (sees it now))": "(X (X (X the) (X dog)) (X (X sees) (X it) (X now)))",
+    "(dogs bark)": "(X (X dogs) (X bark))",
+    "(the old dog)": "(X (X the) (X old) (X dog))",
+    "(((the dog) barks))": "(X (X (X the) (X dog)) (X barks))",
+    "(yes)": "(X yes)",
+    "(a ((b c) d -RRB-))": "(X (X a) (X (X (X b) (X c)) (X d) (X -RRB-)))",
+    "(:-LRB- (a b))": "(X (X :-LRB-) (X (X a) (X b)))",
+}
+
+
+@pytest.mark.parametrize("unescape", [True, False])
+def test_brackets_without_labels(unescape):
+    """Trees that could have labels wait for the first one that cannot."""
+    early = [text for text in UNLABELLED if text != "(the old dog)"]
+    for texts in (list(UNLABELLED), [*reversed(early), "(the old dog)"]):
+        trees = parse("\n".join(texts), unescape=unescape)
+        assert list(map(str, trees)) == [UNLABELLED[text] for text in texts]
+        assert [tree.line for tree in trees] == list(range(1, len(texts) + 1))
+    words = [word for tree in trees for word, _ in tree.leaves()]
+    assert (":(" in words) == (")" in words) == unescape
+
+
+@pytest.mark.parametrize(("text", "tree"), UNLABELLED.items())
+def test_labels_that_the_caller_knows_of(text, tree):
+    assert list(map(str, parse(text, labels=False))) == [tree]
+
+
+def test_shapes_that_are_taken_for_labels():
+    """What could have labels is read with them, if nothing in the file tells otherwise."""
+    assert str(parse("(she (saw (the dog)))")[0]) == "(she (saw (the dog)))"
+    assert str(parse("((A a) (B b))", labels=True)[0]) == "( (A a) (B b))"
+    assert str(parse("((A a) (B b))")[0]) == "(X (X (X A) (X a)) (X (X B) (X b)))"
+    assert str(parse("((S (A a) (B b)) (C c))")[0]) == "( (S (A a) (B b)) (C c))"
+
+
+def test_trees_without_labels_after_many_with():
+    """The reader does not wait for ever."""
+
+    def trees():
+        for _ in range(5000):
+            yield "(A a)\n"
+        yield "((a b) c)\n"
+
+    with pytest.raises(BracketError, match="<input>:5001: a bracket without a label in a file that has them"):
+        list(read_brackets(trees()))
+
+
+def test_deep_trees_without_labels():
+    depth = 20_000
+    (tree,) = parse("(" * depth + "(a b)" + " c)" * depth)
+    assert len(tree.leaves()) == depth + 2
+    assert len(tree.spans()) == depth + 1
+
+
+BINARY = st.recursive(st.sampled_from(["the", "dog", "(", ":)", "S", "-"]), lambda part: st.tuples(part, part))
+
+
+def unlabelled_text(tree) -> str:
+    return escape_word(tree) if isinstance(tree, str) else f"({' '.join(map(unlabelled_text, tree))})"
+
+
+def expected_text(tree) -> str:
+    return f"(X {escape_word(tree)})" if isinstance(tree, str) else f"(X {' '.join(map(expected_text, tree))})"
+
+
+@settings(deadline=None)
+@given(st.lists(BINARY.filter(lambda tree: not isinstance(tree, str)), max_size=4), st.integers(0, 4))
+def test_any_binary_trees_without_labels(trees, place):
+    trees.insert(place, (("the", "dog"), "barks"))  # one that tells
+    read = parse("\n".join(map(unlabelled_text, trees)), unescape=True)
+    assert list(map(str, read)) == list(map(expected_text, trees))
 
 
 def test_reading_streams():

@@ -53,6 +53,33 @@ def test_brackets(files):
         assert sentence["spans"] == [(0, 2, "S"), (0, 1, "NP"), (1, 2, "VP")]
 
 
+UNTAGGED = {
+    "labels.prd": "( (S (NP-SBJ The dog) (VP barks) !) )\n( (S (NP It) (VP did n't) .) )\n",
+    "none.mrg": "((The dog) (barks !))\n((It (did n't)) .)\n",
+    "parsed.ptb": "(X (X (X The) (X dog)) (X (X barks) (X !)))\n(X (X (X It) (X (X did) (X n't))) (X .))\n",
+}
+
+
+@pytest.mark.parametrize("name", UNTAGGED)
+def test_brackets_without_tags(tmp_path, name):
+    """Of a word that has no tag the form tells whether it is punctuation."""
+    (tmp_path / name).write_text(UNTAGGED[name])
+    sentences = list(load_sentences(tmp_path / name))
+    assert [sentence["words"] for sentence in sentences] == [["The", "dog", "barks", "!"], ["It", "did", "n't", "."]]
+    assert [sentence["tags"] for sentence in sentences] == [None, None]
+    assert {(0, 4), (0, 2)} <= {(start, end) for start, end, _ in sentences[0]["spans"]}
+    dropped = list(load_sentences(tmp_path / name, punctuation="drop"))
+    assert [sentence["words"] for sentence in dropped] == [["The", "dog", "barks"], ["It", "did", "n't"]]
+    with pytest.raises(ValueError, match=r'by="tags" \(not "auto" or "form"\), but the sentence has no tags: The dog'):
+        list(load_sentences(tmp_path / name, punctuation="drop", by="tags"))
+
+
+def test_labels_of_brackets_without_tags(tmp_path):
+    (tmp_path / "labels.prd").write_text(UNTAGGED["labels.prd"])
+    first, _ = load_sentences(tmp_path / "labels.prd")
+    assert first["spans"] == [(0, 4, "S"), (0, 2, "NP"), (2, 3, "VP")]
+
+
 def test_text_and_sdp(files):
     assert [sentence["words"] for sentence in load_sentences(files / "c.txt")] == [["It", "is", "."], ["..."]]
     assert [sentence["words"] for sentence in load_sentences(files / "c.txt", punctuation="drop")] == [["It", "is"]]

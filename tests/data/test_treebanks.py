@@ -58,6 +58,12 @@ def test_clean_trees(tmp_path, options, blocks):
     assert [block for block, _ in clean_sentences(tmp_path / "a", "brackets", **options)] == blocks
 
 
+def test_clean_trees_without_tags(tmp_path):
+    (tmp_path / "a.prd").write_text("( (S (NP-SBJ The 1\\/2) (VP was) .) )")
+    ((block, words),) = clean_sentences(tmp_path / "a.prd", "brackets")
+    assert (block, words) == ("(S (NP (X The) (X 1/2)) (VP (X was)))\n", ["The", "1/2", "was"])
+
+
 def test_clean_dependencies(tmp_path):
     (tmp_path / "a").write_text(CONLL)
     ((block, words),) = clean_sentences(tmp_path / "a", "conllu", normalize=True)

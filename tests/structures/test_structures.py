@@ -439,6 +439,21 @@ def test_words_of_brackets_lose_escapes_only_in_text():
 
 
 @pytest.mark.parametrize(
+    ("text", "spans", "labels"),
+    [
+        ("(S (NP the dog) (VP barks))", [(0, 3), (0, 2), (2, 3)], ("S", "NP", "VP")),
+        ("(S (NP the dog) barks)", [(0, 3), (0, 2)], ("S", "NP")),
+        ("((the dog) barks)", [(0, 3), (0, 2)], None),
+        ("( ( the dog ) barks )", [(0, 3), (0, 2)], None),
+    ],
+)
+def test_brackets_without_tags(text, spans, labels):
+    tree = ConstituencyTree.from_brackets(text)
+    assert tree == ConstituencyTree(("the", "dog", "barks"), spans, labels)
+    assert ConstituencyTree.from_brackets(tree.to_brackets()) == tree
+
+
+@pytest.mark.parametrize(
     ("text", "error", "message"),
     [
         ("(S (NN a)", BracketError, "never closed"),

@@ -10,8 +10,9 @@ from typing import Any
 
 from hf_structure.cli.common import positive, print_table
 from hf_structure.cli.ignoring import add_ignore, scored_masks
+from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.corpus import SUFFIXES, drop_punctuation, load_sentences
+from hf_structure.data.corpus import SUFFIXES, bracket_sentence, drop_punctuation, load_sentences
 from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.metrics.attachment import UNDIRECTED, check_words, score_sentences
@@ -27,7 +28,7 @@ from hf_structure.metrics.constituency import (
 )
 from hf_structure.metrics.graphs import arc_scores
 
-_PUNCTUATION_BY = {"drop": "tags", "drop_by_form": "form", "keep": None}
+_PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
 _SCORED = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
 _OPTIONS = {
     "tree": ("ignore", "universal", "uuas"),
@@ -83,8 +84,9 @@ def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--punctuation",
         choices=sorted(_PUNCTUATION_BY),
-        help="drop what is punctuation by the gold tags, PTB or universal (default), drop it by its form, or keep it; "
-        "where it is dropped, the system file may be without it already",
+        help="drop what is punctuation by the gold tags, or by its form where these are none of the Penn Treebank or "
+        "universal (default), drop it by its form, or keep it; where it is dropped, the system file may be without it "
+        "already",
     )
     group.add_argument("--count_single_words", action="store_true", help="constituents of one word count")
     group.add_argument("--count_whole_sentences", action="store_true", help="constituents of all words count")
@@ -198,11 +200,12 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
 
 def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dict]]:
     """The sentences of both files, gold and system; both without the punctuation of the gold, if it is dropped."""
-    gold, system = (list(load_sentences(name, "brackets")) for name in (options.gold, options.system))
+    gold = list(load_sentences(options.gold, "brackets"))
     by = _PUNCTUATION_BY[options.punctuation or "drop"]
     numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
     if gold and not any(kept["words"] for _, _, kept in numbered):
         raise ValueError(f"{options.gold}: no word is left without punctuation; --punctuation keep keeps it")
+    system = _read_system(options.system, [row["words"] for _, *rows in numbered[:1] for row in rows])
     if len(system) < len(gold):  # it may lack sentences of punctuation alone
         numbered = [row for row in numbered if row[2]["words"]]
     for (number, whole, kept), predicted in zip(numbered, system, strict=False):
@@ -211,6 +214,20 @@ def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dic
         yield kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
     if len(system) != len(numbered):
         raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
+
+
+def _read_system(name: str, first: list[list[str]]) -> list[dict]:
+    """
+    The sentences of a file. Where nothing in it tells whether brackets begin with labels, the words do that its first
+    sentence may have.
+    """
+    system = list(load_sentences(name, "brackets"))
+    if system and system[0]["words"] not in first:
+        trees = (tree.remove_traces() for tree in read_brackets(name, unescape=True, labels=False))
+        without_labels = [bracket_sentence(tree) for tree in trees if tree]
+        if without_labels[0]["words"] in first:
+            return without_labels
+    return system
 
 
 _FORMS = {

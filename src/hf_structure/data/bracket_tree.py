@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hf_structure.data.normalization import keep_mask
 
+UNLABELLED = "X"  # the label or tag in brackets, which cannot do without, where it is not known
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 _BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
 _TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
@@ -66,10 +67,13 @@ class BracketTree:
         """Without empty categories (leaves tagged `-NONE-`) and the constituents that hold nothing else."""
         return self.keep_leaves([tag != "-NONE-" for _, tag in self.leaves()])
 
-    def remove_punctuation(self, by: str = "tags") -> "BracketTree | None":
-        """Without punctuation: `by` the leaves' `"tags"` or `"form"` (see `keep_mask`). Remove traces first."""
+    def remove_punctuation(self, by: str = "auto") -> "BracketTree | None":
+        """
+        Without punctuation: `by` the leaves' `"tags"`, by `"form"`, or by tags where there are any (see `keep_mask`).
+        Remove traces first.
+        """
         words, tags = zip(*self.leaves(), strict=True)
-        return self.keep_leaves(keep_mask(words, tags, by=by))
+        return self.keep_leaves(keep_mask(words, known_labels(tags), by=by))
 
     def strip_functions(self) -> "BracketTree":
         """Without functions and indices on constituents: `NP-SBJ-1` -> `NP`, `NP=2` -> `NP`, `PRT|ADVP` -> `PRT`."""
@@ -99,6 +103,11 @@ class BracketTree:
             else:
                 parts.append(f" ({node.label}" if opens else ")")
         return "".join(parts).removeprefix(" ")
+
+
+def known_labels(labels: Sequence[str]) -> Sequence[str] | None:
+    """The labels or tags of a tree; None if all are `X`, and so are not known."""
+    return None if all(label == UNLABELLED for label in labels) else labels
 
 
 def escape_word(word: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hf_structure.algorithms.trees import remove_words
-from hf_structure.data.bracket_tree import BracketTree
+from hf_structure.data.bracket_tree import BracketTree, known_labels
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.files import plain_path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {
     "conllu": (".conllu", ".conll", ".conllx", ".dep"),
-    "brackets": (".mrg", ".ptb", ".brackets"),
+    "brackets": (".mrg", ".ptb", ".prd", ".brackets"),
     "sdp": (".sdp",),
     "text": (".txt", ".text", ".tokens"),
 }
@@ -186,9 +186,9 @@ def conllu_sentence(sentence: ConlluSentence) -> dict:
 
 def bracket_sentence(tree: BracketTree) -> dict:
     """A tree without traces as the dictionary of `load_sentences`."""
-    words, tags = zip(*tree.leaves(), strict=True)
+    words, tags = (list(column) for column in zip(*tree.leaves(), strict=True))
     spans = tree.strip_functions().spans()
-    return {"words": list(words), "heads": None, "deprels": None, "tags": list(tags), "spans": spans}
+    return {"words": words, "heads": None, "deprels": None, "tags": known_labels(tags), "spans": spans}
 
 
 def _annotated(column: list[str]) -> bool:

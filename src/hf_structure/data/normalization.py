@@ -99,7 +99,8 @@ def keep_mask(
         raise ValueError(f'by="{by}" is none of "auto", "deprel", "tags", "form"')
     values = tags if by == "tags" else deprels
     if values is None:
-        raise ValueError(f'punctuation by="{by}", but the sentence has no {by}: {" ".join(words[:10])}')
+        sentence = " ".join(words[:10])
+        raise ValueError(f'punctuation by="{by}" (not "auto" or "form"), but the sentence has no {by}: {sentence}')
     if by == "tags":
         pairs = zip(words, tags, strict=True)
         return [tag not in PUNCTUATION_TAGS and _is_word(word, tag) for word, tag in pairs]

@@ -70,7 +70,7 @@ def clean_sentences(
     for sentence in read_brackets(path) if format == "brackets" else read_conllu(path):
         if format == "brackets":
             tree = sentence.remove_traces()
-            tree = tree if tree is None or keep_punctuation else tree.remove_punctuation(by="tags")
+            tree = tree if tree is None or keep_punctuation else tree.remove_punctuation()
             if tree is not None:
                 tree = tree.strip_functions().map_words(new_word)
                 yield f"{tree}\n", [word for word, _ in tree.leaves()]

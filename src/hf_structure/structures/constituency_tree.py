@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import span_children, span_order
-from hf_structure.data.bracket_tree import BracketTree, escape_word
+from hf_structure.data.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
 from hf_structure.data.brackets import read_brackets
 from hf_structure.structures.common import Value, check_length, freeze
 from hf_structure.structures.saving import save_structures
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LEVEL = 2.4  # height of a level of a tree in LaTeX, in em
 # Lines go down last, so that they do not cross words and each other, although all words are on one line.
 _EDGES = r"edge from parent path={(\tikzparentnode.%s) -- ([yshift=-0.4em]\tikzparentnode.south) -| (\tikzchildnode)}"
-UNLABELLED = "X"  # what brackets, which cannot do without, write for a label or tag that is not known
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +127,7 @@ class ConstituencyTree(Value):
         spans = (tree if functions else tree.strip_functions()).spans()
         words, tags = zip(*tree.leaves(), strict=True)
         labels = [label for _, _, label in spans]
-        return cls(words, [(start, end) for start, end, _ in spans], _known(labels), _known(tags))
+        return cls(words, [(start, end) for start, end, _ in spans], known_labels(labels), known_labels(tags))
 
     def to_nltk(self) -> "nltk.Tree":
         """
@@ -198,7 +197,3 @@ class ConstituencyTree(Value):
         for node, children in zip(nodes, span_children(self.spans, len(self.words)), strict=False):
             node.children.extend(nodes[child] for child in children)
         return nodes[0] if nodes else BracketTree(unknown)
-
-
-def _known(labels: Sequence[str]) -> Sequence[str] | None:
-    return None if all(label == UNLABELLED for label in labels) else labels
