@@ -286,6 +286,20 @@ def test_damaged_files(tmp_path, file, text, read):
         accept(lambda: read(path), seed, str(path))
 
 
+TEXTS = {name: reader for name, reader in READERS.items() if isinstance(reader[1], str)}
+
+
+@pytest.mark.parametrize(("file", "text", "read"), TEXTS.values(), ids=TEXTS)
+def test_encodings(tmp_path, file, text, read):
+    """All readers of text take a byte order mark; what is UTF-16 is read, or refused by that name."""
+    path = tmp_path / file
+    path.write_text(text, encoding="utf-8-sig")
+    read(path)
+    path.write_text(text, encoding="utf-16")
+    message = "not UTF-8 text: byte 0xff begins UTF-16"
+    accept(lambda: read(path), 0, f"{file}:1: {message}", f"{file}: {message}")
+
+
 @pytest.mark.parametrize(("file", "value", "read"), [("a.json", SUITE, read_suite), ("a.jsonl", BLIMP, minimal_pairs)])
 def test_damaged_values(tmp_path, file, value, read):
     path = tmp_path / file

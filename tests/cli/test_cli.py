@@ -469,6 +469,20 @@ def test_binary_input(fail, folder):
     assert "binary file" in fail("parse", "--model", folder, stdin=b"PK\0\0")[0]
 
 
+@pytest.mark.parametrize("name", ["gold.conllu", "gold.sdp"])
+def test_a_byte_order_mark_hides_no_format(run, folder, name):
+    """From standard input, and in files whose suffix says nothing."""
+    sdp = "#SDP 2015\n#1\n1\tCats\tcat\tNNS\t-\t-\t_\tARG1\n2\tsleep\tsleep\tVBP\t+\t+\t_\t_\n\n"
+    plain = {"gold.conllu": GOLD, "gold.sdp": sdp}[name]
+    marked = plain.encode("utf-8-sig")
+    command = ("parse", "--model", folder, "--format", "json")
+    Path("marked").write_bytes(marked)
+    Path(name).write_bytes(marked * 2)
+    expected = words_of(run(*command, stdin=plain))
+    assert words_of(run(*command, stdin=marked)) == words_of(run(*command, "marked")) == expected
+    assert words_of(run(*command, name)) == expected * 2
+
+
 def test_sentence_of_ten_thousand_words(fail, folder):
     line, _ = fail("parse", "--model", folder, stdin="the cat\n" + "the " * 10_000)
     assert ">:2: the sentence has 10000 words, more than the 1000" in line

@@ -3,6 +3,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from hf_structure.data.files import DataError
 from hf_structure.data.rows import open_dataset, open_file, row_suffix
 
 TEXTS = ["One. Two.", None, "", *(f"Row {number}." for number in range(2500))]  # more than one batch
@@ -111,3 +112,13 @@ def test_parts_are_files_or_else_rows(tmp_path, count):
     files = [{text[0] for text in part} for part in parts]
     assert all(parts)
     assert count == 6 or sum(map(len, files)) == 4
+
+
+def test_byte_order_marks(tmp_path):
+    path = tmp_path / "a.jsonl"
+    content = '{"text": "She sleeps."}\n'
+    path.write_text(content, encoding="utf-8-sig")
+    assert [row() for row in open_file(str(path), "text")] == ["She sleeps."]
+    path.write_text(content, encoding="utf-16")
+    with pytest.raises(DataError, match=r"a\.jsonl: not UTF-8 text: byte 0xff begins UTF-16"):
+        open_file(str(path), "text")

@@ -1,3 +1,4 @@
+import gzip
 import io
 import itertools
 import pickle
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hf_structure.data import text as text_module
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.files import DataError
-from hf_structure.data.text import read_text, split_sentences, tokenize_words
+from hf_structure.data.text import numbered_lines, read_text, split_sentences, tokenize_words
 
 
 def test_read_text(tmp_path):
@@ -18,6 +19,23 @@ def test_read_text(tmp_path):
     path.write_bytes("\ufeffa  b\r\n\n \nc\u00a0d\u2028e".encode())
     assert list(read_text(path)) == [["a", "b"], ["c", "d", "e"]]
     assert list(read_text(io.StringIO("a b\nc"))) == [["a", "b"], ["c"]]
+
+
+def test_byte_order_marks_of_files_put_together():
+    assert list(numbered_lines(["\ufeffa\n", "b\n", "\ufeffc\n", "d\ufeff\n"])) == [
+        *((1, "a"), (2, "b"), (3, "c"), (4, "d\ufeff"))
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
+def test_other_encodings_are_named(tmp_path, encoding, suffix):
+    path = tmp_path / f"a{suffix}"
+    content = "\ufeffé b\n".encode(encoding)
+    path.write_bytes(content if suffix == ".txt" else gzip.compress(content))
+    message = r"a\.txt.*:1: not UTF-8 text: byte 0xf[ef] begins UTF-16 or UTF-32 \(convert it: iconv -f UTF-16"
+    with pytest.raises(DataError, match=message):
+        list(read_text(path))
 
 
 @pytest.mark.parametrize("content", [b"a\nb \xe9\n", b"a\nb\0\n"], ids=["latin-1", "NUL"])

@@ -1,6 +1,7 @@
 """What several commands share: options, input, output."""
 
 import argparse
+import codecs
 import os
 import re
 import sys
@@ -206,9 +207,10 @@ def guess_input(name: str, file: IO[bytes]) -> str:
     suffix = plain_path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:
         return "brackets"
-    if suffix in SUFFIXES["sdp"] or file.peek().startswith(b"#SDP"):
+    beginning = file.peek().removeprefix(codecs.BOM_UTF8)
+    if suffix in SUFFIXES["sdp"] or beginning.startswith(b"#SDP"):
         return "sdp"
-    return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(file.peek()) else "raw"
+    return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(beginning) else "raw"
 
 
 def check_files(names: Iterable[str], output: str | None) -> None:

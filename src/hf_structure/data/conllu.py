@@ -192,7 +192,7 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
     Streams the sentences of a CoNLL-U (or other 10-column CoNLL) file, one in memory at a time.
 
     Writing them again gives the file back byte for byte, if it keeps to the format: one empty line after every
-    sentence (a missing one at the end, or more than one, are read and written as one), no byte order mark, and one
+    sentence (a missing one at the end, or more than one, are read and written as one), no byte order marks, and one
     kind of line end in a sentence (LF or CRLF). A FORM `_` is a word like any other. Cycles and several roots are let
     through: the output of a parser may have them.
 

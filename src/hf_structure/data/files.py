@@ -1,6 +1,7 @@
 """Files that are compressed or not, as their suffix tells (`.gz`, `.xz`, `.bz2`), and files that are there whole."""
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -38,6 +39,14 @@ def _rebuild(cls, args, state):
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+def check_encoding(beginning: bytes, name: str, line: int | None = None, error: type[DataError] = DataError) -> None:
+    """Raises `error` if a file begins with the byte order mark of another encoding than UTF-8."""
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        byte = f"0x{beginning[0]:02x}"
+        problem = f"not UTF-8 text: byte {byte} begins UTF-16 or UTF-32 (convert it: iconv -f UTF-16 -t UTF-8)"
+        raise error(problem, name, line)
 
 
 _BUFFER = 1 << 17  # bytes of content that are buffered

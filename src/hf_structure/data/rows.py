@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hf_structure.data.files import DataError, plain_path
+from hf_structure.data.files import DataError, check_encoding, open_input, plain_path
 
 if TYPE_CHECKING:
     import pyarrow
@@ -103,6 +103,9 @@ def open_file(path: str, column: str) -> Rows:
     from pyarrow import parquet
 
     form = ROW_FORMATS[row_suffix(path)]
+    if form == "json" and os.path.isfile(path):
+        with open_input(path) as file:
+            check_encoding(file.peek(), path)
     with _named_errors(path):
         total = parquet.read_metadata(path).num_rows if form == "parquet" else None
         stream = datasets.load_dataset_builder(form, data_files=[path]).as_streaming_dataset("train")

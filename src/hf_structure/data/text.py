@@ -15,7 +15,7 @@ from typing import IO
 
 import regex
 
-from hf_structure.data.files import DataError, open_input, open_output
+from hf_structure.data.files import DataError, check_encoding, open_input, open_output
 
 PathOrFile = str | os.PathLike | IO | Iterable[str]
 
@@ -34,7 +34,7 @@ def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError)
     Args:
         path_or_file (`str`, `os.PathLike`, file or iterable of lines):
             A path (`.gz`, `.xz` and `.bz2` are decompressed), an open binary or text file, or any iterable of lines.
-            A byte order mark at the start is skipped.
+            Byte order marks are skipped, also those within files that were put together, at the beginning of a line.
         error (`type[DataError]`): The error to raise.
 
     Raises:
@@ -50,11 +50,13 @@ def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError)
                 try:
                     line = line.decode("utf-8")
                 except UnicodeDecodeError as problem:
+                    if number == 1:
+                        check_encoding(line, name, number, error)
                     byte = f"0x{line[problem.start]:02x}"
                     raise error(f"not UTF-8 text: byte {byte} at position {problem.start + 1}", name, number) from None
             if "\0" in line:
-                raise error("a NUL character: this is a binary file, not text", name, number)
-            yield number, (line.removeprefix("\ufeff") if number == 1 else line).removesuffix("\n")
+                raise error("a NUL character: this is a binary file, or UTF-16, not UTF-8 text", name, number)
+            yield number, line.removeprefix("\ufeff").removesuffix("\n")
 
 
 def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
