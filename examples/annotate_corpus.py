@@ -46,7 +46,7 @@ from hf_structure.cli.blocks import Block, BlockFolder, wait_for
 from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, check_files, positive
 from hf_structure.cli.parse import WRITERS
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
-from hf_structure.data.files import new_file
+from hf_structure.data.files import new_file, writing_to
 from hf_structure.data.rows import open_dataset
 from hf_structure.data.sentences import LongSentenceError, SentenceError
 from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION
@@ -244,7 +244,8 @@ def join(options: argparse.Namespace, folder: BlockFolder, count: int) -> Block:
 def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder) -> None:
     """All that follows when the output is claimed."""
     wait_for(folder.options.exists, str(folder.options))
-    model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype)
+    trust = {"trust_remote_code": options.trust_remote_code}
+    model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype, **trust)
     names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words", "skip_long")
     settings = {name: getattr(options, name) for name in names}
     parse_all = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
@@ -270,8 +271,9 @@ def main() -> None:
     check(options)
     corpus, folder = open_corpus(options), BlockFolder(options.output)
     try:
-        in_main_process(state, partial(begin, options, corpus, folder))
-        work(options, state, corpus, folder)
+        with writing_to(options.output):
+            in_main_process(state, partial(begin, options, corpus, folder))
+            work(options, state, corpus, folder)
     finally:
         folder.release()
     state.destroy_process_group()

@@ -18,7 +18,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 import hf_structure
 from hf_structure.cli.common import run_with_options
+from hf_structure.data.files import writing_to
+from hf_structure.exporting.families import model_classes
 from hf_structure.hub.compact import save_compact
+from hf_structure.hub.user_code import add_import
 from hf_structure.pipelines.loading import load_weights, read_config, read_tokenizer
 from hf_structure.training.scripts import differences
 
@@ -27,8 +30,10 @@ VOCABULARIES = ("vocab_size", "id2label", "tags")  # settings without which weig
 
 def load(folder: str) -> PreTrainedModel:
     """The model in a folder, of the class that was saved, in float32. Raises `ValueError` if there is none."""
-    name = (read_config(folder, "model").architectures or ["?"])[0]
-    model_class = getattr(hf_structure, name, None) or getattr(transformers, name, None)
+    config = read_config(folder, "model")
+    name = (config.architectures or ["?"])[0]
+    of_family = {each.__name__: each for each in model_classes(type(config)).values()}
+    model_class = of_family.get(name) or getattr(hf_structure, name, None) or getattr(transformers, name, None)
     if model_class is None:
         raise ValueError(f"{folder}: no class {name} in this library or in transformers")
     return load_weights(folder, model_class, "model", dtype=torch.float32)
@@ -84,11 +89,12 @@ def write(args: argparse.Namespace) -> None:
     if len(args.models) < 2:
         raise ValueError("give at least two models")
     model, tokenizer = average(args.models), read_tokenizer(args.models[0])
-    if args.compact:
-        save_compact(model, tokenizer, args.output_dir)
-    else:
-        model.save_pretrained(args.output_dir)
-        tokenizer.save_pretrained(args.output_dir)
+    with writing_to(args.output_dir):
+        if args.compact:
+            save_compact(model, tokenizer, args.output_dir)
+        else:
+            model.save_pretrained(args.output_dir)
+            tokenizer.save_pretrained(args.output_dir)
     print(f"{args.output_dir}: the mean of {len(args.models)} models")
 
 
@@ -97,6 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="+", metavar="FOLDER", help="trained models, such as checkpoints of one run")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where the averaged model goes")
     parser.add_argument("--compact", action="store_true", help="save it at half its size, in float16")
+    add_import(parser)
     run_with_options(parser, write, arguments)
 
 

@@ -18,6 +18,7 @@ from transformers.utils import logging
 
 from hf_structure.cli.common import run_with_options
 from hf_structure.conversion.convert import KINDS, check, convert
+from hf_structure.data.files import writing_to
 
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
 
@@ -32,8 +33,9 @@ def run(args: argparse.Namespace) -> None:
     if args.check:
         module = args.check_module or MODULES.get(model.config.model_type, "models")
         print(f"largest difference to the original: {check(model, args.checkpoint, args.check, module):.2g}")
-    model.save_pretrained(args.output)
-    tokenizer.save_pretrained(args.output)
+    with writing_to(args.output):
+        model.save_pretrained(args.output)
+        tokenizer.save_pretrained(args.output)
     print(f"{args.output}: {type(model).__name__}, {model.num_parameters():,} parameters, {len(tokenizer):,} tokens")
 
 

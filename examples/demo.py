@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 import hf_structure
+from hf_structure.data.files import open_output
 from hf_structure.visualization.html import render_html
 
 SENTENCES = [
@@ -29,7 +30,8 @@ def demo(sentences: list[str], models: list[str], k: int, output: Path) -> None:
         parses.append(found)
     by_sentence = [parse for each in zip(*parses, strict=True) for parse in each]
     title = f"Sentence structure, by {', '.join(models)}"
-    output.write_text(render_html(by_sentence, title, models * len(sentences)), encoding="utf-8")
+    with open_output(output) as file:
+        file.write(render_html(by_sentence, title, models * len(sentences)))
     print(f"Pictures: {output}")
 
 

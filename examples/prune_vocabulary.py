@@ -33,6 +33,7 @@ from transformers import (
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, RNGTransformerConfig
 from hf_structure.cli.common import run_with_options
 from hf_structure.data.corpus import load_sentences
+from hf_structure.data.files import writing_to
 
 CONTINUATION = "##"
 PARSERS = (G2GTransformerConfig.model_type, RNGTransformerConfig.model_type)
@@ -145,8 +146,9 @@ def prune(args: argparse.Namespace) -> None:
     model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
     if args.intermediate_size:
         model = narrow_layers(model, args.intermediate_size)
-    prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
-    model.save_pretrained(args.output_dir)
+    with writing_to(args.output_dir):
+        prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
+        model.save_pretrained(args.output_dir)
     share = sum(counts[number] for number in kept) / counts.total()
     print(
         f"{args.output_dir}: {len(kept):,} of {len(tokenizer):,} pieces, {share:.2%} of the text's; "

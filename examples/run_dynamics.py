@@ -25,6 +25,7 @@ from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
 from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--num_maskings", type=positive, default=2, help="of the test file; default: 2")
     parser.add_argument("--batch_size", type=positive, default=32, help="sentences read at once; default: 32")
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
+    add_import(parser)
     return parser
 
 
@@ -129,11 +131,12 @@ def uf1(model, tokenizer, args: argparse.Namespace) -> float:
     return unlabeled_f1(spans, [row["spans"] for row in rows], list(map(len, words))).uf1
 
 
-def blimp(checkpoint: Path, folder: Path, data: str, device: str | None) -> float:
+def blimp(checkpoint: Path, folder: Path, args: argparse.Namespace) -> float:
     """The mean accuracy of the paradigms on every tenth pair."""
     if not (folder / "results.json").exists():
-        more = {"device": device} if device else {}
-        run_script(BLIMP, model=checkpoint, data=data, every=TENTH, output_dir=folder, **more)
+        more = {"device": args.device} if args.device else {}
+        imports = [f"--import={name}" for name in getattr(args, "imported", [])]
+        run_script(BLIMP, *imports, model=checkpoint, data=args.blimp, every=TENTH, output_dir=folder, **more)
     return load_object(folder / "results.json")["overall"]["paradigms"]
 
 
@@ -202,7 +205,7 @@ def main() -> None:
                 found = measure(checkpoint, args)
                 if args.blimp:
                     folder = Path(args.output_dir, "blimp", f"{name}-{step}")
-                    found["scores"]["blimp"] = blimp(checkpoint, folder, args.blimp, args.device)
+                    found["scores"]["blimp"] = blimp(checkpoint, folder, args)
                 write_json(found, file)
                 report(args)
     print(report(args), end="")

@@ -1,6 +1,7 @@
 import gzip
 import os
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +9,16 @@ import pytest
 
 from hf_structure.data.conllu import read_conllu, write_conllu
 from hf_structure.data.corpus import guess_format, load_sentences
-from hf_structure.data.files import COMPRESSIONS, DataError, bytes_read, new_file, open_input, open_output, plain_path
+from hf_structure.data.files import (
+    COMPRESSIONS,
+    DataError,
+    bytes_read,
+    new_file,
+    open_input,
+    open_output,
+    plain_path,
+    writing_to,
+)
 from hf_structure.data.text import numbered_lines, read_text
 
 LINES = [f"the dog saw {number * 2**31 % 1_000_003} cats\n" for number in range(20_000)]
@@ -123,6 +133,56 @@ def test_errors_of_writing_name_the_file():
         file.write("something")
     with pytest.raises(FileNotFoundError, match=r"'/nowhere/a\.txt'"), open_output("/nowhere/a.txt"):
         pass
+
+
+# Savers of libraries, with a limit on the size of files in place of a full disk. Prints what each of them raises.
+SAVERS = """
+import os, resource, signal, sys
+import torch, safetensors.torch
+from tokenizers import Tokenizer, models
+from hf_structure.data.files import new_path, writing_to
+
+def text(path):
+    with open(path, "w") as file:
+        file.write(9000 * "a")
+
+def save(saver, path):
+    with new_path(path) as partial:
+        saver(str(partial))
+
+weights, words = {"a": torch.zeros(9000)}, Tokenizer(models.WordLevel({str(i): i for i in range(999)}, unk_token="0"))
+savers = [text, words.save, lambda p: torch.save(weights, p), lambda p: safetensors.torch.save_file(weights, p)]
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+for number, saver in enumerate(savers):
+    try:
+        save(saver, f"{sys.argv[1]}/{number}")
+    except OSError as error:
+        print(os.path.basename(error.filename), error.strerror)
+"""
+
+
+def test_a_full_disk_has_one_error_whatever_writes(tmp_path):
+    done = subprocess.run([sys.executable, "-c", SAVERS, str(tmp_path)], capture_output=True, text=True)
+    reasons = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    too_large = "File too large"
+    assert reasons == {"0": too_large, "1": too_large, "2": "No space left on device", "3": too_large}, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [ValueError("(os error 2)"), OSError(2, "No such file"), RuntimeError("pos 3 vs 4")])
+def test_other_errors_are_left_as_they_are(error):
+    with pytest.raises(type(error)) as caught, writing_to("folder"):
+        raise error
+    assert caught.value is error
+
+
+def test_a_full_disk_under_an_error_of_another_kind():
+    """As `datasets` has it."""
+    error = LookupError("cannot make the data set")
+    error.__cause__ = OSError(28, "No space left on device")
+    with pytest.raises(OSError, match="No space left on device: 'folder'"), writing_to("folder"):
+        raise error
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -10,7 +10,9 @@ from pathlib import Path
 import datasets
 import pytest
 import running
+import torch
 from running import ENVIRONMENT, EXAMPLES, LEXICON, TORCHRUN, load_script, losses, results, start_and_kill, step_of
+from safetensors import SafetensorError
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, GPT2Tokenizer
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
@@ -476,6 +478,45 @@ def test_errors_are_one_line(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr == "run_mlm.py: missing.txt: No such file or directory\n"
+
+
+def fill_disk_for_weights(monkeypatch):
+    def fail(*_, **__):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("transformers.modeling_utils.safe_save_file", fail)
+
+
+def fill_disk_for_the_optimizer(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 1484864 vs 1484756")
+
+    monkeypatch.setattr(torch, "save", fail)
+
+
+def fill_disk_for_the_text(monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("datasets.arrow_writer.ArrowWriter.finalize", fail)
+
+
+@pytest.mark.parametrize(
+    ("fill", "place"),
+    [
+        (fill_disk_for_weights, "run"),
+        (fill_disk_for_the_optimizer, "run"),
+        (fill_disk_for_the_text, "cache"),
+    ],
+    ids=["weights", "optimizer", "text"],
+)
+def test_a_full_disk_is_one_line_that_names_it(corpus, run, script, tmp_path, monkeypatch, fill, place):
+    fill(monkeypatch)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(script, "main", partial(scripts.run, script.main, "run_mlm.py"))
+    with pytest.raises(SystemExit) as end:
+        run(*training(corpus, tmp_path / "run", epochs=1))
+    assert end.value.code == f"run_mlm.py: {tmp_path / place}: No space left on device"
 
 
 def test_help_begins_with_our_options(run, capsys):

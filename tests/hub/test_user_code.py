@@ -70,11 +70,10 @@ def test_what_cannot_be_imported_is_one_line(folder, capsys, name, source, messa
     assert printed.count("\n") == 1
 
 
-def test_option_leaves_nothing_behind(folder):
+def test_option_imports_and_lists_what_it_has_imported(folder):
     parser = argparse.ArgumentParser()
     add_import(parser)
-    parser.add_argument("file")
-    assert vars(parser.parse_args(["--import", "own_family.py", "--import", "elsewhere.own_package.sizes", "x"])) == {
-        "file": "x"
-    }
+    assert vars(parser.parse_args([])) == {}
+    names = ["own_family.py", "elsewhere.own_package.sizes"]
+    assert parser.parse_args(["--import", names[0], f"--import={names[1]}"]).imported == names
     assert {"own_family", "elsewhere.own_package.sizes"} <= set(sys.modules)

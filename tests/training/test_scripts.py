@@ -6,9 +6,12 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 import transformers
 from huggingface_hub.errors import HTTPError
+from safetensors import SafetensorError
 
 from hf_structure.training.arguments import RunArguments
 from hf_structure.training.scripts import begin, run
+
+TORCH = "[enforce fail at inline_container.cc:672] . unexpected pos 1484864 vs 1484756"
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,10 @@ from hf_structure.training.scripts import begin, run
         (ImportError("You need to install `bitsandbytes`"), "You need to install `bitsandbytes`"),
         (PackageNotFoundError("deepspeed"), "No package metadata was found for deepspeed"),
         (HTTPError("Name or service not known"), "the Hub: Name or service not known"),
+        (OSError(28, "No space left on device", "runs/udgn"), "runs/udgn: No space left on device"),
+        (OSError(122, "Disk quota exceeded"), "Disk quota exceeded"),
+        (SafetensorError("Error while serializing: I/O error: ... (os error 28)"), "No space left on device"),
+        (RuntimeError(TORCH), "No space left on device"),
         (KeyboardInterrupt(), "stopped; the same command goes on from the last checkpoint"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
@@ -32,9 +39,13 @@ def test_errors_are_one_line(error, message):
     assert end.value.code == f"run_mlm.py: {message}"
 
 
-def test_mistakes_of_the_code_are_no_errors_of_the_user():
-    with pytest.raises(KeyError):
-        run(lambda: {}["missing"], "run_mlm.py")
+@pytest.mark.parametrize("error", [KeyError("missing"), RuntimeError("shapes"), SyntaxError("a", ("b.py", 1, 1, ""))])
+def test_mistakes_of_the_code_are_no_errors_of_the_user(error):
+    def main():
+        raise error
+
+    with pytest.raises(type(error)):
+        run(main, "run_mlm.py")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from hf_structure.data.files import open_input, open_output, path_beside, plain_
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub.locating import short_names
+from hf_structure.hub.user_code import add_import
 from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
 
 if TYPE_CHECKING:
@@ -74,9 +75,10 @@ def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) ->
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """The options that say where models compute, and whether their own code runs."""
+    """The options that say where models compute, and whose code of theirs runs."""
     parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
     parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the model")
+    add_import(parser)
 
 
 def add_dtype(parser: argparse.ArgumentParser) -> None:

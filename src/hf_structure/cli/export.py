@@ -2,7 +2,9 @@
 
 import argparse
 
+from hf_structure.data.files import writing_to
 from hf_structure.hub.locating import short_names
+from hf_structure.hub.user_code import add_import
 
 
 def add_export(commands: argparse._SubParsersAction) -> None:
@@ -14,6 +16,7 @@ def add_export(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("model", metavar="MODEL", help=f"{', '.join(short_names())}, a folder or a Hub name")
     parser.add_argument("output", metavar="OUTPUT", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace files of a folder that is not empty")
+    add_import(parser)
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -23,4 +26,5 @@ def run_export(options: argparse.Namespace) -> None:
     """
     from hf_structure.exporting.folder import export  # not before: it takes seconds
 
-    export(options.model, options.output, force=options.force)
+    with writing_to(options.output):
+        export(options.model, options.output, force=options.force)

@@ -2,10 +2,12 @@
 
 import bz2
 import codecs
+import errno
 import gzip
 import io
 import lzma
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -49,6 +51,7 @@ def check_encoding(beginning: bytes, name: str, line: int | None = None, error: 
         raise error(problem, name, line)
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _BUFFER = 1 << 17  # bytes of content that are buffered
 _READ = 1 << 14  # bytes of a compressed file that are read at a time
 
@@ -213,7 +216,8 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
     path = Path(os.path.realpath(path)) if is_file else path
     partial = path.with_name(f"{path.name}.partial") if is_file else path
     try:
-        yield partial
+        with writing_to(path):
+            yield partial
         if is_file:
             if path.exists():
                 shutil.copymode(path, partial)
@@ -221,6 +225,41 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
     finally:
         if is_file and not keep:
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing_to(path: str | os.PathLike) -> Iterator[None]:
+    """
+    Makes an error that names a file or folder of what goes wrong where it is written and the disk is full.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    try:
+        yield
+    except Exception as error:
+        number = full_disk(error)
+        is_copy = getattr(error, "filename2", None)  # then the first name is that of the original
+        if number is None or (getattr(error, "filename", None) and not is_copy):
+            raise
+        raise OSError(number, os.strerror(number), os.fspath(path)) from error
+
+
+def full_disk(error: BaseException | None) -> int | None:
+    """
+    The number by which the system says that a disk is full (or a quota used up, a file too large), if it is that which
+    an error says. Each library has a type and a text of its own for it.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return error.errno
+        in_rust = re.search(r"\(os error (\d+)\)", str(error))  # safetensors and tokenizers
+        if in_rust and int(in_rust[1]) in FULL:
+            return int(in_rust[1])
+        if re.search(r"inline_container.*(unexpected pos|failed writing)", str(error)):  # torch
+            return errno.ENOSPC
+        error = error.__cause__ or error.__context__
+    return None
 
 
 @contextmanager

@@ -9,11 +9,14 @@ from types import ModuleType
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
-    """Adds `--import MODULE`, which may be given several times. The module is imported while options are parsed."""
+    """
+    Adds `--import MODULE`, which may be given several times. The module is imported while options are parsed, and its
+    name goes to a list, `imported`, which is not there without any.
+    """
     parser.add_argument(
         "--import",
         action=_Import,
-        dest=argparse.SUPPRESS,
+        dest="imported",
         default=argparse.SUPPRESS,
         metavar="MODULE",
         help="Python file or dotted name of a module to import first: it registers models of your own with the Auto "
@@ -29,6 +32,7 @@ class _Import(argparse.Action):
             import_code(values)
         except ValueError as error:
             parser.exit(1, f"{parser.prog}: {option_string} {values}: {error}\n")
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest, []), values])
 
 
 def import_code(name: str) -> ModuleType:

@@ -54,7 +54,7 @@ def parse_command_line(
     given = _given(parser)
     content = load_object(given["config"]) if "config" in given else {}
     settings, options = content.get("model", {}), content.get("options", {})
-    known = {action.dest for action in parser._actions}
+    known = _names(parser)
     if unknown := sorted(set(options) - known):
         raise ValueError(f"{given['config']}: unknown options {with_suggestions(unknown, known)}")
     for name, reason in classes[-1].ignored.items():
@@ -97,10 +97,15 @@ def _build_parser(classes: Sequence[type], description: str, example: str) -> Hf
     return parser
 
 
+def _names(parser: argparse.ArgumentParser) -> set[str]:
+    """The options that have a value."""
+    return {action.dest for action in parser._actions if action.default is not argparse.SUPPRESS}
+
+
 def _given(parser: argparse.ArgumentParser) -> dict[str, object]:
     """The options that the command line names, with their values."""
     unset = object()
-    namespace = argparse.Namespace(**{action.dest: unset for action in parser._actions})
+    namespace = argparse.Namespace(**dict.fromkeys(_names(parser), unset))
     parser.parse_known_args(namespace=namespace)  # no default replaces what is there
     return {name: value for name, value in vars(namespace).items() if value is not unset}
 

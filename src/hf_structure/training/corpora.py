@@ -18,6 +18,7 @@ from datasets.packaged_modules.generator.generator import Generator
 from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hf_structure.data.corpus import column_numbers, drop_punctuation, guess_format
+from hf_structure.data.files import writing_to
 from hf_structure.data.rows import Row, Rows, open_dataset
 from hf_structure.data.text import split_sentences, tokenize_words
 from hf_structure.training.arguments import DataArguments
@@ -104,7 +105,7 @@ class Corpora:
         arguments = {"states": states, "read": read, "columns": tuple(features), "version": __version__}
         builder = Generator(features=Features(features), generator=_rows, gen_kwargs=arguments)
         mode = "force_redownload" if self.overwrite else None
-        with self.main_process_first():
+        with self.main_process_first(), writing_to(datasets.config.HF_DATASETS_CACHE):
             try:
                 builder.download_and_prepare(download_mode=mode, num_proc=min(self.num_workers, len(states)))
             except DatasetGenerationError as error:
@@ -133,7 +134,7 @@ class Corpora:
         """
         workers = min(self.num_workers, len(sentences) // _ROWS)
         key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
-        with self.main_process_first():
+        with self.main_process_first(), writing_to(datasets.config.HF_DATASETS_CACHE):
             return sentences.map(
                 _encode_rows,
                 batched=True,

@@ -24,7 +24,7 @@ from transformers import (
     set_seed,
 )
 
-from hf_structure.data.files import new_file
+from hf_structure.data.files import full_disk, new_file, writing_to
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
@@ -57,7 +57,8 @@ def _as_object(values: object, name: str) -> dict:
 def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) -> None:
     """Saves a model or tokenizer to a new folder, which is there whole or not at all."""
     partial = folder.with_name(f"{folder.name}.partial")
-    part.save_pretrained(partial)
+    with writing_to(folder):
+        part.save_pretrained(partial)
     partial.rename(folder)
 
 
@@ -185,23 +186,24 @@ def train_and_evaluate(
     Trains (or goes on) if there is a training set, reports on all sets there are, and writes the card of the model,
     which goes to the Hub with it if that is wanted. The results of a set are written last: they say that a run ended.
     """
-    metrics = {}
-    if trainer.train_dataset is not None:
-        checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
-        if trainer.is_world_process_zero():
-            note_facts(trainer, model_args, data_args)
-        result = trainer.train(resume_from_checkpoint=checkpoint)
-        trainer.save_model()
-        metrics["train"] = result.metrics
-        trainer.log_metrics("train", result.metrics)
-        trainer.save_state()
-    for split, dataset in (("eval", trainer.eval_dataset), ("test", test_dataset)):
-        if dataset is not None:
-            metrics[split] = trainer.evaluate(dataset, metric_key_prefix=split)
-            trainer.log_metrics(split, metrics[split])
-    report(trainer, metrics)
-    if trainer.args.push_to_hub:
-        trainer.push_to_hub()
+    with writing_to(trainer.args.output_dir):
+        metrics = {}
+        if trainer.train_dataset is not None:
+            checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
+            if trainer.is_world_process_zero():
+                note_facts(trainer, model_args, data_args)
+            result = trainer.train(resume_from_checkpoint=checkpoint)
+            trainer.save_model()
+            metrics["train"] = result.metrics
+            trainer.log_metrics("train", result.metrics)
+            trainer.save_state()
+        for split, dataset in (("eval", trainer.eval_dataset), ("test", test_dataset)):
+            if dataset is not None:
+                metrics[split] = trainer.evaluate(dataset, metric_key_prefix=split)
+                trainer.log_metrics(split, metrics[split])
+        report(trainer, metrics)
+        if trainer.args.push_to_hub:
+            trainer.push_to_hub()
 
 
 def report(trainer: Trainer, metrics: dict[str, dict[str, float]]) -> None:
@@ -254,10 +256,22 @@ def run(main: Callable[[], None], name: str) -> None:
         main()
     except KeyboardInterrupt:
         sys.exit(f"{name}: stopped; the same command goes on from the last checkpoint")
-    except (ValueError, OSError, ImportError, HTTPError) as error:
-        filename = getattr(error, "filename", None)
-        message = f"{filename}: {error.strerror}" if filename else " ".join(str(error).split())
-        sys.exit(f"{name}: {'the Hub: ' if isinstance(error, HTTPError) else ''}{message}")
+    except Exception as error:
+        message = _message(error)
+        if message is None:
+            raise
+        sys.exit(f"{name}: {message}")
+
+
+def _message(error: Exception) -> str | None:
+    """One line about files, options, the Hub or what is not installed; None for a mistake of the code."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if (number := full_disk(error)) is not None:
+        return os.strerror(number)
+    if isinstance(error, ValueError | OSError | ImportError | HTTPError):
+        return f"{'the Hub: ' if isinstance(error, HTTPError) else ''}{' '.join(str(error).split())}"
+    return None
 
 
 __all__ = [
