@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from hf_structure.structures.dependency_tree import DependencyTree
     from hf_structure.structures.distances import SyntacticDistances
     from hf_structure.structures.parse import Parse
+    from hf_structure.structures.parses import Parses
     from hf_structure.tokenization import (
         build_word_tokenizer,
         encode_subwords,
@@ -133,6 +134,7 @@ _EXPORTS = {
     "structures.dependency_tree": ["DependencyTree"],
     "structures.distances": ["SyntacticDistances"],
     "structures.parse": ["Parse"],
+    "structures.parses": ["Parses"],
     "tokenization": [
         "build_word_tokenizer",
         "encode_subwords",
@@ -168,6 +170,7 @@ __all__ = [
     "GraphParsingPipeline",
     "MaskedWordCollator",
     "Parse",
+    "Parses",
     "ParsingCollator",
     "PushdownLMConfig",
     "PushdownLMForCausalLM",

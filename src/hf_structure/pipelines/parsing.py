@@ -145,7 +145,7 @@ def parse(
             Whether to show a progress bar.
 
     Returns:
-        `Parse` for a string, [`~hf_structure.structures.Parses`], a list of them, for what has a length, else an
+        `Parse` for a string, [`Parses`], a list of them, for what has a length, else an
             iterator of `Parse`; in the order given, with None for a sentence that is left out. With
             `sentences="split"` there is a list of the sentences' parses, which may be empty, in the place of each
             `Parse`.
