@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import datasets
 import numpy as np
 import pandas as pd
@@ -16,13 +18,18 @@ ARROW = pa.table({"text": TEXTS, "words": WORDS})
 
 
 class LikePolars:
-    """A series of polars says what it holds by `to_list` alone."""
+    """A series of polars, and of others, says what it holds by numpy's protocol."""
 
     def __init__(self, values: list):
         self.values = values
 
-    def to_list(self) -> list:
-        return self.values
+    def __iter__(self) -> Iterator:
+        return (LikePolars(value) if isinstance(value, list) else value for value in self.values)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        array = np.empty(len(self.values), dtype=object)
+        array[:] = [np.array(value) if isinstance(value, list) else value for value in self.values]
+        return array
 
 
 BATCHES = {
@@ -42,6 +49,7 @@ BATCHES = {
     "categories": FRAME["text"].astype("category"),
     "index": pd.Index(TEXTS),
     "series of polars": LikePolars(TEXTS),
+    "series of polars of words": LikePolars(WORDS),
     "Arrow array": pa.array(TEXTS),
     "Arrow column": ARROW["text"],
     "Arrow column of words": ARROW["words"],
@@ -116,6 +124,23 @@ def test_streams_stay_streams(structformer):
         assert not isinstance(parses, list)
         assert [values["words"] for values in parses] == WORDS
     assert [list(parsed.words) for parsed in parse(column, structformer)] == WORDS
+
+
+def test_data_sets_are_read_row_by_row(structformer, monkeypatch):
+    """They have a `to_list`, which would read all of them at once."""
+    read = []
+
+    def rows() -> Iterator[dict]:
+        for number in range(10):
+            read.append(number)
+            yield {"text": "the cat"}
+
+    monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 2)
+    parses = parse(datasets.IterableDataset.from_generator(rows), structformer, batch_size=1)
+    assert next(parses).words == ("the", "cat")
+    assert len(read) < 10
+    monkeypatch.setattr(datasets.Dataset, "to_list", None)
+    assert [list(parsed.words) for parsed in parse(TABLE, structformer)] == WORDS
 
 
 @pytest.mark.parametrize("batch", [FRAME, ARROW, 7, None, np.array(7)], ids=lambda batch: type(batch).__name__)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 Sentence = str | Sequence[str]
-# How numpy, torch and pandas call what gives Python's own values, pyarrow for arrays, polars, and pyarrow for scalars
-_CONVERSIONS = ("tolist", "to_pylist", "to_list", "as_py")
+# How numpy, torch and pandas call what gives Python's own values, and pyarrow for arrays and for scalars
+_CONVERSIONS = ("tolist", "to_pylist", "as_py")
 
 
 class SentenceError(ValueError):
@@ -83,5 +85,7 @@ def as_python(values: Any) -> Any:
     convert = next((getattr(values, name) for name in _CONVERSIONS if hasattr(values, name)), None)
     if convert is not None:
         values = convert()
+    elif hasattr(values, "__array__"):  # as a series of polars
+        values = np.asarray(values).tolist()
     is_missing = not isinstance(values, Iterable) and (values == values) is not True
     return None if is_missing else values
