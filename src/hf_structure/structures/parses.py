@@ -74,7 +74,8 @@ class Parses(list):
     def _numbered(self) -> Iterator[tuple[int, Parse | None]]:
         """The same, each with the number of its text."""
         for number, item in enumerate(self, start=1):
-            for parse in item if isinstance(item, Parses) else [item]:
+            parses = item if isinstance(item, Parses) else [item]
+            for parse in parses:
                 yield number, parse
 
     def _rows(self) -> Iterator[tuple]:
