@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     )
     from hf_structure.models.udgn.configuration_udgn import UDGNConfig
     from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM, UDGNModel, UDGNPreTrainedModel
+    from hf_structure.pipelines.loaded import release_models
     from hf_structure.pipelines.parsing import parse
     from hf_structure.pipelines.scoring import SentenceScore, corpus_scores, score
     from hf_structure.pipelines.tasks import (
@@ -126,6 +127,7 @@ _EXPORTS = {
     "models.udgn.classification_udgn": ["UDGNForSequenceClassification", "UDGNForTokenClassification"],
     "models.udgn.configuration_udgn": ["UDGNConfig"],
     "models.udgn.modeling_udgn": ["UDGNForMaskedLM", "UDGNModel", "UDGNPreTrainedModel"],
+    "pipelines.loaded": ["release_models"],
     "pipelines.parsing": ["parse"],
     "pipelines.scoring": ["SentenceScore", "corpus_scores", "score"],
     "pipelines.tasks": ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline"],
@@ -207,6 +209,7 @@ __all__ = [
     "number_words",
     "parse",
     "prepare_for_pipelines",
+    "release_models",
     "resolve_model",
     "score",
     "short_names",

@@ -3,6 +3,7 @@ Auto classes for tasks that transformers has none for, and registration of the f
 `import hf_structure` has done when Auto classes are imported.
 """
 
+import threading
 from collections import OrderedDict, UserDict
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -29,6 +30,12 @@ from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+# Held while a model is loaded, so that one thread does so at a time. `from_pretrained` of transformers replaces
+# `PreTrainedModel.tie_weights`, `torch.linspace` and torch's default dtype for the whole process, and later restores
+# what it found. Of two threads that load at once, the second finds and restores what the first has put there: weights
+# are never tied again in this process, and those that a checkpoint leaves out because they are tied stay empty.
+LOADING = threading.RLock()
+
 
 class _AutoParser(_BaseAutoModelClass):
     """An Auto class that transformers does not know by its name; code of models may define it all the same."""
@@ -36,12 +43,13 @@ class _AutoParser(_BaseAutoModelClass):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
         name, trust = pretrained_model_name_or_path, {"trust_remote_code": trust_remote_code}
-        if trust_remote_code:
-            config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))
-            code = (getattr(config, "auto_map", None) or {}).get(cls.__name__)
-            if code and type(config) not in cls._model_mapping:
-                cls.register(type(config), get_class_from_dynamic_module(code, name, **_hub_options(kwargs)))
-        return super().from_pretrained(name, *args, **trust, **kwargs)
+        with LOADING:
+            if trust_remote_code:
+                config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))
+                code = (getattr(config, "auto_map", None) or {}).get(cls.__name__)
+                if code and type(config) not in cls._model_mapping:
+                    cls.register(type(config), get_class_from_dynamic_module(code, name, **_hub_options(kwargs)))
+            return super().from_pretrained(name, *args, **trust, **kwargs)
 
 
 def _hub_options(kwargs: dict) -> dict:

@@ -1,8 +1,10 @@
 """Models for use: from a name, a folder or an object, on a device; their tokenizers and what splits text for them."""
 
-import functools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from logging import LogRecord
 from pathlib import Path
 
 import torch
@@ -11,9 +13,11 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from hf_structure.auto import LOADING
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import with_suggestions
+from hf_structure.pipelines.loaded import loaded_model
 from hf_structure.pipelines.options import DTYPES
 
 WordTokenizer = str | Callable[[str], list[str]]
@@ -57,17 +61,13 @@ def load_model(
         if dtype and getattr(model, "dtype", dtype) != dtype:
             raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
         tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
-    else:
-        folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
-        modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-        options = (auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code)
-        model, saved_tokenizer = _load(folder, modified, *options)
-        tokenizer = tokenizer or saved_tokenizer
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return model.to(device).eval() if device else model.eval(), tokenizer
-    except (RuntimeError, AssertionError) as error:  # torch has no such device, or was built without it
-        raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
+        return (_move(model, device) if device else model).eval(), tokenizer
+    folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
+    modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
+    device = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
+    model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
+    return model, tokenizer or saved_tokenizer
 
 
 def choose_word_tokenizer(
@@ -126,7 +126,7 @@ def load_weights(
     Raises:
         ValueError: if the folder holds no such model.
     """
-    with _readable(f"{folder} holds no {purpose}"), _quiet():
+    with LOADING, _readable(f"{folder} holds no {purpose}"), _quiet():
         model, loaded = auto_class.from_pretrained(
             folder,
             output_loading_info=True,
@@ -196,33 +196,61 @@ def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> Pr
         raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
 
 
-@functools.lru_cache(maxsize=2)
 def _load(
     folder: Path,
-    modified: int,
     auto_class: type,
     purpose: str,
     optional_weights: str,
     dtype: torch.dtype,
     trust_remote_code: bool,
+    device: str,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The last models used stay loaded, as long as their folders do not change."""
     model = load_weights(folder, auto_class, purpose, optional_weights, trust_remote_code, dtype=dtype)
-    return model, read_tokenizer(folder, purpose, trust_remote_code)
+    return _move(model, device).eval(), read_tokenizer(folder, purpose, trust_remote_code)
+
+
+def _move(model: PreTrainedModel, device: str | torch.device) -> PreTrainedModel:
+    """
+    The model on a device. One that is there stays as it is: `to` takes LSTMs apart for a moment, with which other
+    threads may be computing.
+
+    Raises:
+        ValueError: if torch has no such device, or was built without it.
+    """
+    try:
+        device = torch.device(device)
+        places = {parameter.device for parameter in model.parameters()}
+        is_there = all(place.type == device.type and device.index in (None, place.index) for place in places)
+        return model if is_there else model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the bars and reports of transformers: loading is short, and what is wrong is an error here."""
-    verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    """
+    Without the bars and reports of transformers: loading is short, and what is wrong is an error here. They are held
+    back in this thread alone; the verbosity of transformers is that of all threads.
+    """
+    thread = threading.get_ident()
+    reporter = logging.get_logger("transformers.modeling_utils")
+    hook = None  # that of the program, if it has one
+
+    def is_from_elsewhere(record: LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    def bar(factory: Callable, args: tuple, kwargs: dict) -> object:
+        if threading.get_ident() == thread:
+            return logging.EmptyTqdm(*args, **kwargs)
+        return hook(factory, args, kwargs) if hook else factory(*args, **kwargs)
+
+    reporter.addFilter(is_from_elsewhere)
+    hook = logging.set_tqdm_hook(bar)
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
-        if has_bars:
-            logging.enable_progress_bar()
+        logging.set_tqdm_hook(hook)
+        reporter.removeFilter(is_from_elsewhere)
 
 
 @contextmanager

@@ -1,0 +1,59 @@
+"""Models that stay loaded from call to call, for all threads."""
+
+import threading
+from collections.abc import Callable, Hashable
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.auto import LOADING
+
+MAX_BYTES = 2**31  # of weights that stay loaded
+LoadedModel = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+
+_loaded: dict[Hashable, tuple[Hashable, LoadedModel]] = {}  # those used last come last
+_lock = threading.Lock()
+
+
+def loaded_model(key: Hashable, state: Hashable, load: Callable[[], LoadedModel]) -> LoadedModel:
+    """
+    What is kept for a key, if it was kept in this state, else what `load` gives. Threads that ask for it meanwhile
+    wait; threads that ask for what is kept do not. What raises an error or is interrupted is not kept.
+    """
+    found = _find(key, state)
+    if found is None:
+        with LOADING:
+            found = _find(key, state) or _keep(key, state, load())
+    return found
+
+
+def release_models() -> None:
+    """
+    Releases the models that [`parse`] and [`score`] keep for the next call. Their memory is free as soon as no thread
+    computes with them. A model that you hold yourself stays.
+    """
+    with _lock:
+        _loaded.clear()
+
+
+def _find(key: Hashable, state: Hashable) -> LoadedModel | None:
+    with _lock:
+        kept_state, found = _loaded.pop(key, (None, None))
+        if found is None or kept_state != state:
+            return None
+        _loaded[key] = state, found
+        return found
+
+
+def _keep(key: Hashable, state: Hashable, new: LoadedModel) -> LoadedModel:
+    """Releases models that have not been used for longest if the weights of all take too much memory."""
+    with _lock:
+        _loaded[key] = state, new
+        sizes = {each: model.get_memory_footprint() for each, (_, (model, _)) in _loaded.items()}
+        for oldest in list(sizes)[:-1]:
+            if sum(sizes.values()) <= MAX_BYTES:
+                break
+            del _loaded[oldest], sizes[oldest]
+        return new
+
+
+__all__ = ["loaded_model", "release_models"]
