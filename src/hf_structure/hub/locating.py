@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from hf_structure.hub.suggestions import did_you_mean
+
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 
 FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # what a model and its tokenizer are made of
@@ -97,9 +99,10 @@ def _check_reachable(name: str, revision: str) -> None:
 def _message(name: str, revision: str, error: Exception) -> str:
     """What went wrong with a repository, in one line."""
     found = ", ".join(short_names()) or "none"
+    suggestion = did_you_mean(name, short_names())
     return (
-        f"no model {name!r}: it is none of the models of this package ({found}) and no folder, and the Hub gives "
-        f"none: {_reason(revision, error)}"
+        f"no model {name!r}{suggestion}: it is none of the models of this package ({found}) and no folder, and the "
+        f"Hub gives none: {_reason(revision, error)}"
     )
 
 

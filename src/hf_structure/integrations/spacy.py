@@ -13,7 +13,6 @@ Words are spaCy's. Sentences are those that the components before it found, else
 are left without heads, with a warning; other errors go to spaCy's error handler, document by document.
 """
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
@@ -25,6 +24,7 @@ from hf_structure.data.text import sentence_spans
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.structures.parse import Parse
+from hf_structure.user_warnings import warn_user
 
 try:
     from spacy.attrs import DEP, HEAD
@@ -127,7 +127,7 @@ def _as_dictionary(tokens: Sequence[Token]) -> dict[str, Any]:
 def _warn_of_long(lengths: Sequence[int]) -> None:
     if lengths:
         message = f"{len(lengths)} sentences have no heads, since they are too long"
-        warnings.warn(f"{message}, the first of {lengths[0]} words", stacklevel=2)
+        warn_user(f"{message}, the first of {lengths[0]} words")
 
 
 def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) -> Doc:

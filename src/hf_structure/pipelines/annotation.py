@@ -1,7 +1,6 @@
 """What may be known of a sentence before it is parsed: part-of-speech tags, and a tree to start from."""
 
 import inspect
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 
@@ -12,6 +11,7 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sentences import as_python
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
+from hf_structure.user_warnings import warn_user
 
 UNKNOWN = -1  # id of a tag or label that the model does not know
 CANNOT_START = "cannot start from a tree: an RNGTransformerForParsing with graph input (use_graph_input) can"
@@ -61,10 +61,9 @@ def encode_tags(tags: Sequence[str] | None, keep: Sequence[bool], ids: Mapping[s
     numbers = _numbers(tags, keep, ids)
     if max(numbers) == UNKNOWN:
         known = _some(ids) if ids else "its config.tags does not name them"
-        warnings.warn(
+        warn_user(
             f"this model reads part-of-speech tags ({known}), and a sentence comes without any that it knows: it is "
             "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)",
-            stacklevel=2,
         )
     return numbers
 
@@ -87,10 +86,9 @@ def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None)
         raise ValueError("the initial tree has no labels, and this model reads labelled arcs only")
     numbers = _numbers([None] * len(keep) if labels is None else labels, keep, ids)
     if ids and max(numbers) == UNKNOWN:
-        warnings.warn(
+        warn_user(
             f"this model reads arcs with its own labels ({_some(ids)}), and an initial tree has none of these: the "
             "sentence is parsed from the start",
-            stacklevel=2,
         )
     return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
 

@@ -1,6 +1,5 @@
 """Running text as sentences, and what was made of them by text again."""
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -8,6 +7,7 @@ from typing import Any, TypeVar
 
 from hf_structure.data.text import find_words, sentence_spans
 from hf_structure.pipelines.options import SENTENCES
+from hf_structure.user_warnings import warn_user
 
 T = TypeVar("T")
 Split = Callable[[str], list[tuple[int, int]]]  # gives start and end of each sentence of a text
@@ -73,10 +73,9 @@ def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
     for item in inputs:
         if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item))) > 1:
             has_warned = True
-            warnings.warn(
+            warn_user(
                 f"a string with {number} sentences is parsed as one: sentences='split' parses each, and "
                 "sentences='line' says that it is one",
-                stacklevel=2,
             )
         yield item
 
