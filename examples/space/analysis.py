@@ -1,6 +1,7 @@
 """What the app shows of a sentence. Without gradio, so that it can be tested without a browser."""
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -30,9 +31,10 @@ MIME = {"svg": "image/svg+xml", "conllu": "text/plain", "tex": "application/x-te
 class Analysis:
     """
     Args:
-        picture, others (`str`): HTML of the best structure, and of those that follow.
-        rows (`list[list[str]]`): Of `HEADER`, one for each word, or for each arc of a graph.
-        heat_map (`Figure`, *optional*): Probabilities of all heads; None for a sentence that is too long for it.
+        picture, others (`str`): HTML of the best structure of each sentence, and of those that follow.
+        rows (`list[list[str]]`): Of `HEADER`, one for each word, or for each arc of a graph. Words of several
+            sentences are numbered `1.1`, `1.2`, ..., `2.1`.
+        heat_map (`Figure`, *optional*): Probabilities of all heads of the first sentence; None if it is too long.
         downloads (`str`): HTML of links to files, which they hold.
     """
 
@@ -43,32 +45,38 @@ class Analysis:
     downloads: str
 
 
-def analyse(sentence: str, model: str, k: int) -> Analysis:
-    """All that is shown of a sentence. Raises `ValueError` with a message for the user."""
-    parse = parse_sentence(sentence, model, k)
-    structure = parse.graph or parse.dependency
+def analyse(text: str, model: str, k: int) -> Analysis:
+    """All that is shown of a text. Raises `ValueError` with a message for the user."""
+    parses = parse_text(text, model, k)
+    rows = []
+    for number, parse in enumerate(parses, start=1):
+        prefix = f"{number}." if len(parses) > 1 else ""
+        rows += [[prefix + word, *cells] for word, *cells in table_rows(parse.graph or parse.dependency)]
     return Analysis(
-        picture(parse, WIDTH),
-        alternatives_html(parse),
-        table_rows(structure),
-        heat_map(parse) if len(structure.words) <= MAP_WORDS else None,
-        downloads_html(files_of(parse)),
+        "".join(picture(parse, WIDTH) for parse in parses),
+        "".join(map(alternatives_html, parses)),
+        rows,
+        heat_map(parses[0]) if len(parses[0].words) <= MAP_WORDS else None,
+        downloads_html(files_of(parses)),
     )
 
 
-def parse_sentence(sentence: str, model: str, k: int) -> Parse:
-    """Raises `ValueError` for text that is empty or too long, and for a model or a number that is not offered."""
-    if not sentence.strip():
+def parse_text(text: str, model: str, k: int) -> list[Parse]:
+    """
+    The parse of each sentence. Raises `ValueError` for text that is empty or too long, and for a model or a number
+    that is not offered.
+    """
+    if not text.strip():
         raise ValueError("There is no sentence yet: type one, or choose an example.")
-    if len(sentence) > MAX_CHARACTERS:
-        raise ValueError(f"This text has {len(sentence)} characters; at most {MAX_CHARACTERS} are parsed here.")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"This text has {len(text)} characters; at most {MAX_CHARACTERS} are parsed here.")
     if model not in MODELS:
         raise ValueError(f"There is no model {model!r} here, but {', '.join(MODELS)}.")
     if not 1 <= k <= MAX_TREES:
         raise ValueError(f"Between 1 and {MAX_TREES} structures can be shown, not {k}.")
     k = 1 if model in ONE_TREE else k
     try:
-        return hf_structure.parse(" ".join(sentence.split()), model, k=k, marginals=True, max_words=MAX_WORDS)
+        return hf_structure.parse(text, model, sentences="split", k=k, marginals=True, max_words=MAX_WORDS)
     except SentenceError as error:
         reason = error.reason.replace("of max_words", "that are parsed here")
         raise ValueError(f"This text cannot be parsed: {reason}.") from error
@@ -104,21 +112,26 @@ def table_rows(structure: DependencyTree | DependencyGraph) -> list[list[str]]:
     return sorted(rows, key=lambda row: int(row[0]))
 
 
-def files_of(parse: Parse) -> dict[str, str]:
-    """Contents of the files that can be downloaded, by suffix."""
-    text = {"text": " ".join(parse.words)}
-    files = {"svg": parse.to_svg(), "conllu": parse.to_conllu(text), "tex": parse.to_tikz(standalone=True)}
-    return files | ({"mrg": parse.to_brackets() + "\n"} if parse.constituency else {})
+def files_of(parses: Sequence[Parse]) -> dict[str, str]:
+    """Contents of the files that can be downloaded, by name; pictures have a file for each sentence."""
+    files = {}
+    for number, parse in enumerate(parses, start=1):
+        name = "structure" if len(parses) == 1 else f"structure-{number}"
+        files[f"{name}.svg"] = parse.to_svg()
+        files[f"{name}.tex"] = parse.to_tikz(standalone=True)
+    files["structure.conllu"] = "".join(parse.to_conllu({"text": " ".join(parse.words)}) for parse in parses)
+    if parses[0].constituency:
+        files["structure.mrg"] = "".join(f"{parse.to_brackets()}\n" for parse in parses)
+    return files
 
 
 def downloads_html(files: dict[str, str]) -> str:
     """Links that hold the files themselves: nothing is kept on the server."""
-    names = {"svg": "SVG", "conllu": "CoNLL-U", "tex": "LaTeX", "mrg": "Brackets"}
-    links = [
-        f'<a download="structure.{suffix}" href="data:{MIME[suffix]};charset=utf-8;base64,'
-        f'{base64.b64encode(content.encode()).decode()}">{names[suffix]}</a>'
-        for suffix, content in files.items()
-    ]
+    links = []
+    for name, content in files.items():
+        kind = MIME[name.rpartition(".")[2]]
+        data = base64.b64encode(content.encode()).decode()
+        links.append(f'<a download="{name}" href="data:{kind};charset=utf-8;base64,{data}">{name}</a>')
     return f'<p class="downloads">Download: {" ".join(links)}</p>'
 
 

@@ -1,5 +1,5 @@
 """
-Sentence structure in a browser: a sentence in, its tree or graph out, by all models of the package.
+Sentence structure in a browser: sentences in, their trees or graphs out, by all models of the package.
 
     pip install 'hf_structure[app]'
     python app.py
@@ -16,6 +16,7 @@ EXAMPLES = [
     ["The old man walked slowly along the river.", "structformer-en", 1],
     ["What did the children who live next door say to you?", DEFAULT, 1],
     ["I saw her duck with a telescope.", DEFAULT, 3],
+    ["It rained. Nobody left.", DEFAULT, 1],
     ["She gave her brother a book about birds, and he read it.", "gilt-en", 2],
 ]
 CSS = f"""
@@ -28,10 +29,10 @@ CSS = f"""
 THEME = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
-def show(sentence: str, model: str, k: float) -> tuple:
+def show(text: str, model: str, k: float) -> tuple:
     """Values of the page's parts: the message, the pictures, the table, the heat map, the downloads."""
     try:
-        found = analyse(sentence, model, int(k))
+        found = analyse(text, model, int(k))
     except ValueError as error:
         return message_html(str(error)), "", "", [], None, ""
     return "", found.picture, found.others, found.rows, found.heat_map, found.downloads
@@ -46,7 +47,7 @@ def build() -> gr.Blocks:
             "Dashed arcs are put there by rule: the model did not see these words."
         )
         with gr.Row():
-            sentence = gr.Textbox(label=f"Sentence (English, at most {MAX_WORDS} words)", lines=2, scale=3)
+            sentence = gr.Textbox(label=f"English text (sentences of at most {MAX_WORDS} words)", lines=2, scale=3)
             model = gr.Dropdown(MODELS, value=DEFAULT, label="Model", scale=1)
             k = gr.Slider(1, MAX_TREES, value=1, step=1, label="How many structures", scale=1)
         button = gr.Button("Parse", variant="primary")

@@ -31,17 +31,17 @@ def analysis():
 
 
 def files_in(html):
-    links = re.findall(r'download="structure\.(\w+)" href="data:[^,]*;base64,([^"]*)"', html)
-    return {suffix: base64.b64decode(content).decode() for suffix, content in links}
+    links = re.findall(r'download="([\w.-]+)" href="data:[^,]*;base64,([^"]*)"', html)
+    return {name.removeprefix("structure."): base64.b64decode(content).decode() for name, content in links}
 
 
 @pytest.mark.parametrize(
     ("model", "k", "suffixes"),
     [
-        ("udgn-en", 2, ["svg", "conllu", "tex"]),
-        ("structformer-en", 2, ["svg", "conllu", "tex", "mrg"]),
-        ("rngt-en-ewt-fast", 3, ["svg", "conllu", "tex"]),
-        ("gilt-en", 2, ["svg", "conllu", "tex"]),
+        ("udgn-en", 2, ["svg", "tex", "conllu"]),
+        ("structformer-en", 2, ["svg", "tex", "conllu", "mrg"]),
+        ("rngt-en-ewt-fast", 3, ["svg", "tex", "conllu"]),
+        ("gilt-en", 2, ["svg", "tex", "conllu"]),
     ],
 )
 def test_all_that_is_shown(analysis, model, k, suffixes):
@@ -56,6 +56,23 @@ def test_all_that_is_shown(analysis, model, k, suffixes):
     (sentence,) = read_conllu(files["conllu"].splitlines())
     assert sentence.forms[3] == "walked"
     assert files["tex"].startswith(r"\documentclass")
+
+
+def test_every_sentence_of_a_text_is_shown(analysis):
+    found = analysis.analyse("It rained.\nNobody left.", "structformer-en", 1)
+    assert found.picture.count("<svg") == 2
+    assert [row[:2] for row in found.rows] == [
+        ["1.1", "It"],
+        ["1.2", "rained"],
+        ["1.3", "."],
+        ["2.1", "Nobody"],
+        ["2.2", "left"],
+        ["2.3", "."],
+    ]
+    files = files_in(found.downloads)
+    assert list(files) == ["structure-1.svg", "structure-1.tex", "structure-2.svg", "structure-2.tex", "conllu", "mrg"]
+    assert [sentence.forms[1] for sentence in read_conllu(files["conllu"].splitlines())] == ["rained", "left"]
+    assert files["mrg"].count("\n") == 2
 
 
 def test_every_bundled_model_is_offered(analysis):
