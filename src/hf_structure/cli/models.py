@@ -1,0 +1,52 @@
+"""`hf-structure models`."""
+
+import argparse
+import json
+from dataclasses import asdict
+
+from hf_structure.cli.common import print_table
+from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
+
+DEFAULTS = {DEFAULT_PARSER: "parse", DEFAULT_SCORER: "score"}
+
+
+def add_models(commands: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "models", help="list the models that come with the package", description=run_models.__doc__
+    )
+    parser.set_defaults(run=run_models)
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="form of the output; default: text")
+
+
+def run_models(options: argparse.Namespace) -> None:
+    """
+    Lists the models that come with the package: what they give, whether they learned from a treebank, their size and
+    licence, and scores and speed as in their cards. Models on the Hub are used by their names there.
+    """
+    from hf_structure.hub.bundled import bundled_models  # not before: reading cards takes a moment
+
+    models = bundled_models()
+    if options.format == "json":
+        print(json.dumps([asdict(model) for model in models], indent=2, ensure_ascii=False))
+        return
+    rows = [["name", "gives", "treebank", "MB", "licence", "scores", "words a second", "default of"]]
+    for model in models:
+        scores = ", ".join(f"{name} {value}" for name, value in model.scores.items())
+        rows.append(
+            [
+                model.name,
+                ", ".join(model.gives),
+                "yes" if model.needs_treebank else "no",
+                f"{model.megabytes:.1f}",
+                model.license,
+                scores,
+                "-" if model.words_per_second is None else f"{model.words_per_second:,}",
+                DEFAULTS.get(model.name, "-"),
+            ]
+        )
+    print_table(rows)
+    print()
+    print("Scores, on test data:")
+    for data in dict.fromkeys(model.data for model in models):
+        print(f"  {', '.join(model.name for model in models if model.data == data)}: {data}")

@@ -1,0 +1,66 @@
+"""The models that come with the package, as their cards describe them."""
+
+from dataclasses import dataclass
+
+from huggingface_hub import ModelCard
+
+from hf_structure.hub.locating import CHECKPOINTS, short_names
+
+STRUCTURES = {  # tags of cards that name what a model gives
+    "dependency-parsing": "dependency trees",
+    "constituency-parsing": "constituency trees",
+    "dependency-graphs": "dependency graphs",
+}
+SPEED = "words_per_second"  # a metric that says nothing of how good a model is
+
+
+@dataclass(frozen=True)
+class BundledModel:
+    """
+    A model that comes with the package.
+
+    Args:
+        name (`str`): Its short name.
+        gives (`list[str]`): The kinds of structure.
+        needs_treebank (`bool`): Whether it was trained on trees of a treebank, and not on text alone.
+        megabytes (`float`): Size of its files, in millions of bytes.
+        license (`str`): Its licence, as the Hub names it.
+        data (`str`): What its scores are of.
+        scores (`dict[str, float]`): By the names of metrics, in percent.
+        words_per_second (`int`, *optional*): Words that one core parses in a second, in float32.
+    """
+
+    name: str
+    gives: list[str]
+    needs_treebank: bool
+    megabytes: float
+    license: str
+    data: str
+    scores: dict[str, float]
+    words_per_second: int | None
+
+
+def bundled_models() -> list[BundledModel]:
+    """The models of [`short_names`], in that order; all but the sizes comes from the metadata of their cards."""
+    return [_read(name) for name in short_names()]
+
+
+def _read(name: str) -> BundledModel:
+    folder = CHECKPOINTS / name
+    data = ModelCard.load(folder / "README.md").data
+    results = data.eval_results
+    speeds = [result.metric_value for result in results if result.metric_type == SPEED]
+    scored = [result for result in results if result.metric_type != SPEED]
+    return BundledModel(
+        name=name,
+        gives=[STRUCTURES[tag] for tag in data.tags if tag in STRUCTURES],
+        needs_treebank="grammar-induction" not in data.tags,
+        megabytes=round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6, 1),
+        license=data.license,
+        data=f"{scored[0].dataset_name}, {scored[0].dataset_split}",
+        scores={result.metric_name: result.metric_value for result in scored},
+        words_per_second=speeds[0] if speeds else None,
+    )
+
+
+__all__ = ["BundledModel", "bundled_models"]

@@ -1,0 +1,29 @@
+import json
+
+import hf_structure
+from hf_structure.hub.bundled import bundled_models
+
+
+def test_table(run):
+    header, *rows = run("models").partition("\n\n")[0].splitlines()
+    assert header.split()[0] == "name"
+    assert [row.split()[0] for row in rows] == hf_structure.short_names()
+    (fast,) = (row for row in rows if row.startswith("rngt-en-ewt-fast"))
+    for cell in ("dependency trees", "cc-by-sa-4.0", "LAS 85.7", "7,200"):
+        assert cell in fast
+
+
+def test_json(run):
+    models = {model["name"]: model for model in json.loads(run("models", "--format", "json"))}
+    assert list(models) == hf_structure.short_names()
+    assert models["structformer-en"]["gives"] == ["constituency trees", "dependency trees"]
+    assert [name for name, model in models.items() if not model["needs_treebank"]] == ["structformer-en", "udgn-en"]
+    assert models["gilt-en"]["gives"] == ["dependency graphs"]
+
+
+def test_cards_say_everything():
+    for model in bundled_models():
+        assert model.license == "cc-by-sa-4.0"
+        assert 5 < model.megabytes < 40
+        assert model.gives
+        assert all(0 < value <= 100 for value in model.scores.values())
