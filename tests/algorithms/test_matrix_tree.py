@@ -203,6 +203,28 @@ def test_a_panel_of_words_that_have_no_other_heads(monkeypatch):
     assert tree_log_partition(scores).item() == pytest.approx(math.log(2 * math.exp(9) * 6**3 * 2), rel=1e-12)
 
 
+@pytest.mark.parametrize("never", [-INF, -100.0], ids=["forbidden", "improbable"])
+@pytest.mark.parametrize(("closed", "expected"), [(2, [(0, False), (3, False), (5, True)]), (3, [(0, False)])])
+def test_a_panel_whose_words_have_but_each_other(closed, expected, never, monkeypatch):
+    """
+    The last words have no heads but each other and the root: in a panel of them the last one has no pivot. Of two such
+    words the pivots are the least, so that others are taken first. Of three they are the largest, since each of the
+    others has but one head: then all words are one panel.
+    """
+    n, panels = 7, []
+    scores = random_scores(1, n, n + 1, spread=0.1)
+    scores[0, -closed:, 1 : n + 1 - closed] += never
+    for word in range(n - closed if closed == 3 else 0):
+        scores[0, word, [head for head in range(1, n + 1) if head != word + 2]] += never
+    monkeypatch.setattr(matrix_tree, "PANEL", closed)
+    undo = matrix_tree.Panel.undo
+    monkeypatch.setattr(matrix_tree.Panel, "undo", lambda *args: panels.append(args[0]) or undo(*args))
+    marginals = arc_marginals(scores)
+    assert [(panel.others, panel.order is not None) for panel in panels] == expected
+    torch.testing.assert_close(marginals.sum(-1), torch.ones(1, n, dtype=torch.float64))
+    assert tree_log_partition(scores).item() == pytest.approx(by_determinant(scores[0])[2], abs=1e-12)
+
+
 def test_long_sentences_of_equal_words_take_matrix_products(monkeypatch):
     """All trees of 400 words are equally probable; what is not in a matrix product is of panels alone."""
     n, sizes = 400, []

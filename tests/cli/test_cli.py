@@ -1046,10 +1046,17 @@ def test_render_options_that_do_not_fit(fail, here, options, message):
     assert message in fail("render", "gold.conllu", *options)[0]
 
 
-def test_render_nothing(run, here):
+@pytest.mark.parametrize("name", ["empty.conllu", "traces.mrg", "-"])
+@pytest.mark.parametrize("options", [[], ["--format", "text"], ["--output", "old.html"]], ids=["html", "text", "file"])
+def test_render_nothing(fail, here, name, options):
     Path("empty.conllu").touch()
-    assert run("render", "empty.conllu", "--format", "text") == ""
-    assert "<svg" not in run("render", "empty.conllu")
+    Path("traces.mrg").write_text("(S (NP (-NONE- *)))")
+    Path("old.html").write_text("old")
+    line, output = fail("render", name, "--input_format", "brackets" if name == "traces.mrg" else "conllu", *options)
+    assert line == f"hf-structure: {'<stdin>' if name == '-' else name} has no sentence to draw"
+    assert output == ""
+    assert Path("old.html").read_text() == "old"
+    assert not list(Path().glob("*.partial"))
 
 
 def test_render_two_files(run, systems):
@@ -1243,7 +1250,7 @@ def test_figures_that_a_model_does_not_give(fail, folder):
 def test_figures_of_nothing(fail, structformer):
     options = ("--kind", "parents", "--model", structformer, "--output", "out.png")
     assert "missing: No such file or directory" in fail("render", "missing", *options)[0]
-    assert "- has no sentence to draw" in fail("render", "-", *options)[0]
+    assert "<stdin> has no sentence to draw" in fail("render", "-", *options)[0]
 
 
 # The command as a whole

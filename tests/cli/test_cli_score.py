@@ -60,6 +60,23 @@ def test_sentences(run, gilt, stdin):
         assert row[3:] == [str(len(scored.tokens)), " ".join(scored.text.split())]
 
 
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ([], ["She sleeps.", "He saw her.", "The dog"]),
+        (["--sentences", "split", "--raw"], ["She sleeps.", "He saw her.", "The dog"]),
+        (["--sentences", "line"], ["She sleeps. He saw her.", "The dog"]),
+        (["--raw"], ["She sleeps. He saw her.", "The dog"]),
+    ],
+    ids=" ".join,
+)
+def test_sentences_of_a_line(run, baseline, options, texts):
+    """As `parse` reads them; text that is scored as it is stays as it is."""
+    text = "She sleeps. He saw her.\nThe dog\n"
+    _, *rows = table(run("score", "--model", baseline, *options, stdin=text))
+    assert [row[4] for row in rows] == texts
+
+
 def test_words(run, baseline):
     header, *rows = table(run("score", "--model", baseline, "--words", "notes.txt"))
     assert header == ["sentence", "word", "surprisal", "form"]

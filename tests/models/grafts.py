@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from modeling_common import LENGTHS, ModelBattery, both_classes
+from modeling_common import LENGTHS, ModelBattery, both_classes, gradients
 from torch.testing import assert_close
 from transformers import (
     GPT2Config,
@@ -54,6 +54,16 @@ class StructureBattery(ModelBattery):
         """Nothing predicts the first token: its label would not count."""
         examples = super().examples(config, lengths)
         return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
+
+    def test_padding_predicts_no_first_token(self):
+        model, batches = self.model(), []
+        for side in ("right", "left"):
+            batch = self.inputs(model, side)
+            padding = batch["attention_mask"] == 0
+            batches.append({**batch, "labels": batch["input_ids"].masked_fill(padding, -100)})
+        right, left = (gradients(model, batch) for batch in batches)
+        assert_close(left, right, atol=1e-5, rtol=1e-4)
+        assert_close(model(**batches[1]).loss, model(**batches[0]).loss, atol=1e-5, rtol=1e-4)
 
     @both_classes
     @torch.no_grad()

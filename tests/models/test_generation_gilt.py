@@ -188,7 +188,7 @@ def test_graphs_of_prompts_are_kept():
 @torch.no_grad()
 def test_words_of_prompts_are_kept():
     model = writer()
-    prompt, words = [BOS, 8, 4, 11, 6], [0, 1, 2, 2, 2]  # not those of the tokens
+    prompt, words = [BOS, 9, 4, 11, 6], [0, 1, 2, 2, 2]  # not those of the tokens
     output = generate(model, prompt, 8, word_ids=torch.tensor([words]))
     assert output.word_ids[0, :5].tolist() == words
     assert output.word_ids.diff()[0, 5:].unique().tolist() == [0, 1]

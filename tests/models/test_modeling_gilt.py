@@ -9,6 +9,7 @@ from grafts import GROUPED, SIZES, SOURCES, GraftBattery, StructureBattery, chan
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import gradients, old_names
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
+from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
@@ -42,9 +43,10 @@ def tiny_model(backbone: str = "transformer_xl", **settings) -> GiLTForCausalLM:
     torch.manual_seed(0)
     if backbone in SOURCES:
         model = GiLTForCausalLM.from_pretrained_lm(source(backbone), **{**PARTS, **settings})
+        randomise_biases(model.scorer)
     else:
         key = "content" if backbone.endswith("content") else "relative"
-        model = GiLTForCausalLM(tiny_config(graph_key=key, **settings)).eval()
+        model = randomise_biases(GiLTForCausalLM(tiny_config(graph_key=key, **settings)).eval())
     let_structures_matter(model)
     return model
 
@@ -223,10 +225,11 @@ def test_backbone_from_scratch_is_a_transformer_with_layer_norms_after_each_part
     future = torch.full((4, 4), torch.finfo(torch.float32).min).triu(1).view(1, 1, 4, 4)
     biases = {"content_bias": backbone.content_bias, "position_bias": backbone.position_bias}
     attended = layer.attention(states[0], attention_mask=future, **biases)[0]
-    middle = torch.nn.functional.layer_norm(states[0] + attended, (16,))
+    norms = [(norm.weight, norm.bias) for norm in (layer.attention_norm, layer.norm)]
+    middle = torch.nn.functional.layer_norm(states[0] + attended, (16,), *norms[0])
     inner = (middle @ layer.expand.weight.T + layer.expand.bias).clamp(min=0)
     outer = inner @ layer.contract.weight.T + layer.contract.bias
-    assert_close(states[1], torch.nn.functional.layer_norm(middle + outer, (16,)), atol=1e-5, rtol=1e-5)
+    assert_close(states[1], torch.nn.functional.layer_norm(middle + outer, (16,), *norms[1]), atol=1e-5, rtol=1e-5)
 
 
 @torch.no_grad()

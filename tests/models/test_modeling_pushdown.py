@@ -7,6 +7,7 @@ import torch
 from grafts import SIZES, SOURCES, GraftBattery, StructureBattery, change_rows, let_structures_matter, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import gradients
+from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
@@ -32,7 +33,7 @@ def tiny_model(backbone: str = "transformer_xl", **settings) -> PushdownLMForCau
     if backbone in SOURCES:
         model = PushdownLMForCausalLM.from_pretrained_lm(source(backbone), **{**PARTS, **settings})
     else:
-        model = PushdownLMForCausalLM(tiny_config(**settings)).eval()
+        model = randomise_biases(PushdownLMForCausalLM(tiny_config(**settings)).eval())
     model.config.eos_token_id = 3
     let_structures_matter(model)
     if model.scorer is not None:  # sure of something, but not of one tree

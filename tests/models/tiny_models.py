@@ -37,6 +37,16 @@ def randomise(model: PreTrainedModel, std: float = 0.5) -> PreTrainedModel:
     return model.eval()
 
 
+@torch.no_grad()
+def randomise_biases(model: torch.nn.Module, std: float = 0.1) -> torch.nn.Module:
+    """Biases and layer norms far enough from their start, 0 and 1: none of them can be lost unnoticed."""
+    generator = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter += std * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -11,12 +11,22 @@ from threading import Thread
 from typing import IO, TypeVar
 
 T = TypeVar("T")
+STDIN = "<stdin>"  # what messages call it
 
 
 class _Stdin(io.FileIO):
     """Standard input, for a thread that may still wait for it when the program ends."""
 
-    name = "<stdin>"
+    def __init__(self):
+        super().__init__(sys.stdin.fileno(), closefd=False)
+        self.name = STDIN  # `FileIO` calls it by its number
+
+
+def open_closed_streams() -> None:
+    """Standard streams that the caller has closed are there: reading or writing fails, complaints are lost."""
+    for name, mode, way in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, way), mode))  # noqa: SIM115 - until the process ends
 
 
 def is_live() -> bool:
@@ -31,7 +41,7 @@ def standard_input() -> IO[bytes]:
     """Its bytes."""
     if not is_live():
         return sys.stdin.buffer
-    return io.BufferedReader(_Stdin(sys.stdin.fileno(), closefd=False))
+    return io.BufferedReader(_Stdin())
 
 
 def chunks(items: Iterator[T], first: int, most: int, live: bool) -> Iterator[list[T]]:

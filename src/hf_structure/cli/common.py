@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import io
 import os
 import re
 import sys
@@ -12,17 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hf_structure.cli.arriving import standard_input
+from hf_structure.cli.arriving import STDIN, standard_input
 from hf_structure.data.bracket_tree import BracketTree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
-from hf_structure.data.files import open_input, open_output, path_beside, plain_path
+from hf_structure.data.files import error_line, open_input, open_output, path_beside, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
-from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
+from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS, SENTENCES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,6 +59,8 @@ MODEL_HELP = (
 
 def positive(text: str) -> int:
     """A number of at least 1, or what argparse makes an error message of."""
+    if len(text) > 9:
+        raise argparse.ArgumentTypeError(f"must be a number of at most 9 digits, not {text!r}")
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a number of at least 1, not {text!r}")
     return int(text)
@@ -141,6 +144,15 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_sentences(parser: argparse.ArgumentParser, exception: str = "") -> None:
+    """The option that says what a line of text is."""
+    parser.add_argument(
+        "--sentences",
+        choices=SENTENCES,
+        help=f"of raw text: rules find the sentences of a line (split, default{exception}), or it is one (line)",
+    )
+
+
 def add_skip_long(parser: argparse.ArgumentParser) -> None:
     """The option that says what happens to long sentences."""
     parser.add_argument(
@@ -202,6 +214,11 @@ def text_item(line: str, form: str, place: str) -> Item:
 def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
     """The file to read; for `-`, standard input."""
     return nullcontext(standard_input()) if name == "-" else open_input(name)
+
+
+def shown_name(name: str) -> str:
+    """What messages call a file of the command line."""
+    return STDIN if name == "-" else name
 
 
 def guess_input(name: str, file: IO[bytes]) -> str:
@@ -274,7 +291,7 @@ def run_with_options(
     try:
         function(options)
     except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+        parser.exit(1, f"{parser.prog}: error: {error_line(error)}\n")
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
@@ -301,10 +318,12 @@ def save_figure(figure: "Figure", path: Path) -> None:
     Raises:
         OSError: it cannot be written; the error names `path`.
     """
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower())  # not into the file: matplotlib hides its errors
     warn_of_replacing(path)
     try:
         with path_beside(path) as partial:
-            figure.savefig(partial, format=path.suffix[1:].lower())
+            partial.write_bytes(picture.getbuffer())
     except OSError as error:
         error.filename = str(path)
         raise

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from hf_structure.cli.common import guess_input, input_file
+from hf_structure.cli.common import guess_input, input_file, shown_name
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -21,13 +21,14 @@ def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[Tree
     Raises:
         ValueError: another format, or with file and line: other words, a missing sentence, a word without a head.
     """
+    names = shown_name(gold), shown_name(system)
     with input_file(gold) as first, input_file(system) as second:
-        for name, file in ((gold, first), (system, second)):
+        for name, shown, file in zip((gold, system), names, (first, second), strict=True):
             if (guess_input(name, file) if input_format == "auto" else input_format) != "conllu":
-                raise ValueError(f"{name} is not CoNLL-U: trees of two files are drawn together from CoNLL-U only")
+                raise ValueError(f"{shown} is not CoNLL-U: trees of two files are drawn together from CoNLL-U only")
         for pair in zip_longest(read_conllu(first), read_conllu(second)):
-            _check_pair(pair, (gold, system))
-            yield TreeComparison(*(read_tree(each, name) for each, name in zip(pair, (gold, system), strict=True)))
+            _check_pair(pair, names)
+            yield TreeComparison(*(read_tree(each, name) for each, name in zip(pair, names, strict=True)))
 
 
 def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:

@@ -18,6 +18,7 @@ from hf_structure.cli.common import (
     named_systems,
     read_items,
     save_figure,
+    shown_name,
 )
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
@@ -54,7 +55,7 @@ def render_figures(options: argparse.Namespace) -> None:
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
         save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
     if not number:
-        raise ValueError(f"{options.files[0]} has no sentence to draw")
+        raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
 
 
 def _load(options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -136,7 +137,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
                 yield _plot_tapes(row["words"], row["arcs"], TapeFeatures())
             return
     if options.annotation is not None:
-        raise ValueError(f"--annotation is that of graphs in a file, but {name} is read as text")
+        raise ValueError(f"--annotation is that of graphs in a file, but {shown_name(name)} is read as text")
     model, tokenizer = _load(options)
     for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", structure="graph"):
         yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)

@@ -2,25 +2,31 @@
 """The command line of `hf-structure`, and how it ends."""
 
 import argparse
-import errno
 import os
 import re
 import sys
 import warnings
+from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
+from typing import NoReturn
 
 from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
+from hf_structure.cli.arriving import open_closed_streams
 from hf_structure.cli.compare import add_compare
 from hf_structure.cli.count import add_count
 from hf_structure.cli.evaluate import add_evaluate
 from hf_structure.cli.export import add_export
+from hf_structure.cli.models import add_models
 from hf_structure.cli.parse import add_parse
 from hf_structure.cli.publish import add_publish
 from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
+from hf_structure.data.files import FULL, error_line
 from hf_structure.version import __version__
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ALONE = ("models", "parse", "score")  # commands that need no argument
+BOUNDS = ("batch_size", "max_words", "max_tokens", "beam_size")  # options that bound the memory
 EXAMPLES = """
 examples:
   echo "The cat that chased the mouse slept." | hf-structure parse
@@ -42,6 +48,7 @@ examples:
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
   hf-structure export udgn-en udgn-en-for-transformers
+  hf-structure models
 """
 
 
@@ -53,9 +60,12 @@ def main(arguments: list[str] | None = None) -> None:
 
         argcomplete.autocomplete(parser)
     given = sys.argv[1:] if arguments is None else arguments
+    if not given or (len(given) == 1 and given[0] not in ALONE and not given[0].startswith("-")):
+        _show_help(parser, given)
     options, unknown = parser.parse_known_args(list(map(_underscored, given)))
     if unknown:
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
+    open_closed_streams()
     sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
     try:
         with warnings.catch_warnings():
@@ -70,8 +80,25 @@ def main(arguments: list[str] | None = None) -> None:
         fails = _output_fails() or getattr(error, "errno", None) in FULL
         if fails and isinstance(error, OSError) and error.filename is None:  # files that are written are named
             error.filename = "<stdout>"
-        message = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
-        sys.exit(f"hf-structure: {message}")
+        sys.exit(f"hf-structure: {error_line(error)}")
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        bounds = [f"--{name}" for name in BOUNDS if name in vars(options)]
+        advice = f": choose a smaller {' or '.join(bounds)}" if bounds else ""
+        sys.exit(f"hf-structure: there is not enough memory{advice}")
+
+
+def _show_help(parser: argparse.ArgumentParser, given: Sequence[str]) -> NoReturn:
+    """Prints the help of a command that was given nothing. This is an error, so that no script takes it for output."""
+    with suppress(SystemExit), redirect_stdout(sys.stderr):
+        parser.parse_args([*given, "--help"])
+    sys.exit(2)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether there was too little memory, for which torch has several errors."""
+    return isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error)
 
 
 def _underscored(argument: str) -> str:
@@ -106,7 +133,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
     parts = (add_parse, add_score, add_compare, add_evaluate, add_analyze, add_agree, add_consensus, add_count)
-    for add in (*parts, add_render, add_export, add_publish):
+    for add in (*parts, add_render, add_export, add_publish, add_models):
         add(commands)
     for command in commands.choices.values():
         command.set_defaults(command=command)

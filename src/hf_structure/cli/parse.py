@@ -3,7 +3,6 @@
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import IO, Any
 
@@ -12,6 +11,7 @@ from hf_structure.cli.common import (
     add_dtype,
     add_input_format,
     add_model,
+    add_sentences,
     add_skip_long,
     add_word_tokenizer,
     check_inputs,
@@ -19,13 +19,12 @@ from hf_structure.cli.common import (
     positive,
     without_probabilities,
 )
-from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of
+from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of, split_lines
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
-from hf_structure.data.text import split_sentences, tokenize_words
-from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, SENTENCES, STRUCTURES
+from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
@@ -53,12 +52,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_input_format(parser)
-    parser.add_argument(
-        "--sentences",
-        choices=SENTENCES,
-        default="split",
-        help="of raw text: rules find the sentences of a line (split, default), or it is one (line)",
-    )
+    add_sentences(parser)
     add_word_tokenizer(parser)
     parser.add_argument(
         "--decoder",
@@ -104,8 +98,8 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
 
 def run_parse(options: argparse.Namespace) -> None:
     """
-    Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs. What is wrong with a file is
-    said when those of all others are written.
+    Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs. Errors are printed after the
+    other files.
     """
     _check_parse(options)
     from hf_structure.pipelines.parsing import WINDOW, load_parser, parse
@@ -135,12 +129,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def _sentences(name: str, options: argparse.Namespace) -> Iterator[Item]:
     """The sentences of a file. Raises `BadInputError`."""
-    for item in read_file(name, options.input_format):
-        if item.text is None or options.sentences == "line":
-            yield item
-        else:
-            for text in split_sentences(item.text):
-                yield replace(item, text=text, words=tokenize_words(text))
+    items = read_file(name, options.input_format)
+    return items if options.sentences == "line" else split_lines(items)
 
 
 def _parse_chunk(

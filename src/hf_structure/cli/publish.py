@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from hf_structure.data.files import writing_to
 from hf_structure.hub.locating import resolve_model, short_names
 
 if TYPE_CHECKING:
@@ -55,10 +56,18 @@ def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
     try:
         return prepare(folder, options.repository, options.license, options.language)
     except UnknownLicenseError:
-        if not sys.stdin.isatty():
+        license = _ask_for_license() if sys.stdin.isatty() else None
+        if not license:
             raise
-    license = input("Licence of the model (apache-2.0, mit, cc-by-sa-4.0, ...): ").strip()
     return prepare(folder, options.repository, license, options.language)
+
+
+def _ask_for_license() -> str | None:
+    """None if the user ends the input instead."""
+    try:
+        return input("Licence of the model (apache-2.0, mit, cc-by-sa-4.0, ...): ").strip()
+    except EOFError:
+        return None
 
 
 @contextmanager
@@ -68,8 +77,9 @@ def _with_code(folder: str) -> Iterator[str]:
     from hf_structure.hub.publishing import BESIDE
 
     with TemporaryDirectory() as output:
-        export(folder, output)
-        for file in (file for pattern in BESIDE for file in Path(folder).glob(pattern)):
-            if not Path(output, file.name).exists():
-                shutil.copyfile(file, Path(output, file.name))
+        with writing_to(output):
+            export(folder, output)
+            for file in (file for pattern in BESIDE for file in Path(folder).glob(pattern)):
+                if not Path(output, file.name).exists():
+                    shutil.copyfile(file, Path(output, file.name))
         yield output

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +15,7 @@ from hf_structure.cli.common import (
     input_file,
     output_file,
     positive,
+    shown_name,
 )
 from hf_structure.cli.comparing import NOTE as COMPARISON_NOTE
 from hf_structure.cli.comparing import read_comparisons, read_tree
@@ -127,6 +128,10 @@ def _render_structures(options: argparse.Namespace) -> None:
         read_comparisons(*options.files, options.input_format) if several else _read_parses(*options.files, options)
     )
     parses = islice(found, options.limit)
+    first = next(parses, None)
+    if first is None:
+        raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
+    parses = chain([first], parses)
     if options.format in (None, "html"):
         named = [Path(name).name for name in options.files if name != "-"]
         title, note = " and ".join(named) or options.kind.capitalize(), COMPARISON_NOTE if several else NOTE
@@ -146,9 +151,10 @@ def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:
         elif form == "brackets":
             yield from _bracket_parses(file)
         elif form == "conllu":
-            yield from _conllu_parses(file, name)
+            yield from _conllu_parses(file, shown_name(name))
         else:
-            raise ValueError(f"{name} is read as text, which has no trees to draw (see --kind and --input_format)")
+            shown = shown_name(name)
+            raise ValueError(f"{shown} is read as text, which has no trees to draw (see --kind and --input_format)")
 
 
 def _conllu_parses(file: IO[bytes], name: str) -> Iterator[Parse]:

@@ -2,10 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from hf_structure.cli.arriving import chunks, is_live
-from hf_structure.cli.common import Item, read_items
+from hf_structure.cli.common import Item, read_items, shown_name
+from hf_structure.data.files import error_line
+from hf_structure.data.text import split_sentences, tokenize_words
 
 T = TypeVar("T")
 
@@ -19,9 +22,20 @@ def read_file(name: str, input_format: str, skip_empty: bool = True) -> Iterator
     try:
         yield from read_items([name], input_format, skip_empty)
     except OSError as error:
-        raise BadInputError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+        error.filename = error.filename or shown_name(name)
+        raise BadInputError(error_line(error)) from error
     except ValueError as error:
         raise BadInputError(str(error)) from error
+
+
+def split_lines(items: Iterable[Item]) -> Iterator[Item]:
+    """The sentences in lines of raw text, found by rules; all other items, and empty lines, as they are."""
+    for item in items:
+        texts = [] if item.text is None else split_sentences(item.text)
+        if not texts:
+            yield item
+        for text in texts:
+            yield replace(item, text=text, words=tokenize_words(text))
 
 
 def results_of(

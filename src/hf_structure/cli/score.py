@@ -14,6 +14,7 @@ from hf_structure.cli.common import (
     add_masking,
     add_model,
     add_scoring,
+    add_sentences,
     add_skip_empty,
     add_skip_long,
     check_inputs,
@@ -21,7 +22,7 @@ from hf_structure.cli.common import (
     positives,
     print_table,
 )
-from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of
+from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of, split_lines
 from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.options import DEFAULT_SCORER
 
@@ -40,6 +41,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     )
     add_model(parser, DEFAULT_SCORER)
     add_input_format(parser)
+    add_sentences(parser, exception="; line with --raw")
     add_scoring(parser)
     add_masking(parser)
     parser.add_argument(
@@ -69,9 +71,8 @@ def add_score(commands: argparse._SubParsersAction) -> None:
 
 def run_score(options: argparse.Namespace) -> None:
     """
-    Writes log-probabilities and perplexities of sentences, one a line of text, and surprisals of their words and
-    tokens, as they are scored. Logarithms are natural ones: everything is in nats. What is wrong with a file is said
-    when those of all others are written.
+    Writes log-probabilities and perplexities of sentences, and surprisals of their words and tokens, as they are
+    scored. Logarithms are natural ones: everything is in nats. Errors are printed after the other files.
     """
     _check_score(options)
     from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
@@ -81,9 +82,9 @@ def run_score(options: argparse.Namespace) -> None:
     scorer = partial(score, model=model, tokenizer=tokenizer, **_settings(options))
     sizes = [choose_beam(model, size) for size in options.beam_size] if options.summary else options.beam_size
     scorer([], beam_size=sizes[0])  # raises errors of options before a file is opened
-    ask_for_lines(options.files, "one sentence a line")
+    ask_for_lines(options.files, "one sentence a line or several")
     failures: list[BadInputError] = []
-    read = partial(read_file, input_format=options.input_format, skip_empty=False)
+    read = partial(_sentences, options=options)
     process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
     show = options.summary or options.output is not None
     pairs = results_of(options.files, read, process, (FIRST, MOST), show, failures)
@@ -93,6 +94,13 @@ def run_score(options: argparse.Namespace) -> None:
     else:
         with output_file(options.output) as file:
             report(_write(pairs, options, file), failures, reason)
+
+
+def _sentences(name: str, options: argparse.Namespace) -> Iterator[Item]:
+    """The sentences of a file, and its empty lines. Raises `BadInputError`."""
+    items = read_file(name, options.input_format, skip_empty=False)
+    default = "line" if options.raw else "split"
+    return items if (options.sentences or default) == "line" else split_lines(items)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

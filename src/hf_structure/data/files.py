@@ -51,7 +51,7 @@ def check_encoding(beginning: bytes, name: str, line: int | None = None, error: 
         raise error(problem, name, line)
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # nothing more can be written: disk, quota, size of a file
 _BUFFER = 1 << 17  # bytes of content that are buffered
 _READ = 1 << 14  # bytes of a compressed file that are read at a time
 
@@ -260,6 +260,13 @@ def full_disk(error: BaseException | None) -> int | None:
             return errno.ENOSPC
         error = error.__cause__ or error.__context__
     return None
+
+
+def error_line(error: Exception) -> str:
+    """An error in one line: of a file, its name and what the system says."""
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename or repr(error.filename)}: {error.strerror}"
 
 
 @contextmanager

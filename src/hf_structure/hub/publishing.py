@@ -16,6 +16,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import validate_repo_id
 
 from hf_structure.hub.cards import FACTS, RESULTS, CardFacts, is_handwritten, make_card, read_card
 
@@ -69,9 +70,10 @@ def prepare(
         tags (`list[str]`, *optional*): More tags for its card.
 
     Raises:
-        ValueError: no model in the folder, weights that are no safetensors.
+        ValueError: a name that no repository can have, no model in the folder, weights that are no safetensors.
         UnknownLicenseError: neither the folder nor `license` tells it. It is a `ValueError`.
     """
+    validate_repo_id(repo_id)
     folder = Path(folder)
     files = {file.name: file for file in sorted(folder.glob("*")) if _is_of_the_model(file)}
     if "config.json" not in files:

@@ -24,7 +24,7 @@ from transformers import (
     set_seed,
 )
 
-from hf_structure.data.files import full_disk, new_file, writing_to
+from hf_structure.data.files import error_line, full_disk, new_file, writing_to
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
@@ -266,7 +266,7 @@ def run(main: Callable[[], None], name: str) -> None:
 def _message(error: Exception) -> str | None:
     """One line about files, options, the Hub or what is not installed; None for a mistake of the code."""
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+        return error_line(error)
     if (number := full_disk(error)) is not None:
         return os.strerror(number)
     if isinstance(error, ValueError | OSError | ImportError | HTTPError):
