@@ -42,10 +42,16 @@ from typing import ClassVar
 import torch
 from datasets import Dataset, Value
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 import hf_structure
-from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, PushdownLMForCausalLM
+from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
 from hf_structure.algorithms.attachments import spans_to_attachments, token_spans
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.binary_trees import load_binary_trees
@@ -54,6 +60,8 @@ from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.exporting.families import is_registered, model_classes
+from hf_structure.hub.suggestions import did_you_mean
 from hf_structure.pipelines.loading import load_trained, longest_input, read_config, read_tokenizer
 from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.training.arguments import ModelArguments, RunArguments
@@ -64,6 +72,7 @@ from hf_structure.training.scripts import (
     callbacks,
     check_lengths,
     check_settings,
+    config_class_of,
     new_config,
     run,
     save_whole,
@@ -74,8 +83,9 @@ from hf_structure.training.trainers import GraphLMTrainer, base_parameters
 
 logger = logging.getLogger("run_clm")
 
-STRUCTURED = {"gilt": GiLTForCausalLM, "pushdown": PushdownLMForCausalLM}
-FAMILIES = (*STRUCTURED, "transformer-xl", "transformer-xl-large")
+STRUCTURED = {"graph_layers": "graphs", "stack_layers": "trees"}  # settings of families that read such structures
+BASELINES = ("transformer-xl", "transformer-xl-large")
+FAMILIES = ("gilt", "pushdown", *BASELINES)
 PURPOSE = "causal language model"
 
 
@@ -156,8 +166,12 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
     choose_tokenizer(model_args)
     has_tokenizer = model_args.model_name_or_path or model_args.base_model or model_args.tokenizer_name
     check_streaming(data_args, training_args, bool(has_tokenizer))
-    if model_args.base_model and settings.setdefault("model_type", "gilt") not in STRUCTURED:
-        raise ValueError(f"--base_model is grafted on: it has no other --model_type than {' and '.join(STRUCTURED)}")
+    if model_args.base_model:
+        settings.setdefault("model_type", "gilt")
+    if "model_type" in settings and not model_args.model_name_or_path:
+        check_family(settings["model_type"])
+    if model_args.base_model and settings["model_type"] in BASELINES:
+        raise ValueError("--base_model is grafted on: it has no other --model_type than gilt and pushdown")
     for name in ("graph_layers", "stack_layers"):
         if getattr(model_args, name) is not None:
             settings[name] = getattr(model_args, name)
@@ -175,16 +189,32 @@ def choose_tokenizer(args: CLMModelArguments) -> None:
         args.tokenizer_type, args.tokenizer_name = kind, None
 
 
+def check_family(name: str) -> None:
+    """Raises `ValueError` if there is no such family of causal language models, of this script or of the user."""
+    is_own = name in CONFIG_MAPPING and is_registered(CONFIG_MAPPING[name])
+    if name not in FAMILIES and not (is_own and "AutoModelForCausalLM" in model_classes(CONFIG_MAPPING[name])):
+        choices = ", ".join(FAMILIES)
+        raise ValueError(f"there is no model family {name!r}: choose one of {choices}{did_you_mean(name, FAMILIES)}")
+
+
+def structure_setting(config: PreTrainedConfig | type[PreTrainedConfig]) -> str | None:
+    """The setting that says how many layers read structures; None in a family without any."""
+    return next((name for name in STRUCTURED if hasattr(config, name)), None)
+
+
 def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
     """The kind of structure that the model that is asked for reads: `"graphs"`, `"trees"`, or None."""
     if args.model_name_or_path:
         trust = {"trust_remote_code": args.trust_remote_code}
         config = read_config(hf_structure.resolve_model(args.model_name_or_path, **trust), PURPOSE, **trust)
-        kind, layers = config.model_type, getattr(config, "structure_layers", 0)
+    elif settings.get("model_type") in BASELINES:
+        return None
     else:
-        kind, layers = settings.get("model_type", "gilt"), None
-    layers = settings.get("stack_layers" if kind == "pushdown" else "graph_layers", layers)
-    return {"gilt": "graphs", "pushdown": "trees"}.get(kind) if layers != 0 else None
+        config = config_class_of(settings.get("model_type", "gilt"))
+    name = structure_setting(config)
+    if name is None or settings.get(name, getattr(config, name)) == 0:
+        return None
+    return STRUCTURED[name]
 
 
 def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
@@ -262,7 +292,7 @@ def graft(base_model: str, settings: dict) -> PreTrainedModel:
     name = settings.pop("model_type")
     check_settings(name, settings)
     try:
-        return STRUCTURED[name].from_pretrained_lm(base_model, **settings)
+        return AutoModelForCausalLM._model_mapping[config_class_of(name)].from_pretrained_lm(base_model, **settings)
     except StrictDataclassError as error:
         raise ValueError(" ".join(str(error).split())) from error
 
@@ -273,15 +303,12 @@ def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedM
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --base_model, --model_name_or_path or a --config with a model_type is needed")
-    if name not in FAMILIES:
-        raise ValueError(f"there is no model family {name!r}: choose one of {', '.join(FAMILIES)}")
-    kind = name if name in STRUCTURED else "gilt"
-    config = new_config(kind, settings, tokenizer, special=("pad", "bos", "eos"))
+    config = new_config("gilt" if name in BASELINES else name, settings, tokenizer, special=("pad", "bos", "eos"))
     if name == "transformer-xl-large":
         config.num_hidden_layers = layers_to_match(config)
-    if name not in STRUCTURED:
+    if name in BASELINES:
         config.graph_layers = 0
-    return STRUCTURED[kind](config)
+    return AutoModelForCausalLM.from_config(config)
 
 
 def layers_to_match(config: GiLTConfig) -> int:

@@ -46,10 +46,8 @@ import hf_structure
 from hf_structure import (
     AutoModelForDependencyParsing,
     G2GTransformerConfig,
-    G2GTransformerForParsing,
     ParsingCollator,
     RNGTransformerConfig,
-    RNGTransformerForParsing,
 )
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.data.collators import IGNORE_INDEX
@@ -72,6 +70,7 @@ from hf_structure.training.scripts import (
     begin,
     callbacks,
     check_settings,
+    config_class_of,
     new_config,
     readable_settings,
     run,
@@ -81,11 +80,8 @@ from hf_structure.training.trainers import ParsingTrainer
 
 logger = logging.getLogger("run_parsing")
 
-FAMILIES = {
-    G2GTransformerConfig.model_type: G2GTransformerForParsing,
-    RNGTransformerConfig.model_type: RNGTransformerForParsing,
-}
-DEFAULT_FAMILY = G2GTransformerConfig.model_type
+FAMILIES = (G2GTransformerConfig.model_type, RNGTransformerConfig.model_type)
+DEFAULT_FAMILY = FAMILIES[0]
 TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic dependency graphs"}
 TREES = Reading(load_sentences, {"words": STRINGS, "heads": NUMBERS, "deprels": STRINGS, "tags": STRINGS})
 
@@ -98,7 +94,9 @@ class ParsingModelArguments(ModelArguments):
 
     model_type: str | None = field(
         default=None,
-        metadata={"help": f"Family of a new parser; {DEFAULT_FAMILY} if not given.", "choices": list(FAMILIES)},
+        metadata={
+            "help": f"Family of a new parser: {', '.join(FAMILIES)}, or your own; {DEFAULT_FAMILY} if not given."
+        },
     )
     encoder: str | None = field(
         default=None,
@@ -192,9 +190,10 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
 
 def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArguments, settings: dict) -> None:
     """Raises `ValueError` for an unknown family, and for options that have no meaning here or beside others."""
-    if settings.get("model_type", DEFAULT_FAMILY) not in FAMILIES:
-        raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}")
-    if args.use_swap and settings.get("model_type", DEFAULT_FAMILY) != G2GTransformerConfig.model_type:
+    config_class = config_class_of(settings.get("model_type", DEFAULT_FAMILY))
+    if not hasattr(config_class, "labelled"):  # what all parsers that are trained on trees say of themselves
+        raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}, or like them")
+    if args.use_swap and not issubclass(config_class, G2GTransformerConfig):
         raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
     given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags") if getattr(args, name)}
     if args.tokenizer_name != "words":
@@ -256,7 +255,7 @@ def load_model(
         return load_trained(
             args.model_name_or_path, AutoModelForDependencyParsing, "parser", settings, args.trust_remote_code
         )
-    family, settings = FAMILIES[args.model_type], dict(settings)
+    settings = dict(settings)
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
@@ -265,12 +264,14 @@ def load_model(
     if args.encoder:
         check_settings(args.model_type, settings)
         layers = {"num_layers": args.num_layers} if args.num_layers else {}
+        family = AutoModelForDependencyParsing._model_mapping[config_class_of(args.model_type)]
         with readable_settings():
             return family.from_pretrained_encoder(args.encoder, tokenizer, labels=labels, **layers, **settings)
     if labels:
         settings["id2label"] = dict(enumerate(labels))
     settings["labelled"] = labelled
-    return family(new_config(args.model_type, settings, tokenizer, special=("unk", "pad")))
+    config = new_config(args.model_type, settings, tokenizer, special=("unk", "pad"))
+    return AutoModelForDependencyParsing.from_config(config)
 
 
 def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[str]:

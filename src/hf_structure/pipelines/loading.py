@@ -1,5 +1,6 @@
 """Models for use: from a name, a folder or an object, on a device; their tokenizers and what splits text for them."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -270,6 +271,8 @@ def _readable(message: str) -> Iterator[None]:
 def _reason(error: Exception) -> str:
     if "trust_remote_code=True" in str(error):
         return "it comes with code of its own, which runs only with trust_remote_code: read it first"
+    if unknown := re.search(r"has model type (\S+) but Transformers does not recognize", str(error)):
+        return f"its family {unknown[1]} is not known here: import the code that registers it (--import)"
     if isinstance(error, StrictDataclassError):  # the first line says nothing
         return " ".join(str(error).split())
     if isinstance(error, ValueError | OSError | SafetensorError) or type(error) in (RuntimeError, Exception):

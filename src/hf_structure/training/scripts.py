@@ -111,12 +111,17 @@ def readable_settings() -> Iterator[None]:
 
 def check_settings(model_type: str, settings: dict) -> None:
     """Raises `ValueError` where there is no such family, or it has no such settings."""
-    if model_type not in CONFIG_MAPPING:
-        raise ValueError(f"there is no model family {model_type!r}{did_you_mean(model_type, CONFIG_MAPPING)}")
-    config = CONFIG_MAPPING[model_type]()
+    config = config_class_of(model_type)()
     unknown = [name for name in settings if not hasattr(config, name)]
     if unknown:
         raise ValueError(f"{model_type} has no settings {with_suggestions(unknown, vars(config))}")
+
+
+def config_class_of(model_type: str) -> type[PreTrainedConfig]:
+    """The configurations of a family. Raises `ValueError` if there is no such family."""
+    if model_type not in CONFIG_MAPPING:
+        raise ValueError(f"there is no model family {model_type!r}{did_you_mean(model_type, CONFIG_MAPPING)}")
+    return CONFIG_MAPPING[model_type]
 
 
 def callbacks(args: RunArguments) -> list:
@@ -156,7 +161,10 @@ def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:
     """Names of the settings of its family that two configurations differ in."""
     if type(saved) is not type(config):
         return ["model_type"]
-    names = [*inspect.get_annotations(type(config)), "id2label"]
+    names = {"id2label": None}  # a set with an order
+    for each in type(config).__mro__:  # a family may be made of another one
+        if issubclass(each, PreTrainedConfig) and each is not PreTrainedConfig:
+            names |= inspect.get_annotations(each)
     names = [name for name in names if name not in ALIGNED]
     pairs = ((name, getattr(saved, name), getattr(config, name)) for name in names)
     return [name for name, one, other in pairs if _differ(one, other)]
@@ -280,6 +288,7 @@ __all__ = [
     "check_lengths",
     "check_same_run",
     "check_settings",
+    "config_class_of",
     "differences",
     "file_states",
     "find_checkpoint",

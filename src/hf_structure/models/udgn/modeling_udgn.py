@@ -109,12 +109,6 @@ def score_roots(log_probs: torch.Tensor, root_score: str) -> torch.Tensor:
     return torch.cat([root.unsqueeze(-1), log_probs[..., 1:]], dim=-1)
 
 
-def dependency_mask(head_probs: torch.Tensor) -> torch.Tensor:
-    """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
-    reverse = head_probs.transpose(1, 2)
-    return head_probs + reverse - head_probs * reverse
-
-
 class UDGNGatedHeads(nn.Module):
     """Competitive gated heads (section 3.3)."""
 
@@ -149,9 +143,8 @@ class UDGNGatedHeads(nn.Module):
         query, key, value, *gate = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
         scores = (query @ key.transpose(-1, -2)).float() / math.sqrt(self.head_dim)  # eq. 9
         if self.position_bias is not None:
-            scores = scores + self._position_bias(length)  # eq. 12
-        chosen = scores.softmax(dim=1) if self.competition == "softmax" else scores.sigmoid()  # eq. 10
-        weights = self.head_dropout(chosen * dependency_mask.unsqueeze(1))  # eq. 11
+            scores = scores + self.position_scores(length)  # eq. 12
+        weights = self.head_dropout(self.compete(scores) * dependency_mask.unsqueeze(1))  # eq. 11
         # eq. 8 and 14: the gate depends on the receiving word only, so it multiplies the sum.
         messages = weights.to(value.dtype) @ self.activation(value)  # (B, H, L, head_dim)
         if self.use_gate:
@@ -159,7 +152,11 @@ class UDGNGatedHeads(nn.Module):
         messages = messages.transpose(1, 2).reshape(batch, length, -1)
         return self.dropout(self.output(self.dropout(messages))), weights
 
-    def _position_bias(self, length: int) -> torch.Tensor:
+    def compete(self, scores: torch.Tensor) -> torch.Tensor:
+        """The share that each head has of an edge, eq. 10, from the scores of the heads; both `(B, H, L, L)`."""
+        return scores.softmax(dim=1) if self.competition == "softmax" else scores.sigmoid()
+
+    def position_scores(self, length: int) -> torch.Tensor:
         """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
         position = torch.arange(length, device=self.position_bias.device)
         distance = position.unsqueeze(0) - position.unsqueeze(1)
@@ -328,7 +325,7 @@ class UDGNModel(UDGNPreTrainedModel):
             head_probs = self._given(heads, head_log_probs)
         else:
             head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
-        mask = dependency_mask(head_probs.detach() if self.config.detach_parser else head_probs)
+        mask = self.connect(head_probs.detach() if self.config.detach_parser else head_probs)
         if self.position_embeddings is not None:
             embedded = embedded + self.position_embeddings(attention_mask)
         hidden_states = self.dropout(embedded)
@@ -340,6 +337,11 @@ class UDGNModel(UDGNPreTrainedModel):
         return DependencyModelOutput(
             last_hidden_state=self.norm(hidden_states), head_log_probs=head_log_probs, dependency_mask=mask
         )
+
+    def connect(self, head_probs: torch.Tensor) -> torch.Tensor:
+        """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
+        reverse = head_probs.transpose(1, 2)
+        return head_probs + reverse - head_probs * reverse
 
     def _given(self, heads: torch.Tensor | None, head_log_probs: torch.Tensor) -> torch.Tensor:
         if heads is None:
