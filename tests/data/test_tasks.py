@@ -1,9 +1,14 @@
+import json
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from hf_structure.data.files import DataError
 from hf_structure.data.graph_batches import GraphCollator, add_tapes
+from hf_structure.data.json_text import parse_array
 from hf_structure.data.tasks import TASKS, SentenceCollator, TaskCollator, read_table, task_examples
 from hf_structure.data.text import tokenize_words
 
@@ -148,6 +153,11 @@ def test_wrong_rows(rows, columns, message):
         ("x.tsv", 'sentence\tlabel\na "b\t1\r\nNA\t0\n', [2, 3]),
         ("x.jsonl", '{"sentence": "a \\"b", "label": "1"}\n\n{"sentence": "NA", "label": "0"}\n', [1, 3]),
         ("x.json", '[{"sentence": "a \\"b", "label": "1"},\n {"sentence": "NA", "label": "0"}]', [1, 2]),
+        (
+            "x.json",
+            '\n[\n{"sentence": "a \\"b",\n "label": "1"},\n\n\t{"sentence": "NA", "label": "0"}\n]\n\n',
+            [3, 6],
+        ),
     ],
 )
 def test_tables(tmp_path, name, text, numbers):
@@ -161,9 +171,15 @@ def test_tables(tmp_path, name, text, numbers):
     [
         ("x.tsv", "sentence\tlabel\na\t1\nb\n", "x.tsv:3: 1 columns instead of 2"),
         ("x.jsonl", '{"a": 1}\n{"a"\n', "x.jsonl:2: not JSON"),
-        ("x.json", '[{"a": 1}', "x.json: not JSON"),
-        ("x.json", '\n[{"a": 1},\n\nb]', "x.json: not JSON: Expecting value in line 4, column 1"),
-        ("x.json", "[" * 100_000, "x.json: JSON that is nested too deeply"),
+        ("x.json", '[{"a": 1}', "x.json:1: not JSON: Expecting ',' delimiter, column 10"),
+        ("x.json", '\n[{"a": 1},\n\nb]', "x.json:4: not JSON: Expecting value, column 1"),
+        ("x.json", '[{"a": 1},\n{"a":\n1 "b"}]', "x.json:3: not JSON: Expecting ',' delimiter, column 3"),
+        ("x.json", '[{"a": 1},\n]', "x.json:2: not JSON: Expecting value, column 1"),
+        ("x.json", '[{"a": 1}]\n[', "x.json:2: not JSON: Extra data, column 1"),
+        ("x.jsonl", "[\n", "x.jsonl:1: not JSON: Expecting value, column 2"),
+        ("x.json", '[{"a": 1},\n' + "[" * 100_000, "x.json:2: JSON that is nested too deeply"),
+        ("x.json", '[\n\n{"a": ' + "9" * 5000 + "}]", "x.json:3: JSON with a number of thousands of digits"),
+        ("x.json", '[{"a": 1},\n3]', "x.json:2: not a JSON object"),
         ("x.jsonl", '{"a": 1}\n' + '{"a":' * 100_000, "x.jsonl:2: JSON that is nested too deeply"),
         ("x.jsonl", '{"a": 1}\n{"a": ' + "9" * 5000 + "}", "x.jsonl:2: JSON with a number of thousands of digits"),
         ("x.json", "[3]", "x.json:1: not a JSON object"),
@@ -174,6 +190,23 @@ def test_wrong_tables(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=message):
         list(read_table(tmp_path / name))
+
+
+def test_empty_arrays(tmp_path):
+    (tmp_path / "x.json").write_text("\n[ ]\n")
+    assert list(read_table(tmp_path / "x.json")) == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(st.text(), st.text() | st.lists(st.integers()))), st.sampled_from([None, 0, 2]))
+def test_any_arrays(rows, indent):
+    """The same values as the library's reader gives, and the lines where they begin."""
+    text = json.dumps(rows, indent=indent)
+    found = list(parse_array(text, "x.json"))
+    assert [value for _, value in found] == rows
+    lines = text.split("\n")
+    assert all(lines[line - 1].lstrip(" [").startswith("{") for line, _ in found)
+    assert indent is None or len({line for line, _ in found}) == len(rows)
 
 
 # Batches

@@ -219,6 +219,13 @@ def test_wrong_items(run, gpt2, tmp_path, line, message):
         run("--model", gpt2, "--data", tmp_path, "--output_dir", tmp_path / "out")
 
 
+@pytest.mark.parametrize("item", ["{", "[", '{"sentence_good": "A."}', "3"])
+def test_wrong_items_of_an_array(tmp_path, item):
+    (tmp_path / "bad.jsonl").write_text(f"[{json.dumps(made_pairs('npi')[0])},\n{item}]\n")
+    with pytest.raises(ValueError, match=r"bad\.jsonl:2: "):
+        find_paradigms(str(tmp_path))["bad"]()
+
+
 def test_no_data(tmp_path):
     with pytest.raises(ValueError, match="is no folder of JSON lines and no data set"):
         find_paradigms(str(tmp_path / "nothing"))

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
 from hf_structure.data.files import DataError, plain_path
 from hf_structure.data.graph_batches import GraphCollator
-from hf_structure.data.json_text import parse_json
+from hf_structure.data.json_text import parse_array, parse_json
 from hf_structure.data.text import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
@@ -93,7 +93,7 @@ TASKS = {
 
 def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    Streams the rows of a table with their line numbers (of a JSON array, the numbers of its objects).
+    Streams the rows of a table with the numbers of the lines where they begin.
 
     Args:
         path (`str` or `os.PathLike`):
@@ -125,7 +125,7 @@ def _read_json(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[in
     numbered = list(lines)
     text = "\n".join(line for _, line in numbered)
     if text.lstrip().startswith("["):
-        rows = enumerate(parse_json(text, name), start=1)
+        rows = parse_array(text, name)
     else:
         rows = ((number, parse_json(line, name, number)) for number, line in numbered if line.strip())
     for number, row in rows:
