@@ -687,8 +687,6 @@ def test_evaluate_refuses(fail, content, message):
 def test_evaluate_without_files_or_words(fail, here):
     assert "missing: No such file or directory" in fail("evaluate", "gold.conllu", "missing")[0]
     assert ".: Is a directory" in fail("evaluate", ".", "gold.conllu")[0]
-    Path("empty.conllu").touch()
-    assert "there is no word to score" in fail("evaluate", "empty.conllu", "empty.conllu")[0]
     assert (
         "no word to score"
         in fail(
@@ -698,6 +696,26 @@ def test_evaluate_without_files_or_words(fail, here):
             *(part for label in ("nsubj", "aux", "advmod", "root", "punct") for part in ("--ignore", label)),
         )[0]
     )
+
+
+EMPTY = {
+    "empty.conllu": "",
+    "blank.conllu": "\n \n",
+    "empty.mrg": "",
+    "traces.mrg": "(S (-NONE- *))",
+    "head.sdp": "#SDP\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [*(("evaluate", name) for name in EMPTY), ("analyze", "empty.conllu"), ("analyze", "blank.conllu")],
+)
+def test_gold_files_without_sentences(fail, here, command, name):
+    """There are no scores of nothing."""
+    for file in (name, f"system.{name}"):
+        Path(file).write_text(EMPTY[name])
+    assert fail(command, name, f"system.{name}") == (f"hf-structure: {name} has no sentence to score", "")
 
 
 # analyze
@@ -997,8 +1015,6 @@ def test_other_numbers_of_trees(fail, trees):
 
 
 def test_gold_trees_without_words(fail, here):
-    Path("empty.mrg").touch()
-    assert "there is no sentence to score" in fail("evaluate", "empty.mrg", "empty.mrg")[0]
     Path("odd.mrg").write_text("(S (. ?) (, b) (: -))", encoding="utf-8")
     assert "no word is left without punctuation; --punctuation keep" in fail("evaluate", "odd.mrg", "odd.mrg")[0]
 

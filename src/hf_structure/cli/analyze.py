@@ -7,8 +7,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from hf_structure.cli.common import check_files, named_systems, print_table, save_figure
+from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
-from hf_structure.cli.ignoring import add_ignore, scored_masks
 from hf_structure.data.conllu import read_conllu
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 from hf_structure.visualization.figures import plot_class_scores
@@ -77,7 +77,7 @@ def run_analyze(options: argparse.Namespace) -> None:
         raise ValueError("files of parsers are needed; --model goes with --heads")
     systems = named_systems(options.systems)
     check_files([options.gold, *systems.values()], None)
-    gold = list(read_conllu(options.gold))
+    gold = read_gold(read_conllu(options.gold), options.gold)
     conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
     conventions["keep"] = scored_masks(gold, options.ignore)
     analyses = {name: error_analysis(read_conllu(file), gold, **conventions) for name, file in systems.items()}

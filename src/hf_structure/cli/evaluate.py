@@ -2,14 +2,14 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from random import Random
 from typing import Any
 
 from hf_structure.cli.common import positive, print_table
-from hf_structure.cli.ignoring import add_ignore, scored_masks
+from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence, drop_punctuation, load_sentences
@@ -131,7 +131,7 @@ def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _evaluate_conllu(options: argparse.Namespace) -> None:
-    gold = list(read_conllu(options.gold))
+    gold = read_gold(read_conllu(options.gold), options.gold)
     scores = score_sentences(
         read_conllu(options.system),
         gold,
@@ -144,7 +144,7 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
 
 
 def _evaluate_graphs(options: argparse.Namespace) -> None:
-    gold = load_graphs(options.gold, options.annotation or "enhanced")
+    gold = read_gold(load_graphs(options.gold, options.annotation or "enhanced"), options.gold)
     system = load_graphs(options.system, options.system_annotation or "enhanced", complete=False)
     scores = arc_scores(system, gold)
     if not scores.predicted:
@@ -200,12 +200,13 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
 
 def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dict]]:
     """The sentences of both files, gold and system; both without the punctuation of the gold, if it is dropped."""
-    gold = list(load_sentences(options.gold, "brackets"))
+    gold = read_gold(load_sentences(options.gold, "brackets"), options.gold)
     by = _PUNCTUATION_BY[options.punctuation or "drop"]
     numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
-    if gold and not any(kept["words"] for _, _, kept in numbered):
+    if not any(kept["words"] for _, _, kept in numbered):
         raise ValueError(f"{options.gold}: no word is left without punctuation; --punctuation keep keeps it")
-    system = _read_system(options.system, [row["words"] for _, *rows in numbered[:1] for row in rows])
+    _, whole, kept = numbered[0]
+    system = _read_system(options.system, (whole["words"], kept["words"]))
     if len(system) < len(gold):  # it may lack sentences of punctuation alone
         numbered = [row for row in numbered if row[2]["words"]]
     for (number, whole, kept), predicted in zip(numbered, system, strict=False):
@@ -216,10 +217,10 @@ def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dic
         raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
 
 
-def _read_system(name: str, first: list[list[str]]) -> list[dict]:
+def _read_system(name: str, first: Sequence[list[str]]) -> list[dict]:
     """
-    The sentences of a file. Where nothing in it tells whether brackets begin with labels, the words do that its first
-    sentence may have.
+    The sentences of a file. Where nothing in it tells whether brackets begin with labels, the words of its first
+    sentence do: they are one of these lists.
     """
     system = list(load_sentences(name, "brackets"))
     if system and system[0]["words"] not in first:

@@ -1,15 +1,26 @@
-"""Which words of dependency trees are not scored."""
+"""The gold sentences of commands that score: that there are any, and which of their words are scored."""
 
 import argparse
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import keep_mask
 
+T = TypeVar("T")
+
+
+def read_gold(sentences: Iterable[T], name: str) -> list[T]:
+    """The sentences of the file `name`. Raises `ValueError` if there are none."""
+    found = list(sentences)
+    if not found:
+        raise ValueError(f"{name} has no sentence to score")
+    return found
+
 
 def add_ignore(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """The option that names their relations."""
+    """The option that names relations of words that are not scored."""
     parser.add_argument(
         "--ignore",
         action="append",
