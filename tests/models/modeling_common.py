@@ -322,6 +322,16 @@ class ModelBattery:
         assert_close(outputs.hidden_states[-1], last)
         assert not torch.allclose(outputs.hidden_states[0], outputs.hidden_states[1])
 
+    @torch.no_grad()
+    def test_hidden_states_of_some_layers(self):
+        """As in transformers: None stands for the others."""
+        model = self.model("base_class")
+        batch = self.inputs(model)
+        states = model(**batch, output_hidden_states=True).hidden_states
+        some = model(**batch, output_hidden_states=[1, -1]).hidden_states
+        assert [layer for layer, each in enumerate(some) if each is not None] == [1, len(states) - 1]
+        assert_close((some[1], some[-1]), (states[1], states[-1]), rtol=0, atol=0)
+
     @both_classes
     def test_return_dict_off(self, kind):
         model = self.model(kind)

@@ -985,6 +985,25 @@ def test_only_the_last_layers_are_infused(backbone):
     assert not torch.allclose(infused[2], plain[2])
 
 
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("wanted", [True, False, [1], [-1], 1, [0, -2], [99]], ids=str)
+@torch.no_grad()
+def test_hidden_states_of_some_layers_with_graphs(backbone, wanted):
+    """The scorer reads its layers, and the caller gets those that he asks for."""
+    model = tiny_model(backbone)
+    batch = batch_of(sentences())
+    whole = model(**batch, output_hidden_states=True)
+    outputs = model(**batch, output_hidden_states=wanted)
+    assert_close(outputs.arc_logits, whole.arc_logits, rtol=0, atol=0)
+    del batch["labels"], batch["graph"], batch["tapes"]
+    plain = model(**batch, output_hidden_states=wanted).hidden_states
+    assert (outputs.hidden_states is None) == (plain is None)
+    if plain is not None:
+        assert [each is None for each in outputs.hidden_states] == [each is None for each in plain]
+        pairs = zip(outputs.hidden_states, whole.hidden_states, strict=True)
+        assert all(one is None or torch.equal(one, other) for one, other in pairs)
+
+
 def test_without_graph_layers_there_is_nothing_of_graphs():
     model = GiLTForCausalLM(tiny_config(graph_layers=0))
     assert not any("graph" in name or "scorer" in name for name, _ in model.named_parameters())

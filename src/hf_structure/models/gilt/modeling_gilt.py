@@ -16,6 +16,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
+from transformers.utils.output_capturing import selected_hidden_states
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.hub.publishing import PublishingMixin
@@ -210,7 +211,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
         if use_cache is None and wants_loss:
             use_cache = cache is not None
-        wants_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        wanted_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         outputs = self.model(
             input_ids,
             attention_mask=attention_mask,
@@ -221,7 +222,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             use_cache=use_cache,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
-            output_hidden_states=wants_states or graph is not None,
+            output_hidden_states=wanted_states if graph is None else self._states_to_keep(wanted_states),
             **kwargs,
         )
         shift_labels = next_tokens(labels, shift_labels, attention_mask)
@@ -229,7 +230,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         result = GiLTCausalLMOutput(
             logits=self.lm_head(outputs.last_hidden_state[:, keep]),
             cache=outputs.cache,
-            hidden_states=outputs.hidden_states if wants_states else None,
+            hidden_states=_selected(outputs.hidden_states, wanted_states),
             attentions=outputs.attentions,
         )
         if graph is not None and (wants_loss or isinstance(outputs.cache, GraphCache)):
@@ -238,6 +239,12 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         if shift_labels is not None:
             self._add_losses(result, shift_labels, graph, num_items_in_batch)
         return result
+
+    def _states_to_keep(self, wanted: bool | int | list[int]) -> bool | list[int]:
+        """Which hidden states the backbone gives: those that are asked for, and those that the scorer reads."""
+        if wanted is True:
+            return True
+        return [*(selected_hidden_states(wanted) or ()), *self.config.scorer_layers]
 
     def represent_word(self, input_ids: torch.LongTensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
@@ -403,6 +410,16 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
         count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
         return self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means
+
+
+def _selected(
+    states: tuple[torch.Tensor | None, ...] | None, wanted: bool | int | list[int]
+) -> tuple[torch.Tensor | None, ...] | None:
+    """Hidden states as transformers gives them: all, or those of some layers and None for the others."""
+    if not wanted or wanted is True:
+        return states if wanted else None
+    layers = {layer % len(states) for layer in selected_hidden_states(wanted) if -len(states) <= layer < len(states)}
+    return tuple(state if layer in layers else None for layer, state in enumerate(states))
 
 
 def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:
