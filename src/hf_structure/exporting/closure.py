@@ -17,7 +17,12 @@ Name = tuple[str, str]  # a module, and what it defines
 Import = ast.Import | ast.ImportFrom
 
 
-def flat_sources(roots: Iterable[Name], read: Callable[[str], str], packages: Iterable[str]) -> dict[str, str]:
+def flat_sources(
+    roots: Iterable[Name],
+    read: Callable[[str], str],
+    packages: Iterable[str],
+    defined: Callable[[Name], Name] = lambda name: name,
+) -> dict[str, str]:
     """
     Source texts of all that some definitions need.
 
@@ -25,6 +30,8 @@ def flat_sources(roots: Iterable[Name], read: Callable[[str], str], packages: It
         roots (`Iterable[tuple[str, str]]`): The definitions, by module and name.
         read (`Callable[[str], str]`): The source text of a module.
         packages (`Iterable[str]`): The packages whose code comes along; all others are imported as before.
+        defined (`Callable[[tuple[str, str]], tuple[str, str]]`, *optional*):
+            The module that defines what a package passes on, `from package import name`, and its name there.
 
     Returns:
         `dict[str, str]`: source texts by modules, which import each other from files that are called by their
@@ -40,7 +47,7 @@ def flat_sources(roots: Iterable[Name], read: Callable[[str], str], packages: It
     while waiting:
         place, name = waiting.pop()
         if place not in modules:
-            modules[place], needed[place] = Module(place, read(place), packages), set()
+            modules[place], needed[place] = Module(place, read(place), packages, defined), set()
         if name not in needed[place]:
             needed[place].add(name)
             waiting += modules[place].needs_of(name)
@@ -58,10 +65,11 @@ def flat_name(module: str) -> str:
 
 
 class Module:
-    """A module's name and source text; `packages` are those whose code comes along."""
+    """A module's name and source text; the rest as for [`flat_sources`]."""
 
-    def __init__(self, name: str, source: str, packages: frozenset[str]):
-        self.name, self.packages, self.lines = name, packages, source.split("\n")
+    def __init__(self, name: str, source: str, packages: frozenset[str], defined: Callable[[Name], Name]):
+        self.name, self.lines = name, source.split("\n")
+        self.packages, self.defined = packages, defined
         self.statements: list[Statement] = []
         self.bindings: dict[str, list[Statement]] = {}
         start = 0
@@ -79,8 +87,8 @@ class Module:
         for statement in self.bindings[name]:
             yield from ((self.name, used) for used in statement.used if used in self.bindings)
             for node, aliases in statement.imports({name}):
-                if source := self._source_of(node):
-                    yield from ((source, alias.name) for alias in aliases)
+                for place, found in self._places(node, aliases).items():
+                    yield from ((place, alias.name) for alias in found if self._comes_along(place))
 
     def reduced(self, names: set[str]) -> str:
         """The text of what binds these names and the comments before it, with flat imports."""
@@ -103,24 +111,42 @@ class Module:
                 yield statement.start, statement.end, []
 
     def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
-        """The line of an import as it stands in a folder of files."""
-        source = self._source_of(node)
-        if source is not None:
-            node_there = ast.ImportFrom(flat_name(source), aliases, 1)
+        """The text of an import as it stands in a folder of files."""
+        if places := self._places(node, aliases):
+            nodes = [
+                ast.ImportFrom(flat_name(place), found, 1)
+                if self._comes_along(place)
+                else ast.ImportFrom(place, found, 0)
+                for place, found in places.items()
+            ]
         else:
-            node_there = type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})
+            nodes = [type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})]
         before = self.lines[node.lineno - 1][: node.col_offset]
         after = self.lines[node.end_lineno - 1][node.end_col_offset :]
-        return before + ast.unparse(node_there) + after
+        between = "; " if before.strip() else f"\n{before}"
+        return before + between.join(map(ast.unparse, nodes)) + after
+
+    def _places(self, node: Import, aliases: list[ast.alias]) -> dict[str, list[ast.alias]]:
+        """What is imported by the modules that define it; nothing if it is none of the packages'."""
+        places: dict[str, list[ast.alias]] = {}
+        source = self._source_of(node)
+        for alias in aliases if source is not None else ():
+            place, name = self.defined((source, alias.name))
+            bound = alias.asname or alias.name
+            places.setdefault(place, []).append(ast.alias(name, None if bound == name else bound))
+        return places
+
+    def _comes_along(self, module: str) -> bool:
+        return module.split(".")[0] in self.packages
 
     def _source_of(self, node: Import) -> str | None:
-        """The module of the packages from which something is imported, if it is one of them."""
+        """The module or package of the packages from which something is imported, if it is one of them."""
         if isinstance(node, ast.Import):
-            if any(alias.name.split(".")[0] in self.packages for alias in node.names):
+            if any(self._comes_along(alias.name) for alias in node.names):
                 raise ValueError(f"{self.name}: '{ast.unparse(node)}' names no definition: write 'from ...'")
             return None
         source = resolve_name("." * node.level + (node.module or ""), self.name.rpartition(".")[0])
-        return source if source.split(".")[0] in self.packages else None
+        return source if self._comes_along(source) else None
 
 
 class Statement:

@@ -1,15 +1,16 @@
 """Folders that transformers loads without this package: the model, its tokenizer and the code of both classes."""
 
+import ast
 import os
 import shutil
 from collections.abc import Iterable
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.exporting.closure import flat_name, flat_sources
+from hf_structure.exporting.closure import Name, flat_name, flat_sources
 from hf_structure.exporting.families import is_registered, model_classes, pipelines
 from hf_structure.hub.compact import edit_json
 from hf_structure.hub.locating import resolve_model
@@ -114,7 +115,8 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
     autos = {"AutoConfig": type(config), **model_classes(type(config))}
     tasks = pipelines(config)
     roots = [*autos.values(), *(pipeline_class for pipeline_class, _ in tasks.values())]
-    sources = flat_sources(((root.__module__, root.__name__) for root in roots), _read, _packages(roots))
+    definitions = [(root.__module__, root.__name__) for root in roots]
+    sources = flat_sources(definitions, _read, _packages(roots), _defined)
     sources[type(config).__module__] += TOGETHER + "".join(
         f"    from .{module} import {name}  # noqa: F401\n"
         for module, name in sorted({tuple(_reference(root).split(".")) for root in roots[1:]})
@@ -148,6 +150,26 @@ def _read(module: str) -> str:
     if spec is None or not spec.has_location or spec.submodule_search_locations is not None:
         raise ValueError(f"{module} is no module with a source file: define in such a one what the model needs")
     return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _defined(name: Name) -> Name:
+    """
+    The module that defines what a package passes on, and its name there.
+
+    Raises:
+        ValueError: the package has its name from nowhere else, or it is that of a module.
+    """
+    package, own = name
+    spec = find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:  # a module: it defines its names
+        return name
+    for node in ast.walk(ast.parse(Path(spec.origin).read_text("utf-8") if spec.has_location else "")):
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            if own == (alias.asname or alias.name) and node.module:
+                return _defined((resolve_name("." * node.level + node.module, package), alias.name))
+    if find_spec(f"{package}.{own}") is not None:
+        raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
+    raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")
 
 
 __all__ = ["export"]
