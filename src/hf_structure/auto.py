@@ -40,13 +40,23 @@ LOADING = threading.RLock()
 class _AutoParser(_BaseAutoModelClass):
     """An Auto class that transformers does not know by its name; code of models may define it all the same."""
 
+    tasks: tuple[str, ...]  # of the pipelines that it loads models for
+
+    @classmethod
+    def _code(cls, config: PreTrainedConfig) -> str | None:
+        """The class in the code beside a model, by the name of this one, or as `export` names it for pipelines."""
+        auto_map = getattr(config, "auto_map", None) or {}
+        pipelines = getattr(config, "custom_pipelines", None) or {}
+        names = [cls.__name__, *(name for task in cls.tasks for name in pipelines.get(task, {}).get("pt", ()))]
+        return next((auto_map[name] for name in names if name in auto_map), None)
+
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
         name, trust = pretrained_model_name_or_path, {"trust_remote_code": trust_remote_code}
         with LOADING:
             if trust_remote_code:
                 config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))
-                code = (getattr(config, "auto_map", None) or {}).get(cls.__name__)
+                code = cls._code(config)
                 if code and type(config) not in cls._model_mapping:
                     cls.register(type(config), get_class_from_dynamic_module(code, name, **_hub_options(kwargs)))
             return super().from_pretrained(name, *args, **trust, **kwargs)
@@ -63,6 +73,7 @@ class AutoModelForDependencyParsing(_AutoParser):
     attention_mask, beam_size=..., k=...)`, which returns a [`GraphBeamOutput`]; `structures` tells which.
     """
 
+    tasks = ("dependency-parsing", "graph-parsing")
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 
@@ -72,6 +83,7 @@ class AutoModelForConstituencyParsing(_AutoParser):
     [`SyntacticDistanceDecoderOutput`].
     """
 
+    tasks = ("constituency-parsing",)
     _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 

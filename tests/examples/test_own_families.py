@@ -115,7 +115,13 @@ def test_another_process_needs_the_code(own):
     refused = subprocess.run(command, **options)
     assert f"{own} holds no model that parses: its family `own_udgn` is not known here: import" in refused.stderr
     assert refused.stderr.count("\n") == 1
-    assert forms(subprocess.run([*command, "--import", str(OWN)], **options).stdout) == options["input"].split()
+    parsed = subprocess.run([*command, "--import", str(OWN)], **options).stdout
+    assert forms(parsed) == options["input"].split()
+    exported = str(own.with_name("exported"))
+    main(["export", "--import", str(OWN), str(own), exported])
+    command[command.index(str(own))] = exported
+    options["env"] = {**ENVIRONMENT, "HF_MODULES_CACHE": str(own.with_name("modules"))}
+    assert subprocess.run([*command, "--trust_remote_code"], **options).stdout == parsed
 
 
 @with_script("run_mlm")

@@ -121,6 +121,22 @@ def test_a_name_that_is_only_passed_on_is_followed():
     }
 
 
+def test_a_name_that_a_package_passes_on_is_imported_from_where_it_is_defined():
+    source = "from ours import X, Y as Z, W  # all\n\n\ndef f():\n    from ours import V\n    return X, Z, W, V\n"
+    places = {("ours", "X"): ("ours.a", "X"), ("ours", "Y"): ("ours.b", "Other"), ("ours", "W"): ("elsewhere.w", "W")}
+    places["ours", "V"] = ("ours.a", "V")
+    modules = {"ours.f": source, "ours.a": "X = 1\nV = 2\n", "ours.b": "Other = 2\n"}
+    flat = flat_sources([("ours.f", "f")], modules.__getitem__, ["ours"], lambda name: places.get(name, name))
+    assert flat["ours.f"] == (
+        "from .a import X\nfrom .b import Other as Z\nfrom elsewhere.w import W  # all\n\n\n"
+        "def f():\n    from .a import V\n    return X, Z, W, V\n"
+    )
+    assert {name: text for name, text in flat.items() if name != "ours.f"} == {
+        "ours.a": "X = 1\nV = 2\n",
+        "ours.b": "Other = 2\n",
+    }
+
+
 def test_all_that_binds_a_name_is_kept():
     source = "try:\n    import fast\nexcept ImportError:\n    fast = None\nX = 0\nX += 1\nif fast:\n    X = fast.x\n"
     assert closure({"ours.a": source}, ("ours.a", "X")) == {"ours.a": source}

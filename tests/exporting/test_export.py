@@ -332,6 +332,57 @@ def test_models_that_cannot_be_exported(udgn, tmp_path):
         assert not (tmp_path / "new").exists()
 
 
+PASSED_ON = """\
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from . import late
+from .first import Config as FirstConfig
+from .late import late
+
+if TYPE_CHECKING:
+    from .second import Model
+HERE = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (("hf_structure", "UDGNConfig"), ("hf_structure.models.udgn.configuration_udgn", "UDGNConfig")),
+        (
+            ("hf_structure.models.udgn.configuration_udgn", "any"),
+            ("hf_structure.models.udgn.configuration_udgn", "any"),
+        ),
+        (("passing", "FirstConfig"), ("passing.first", "Config")),
+        (("passing", "Model"), ("passing.second", "Model")),
+        (("passing", "late"), ("passing.late", "late")),
+        (("passing", "nn"), ("torch", "nn")),
+        (("passing", "second"), "passing.second is a module: write 'from passing.second import ...'"),
+        (("passing", "HERE"), "passing does not say where HERE is defined"),
+        (("hf_structure", "Missing"), "hf_structure does not say where Missing is defined"),
+    ],
+)
+def test_where_names_of_packages_are_defined(tmp_path, monkeypatch, name, place):
+    (tmp_path / "passing").mkdir()
+    (tmp_path / "passing" / "__init__.py").write_text(PASSED_ON)
+    for module, source in {
+        "first": "class Config: ...",
+        "second": "class Model: ...",
+        "late": "def late(): ...",
+    }.items():
+        (tmp_path / "passing" / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    if isinstance(place, tuple):
+        assert exporting_folder._defined(name, {"hf_structure", "passing"}) == place
+    else:
+        with pytest.raises(ValueError, match=place):
+            exporting_folder._defined(name, {"hf_structure", "passing"})
+    for module in [module for module in sys.modules if module.startswith("passing")]:
+        del sys.modules[module]
+
+
 def test_command(udgn, exported, tmp_path, capsys):
     main(["export", str(udgn), str(tmp_path)])
     assert code_of(tmp_path) == code_of(exported / "udgn")

@@ -4,6 +4,7 @@ import ast
 import os
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -116,11 +117,13 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
     tasks = pipelines(config)
     roots = [*autos.values(), *(pipeline_class for pipeline_class, _ in tasks.values())]
     definitions = [(root.__module__, root.__name__) for root in roots]
-    sources = flat_sources(definitions, _read, _packages(roots), _defined)
-    sources[type(config).__module__] += TOGETHER + "".join(
-        f"    from .{module} import {name}  # noqa: F401\n"
-        for module, name in sorted({tuple(_reference(root).split(".")) for root in roots[1:]})
-    )
+    packages = _packages(roots)
+    sources = flat_sources(definitions, _read, packages, partial(_defined, packages=packages))
+    entry = type(config).__module__
+    together = sorted({(flat_name(root.__module__), root.__name__) for root in roots if root.__module__ != entry})
+    if together:
+        lines = (f"    from .{module} import {name}  # noqa: F401\n" for module, name in together)
+        sources[entry] += TOGETHER + "".join(lines)
     for module, source in sources.items():
         (folder / f"{flat_name(module)}.py").write_text(HEADER.format(module=module) + source, encoding="utf-8")
     shutil.copyfile(LICENSE, folder / LICENSE.name)
@@ -152,21 +155,21 @@ def _read(module: str) -> str:
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
-def _defined(name: Name) -> Name:
+def _defined(name: Name, packages: set[str]) -> Name:
     """
-    The module that defines what a package passes on, and its name there.
+    The module that defines what a package passes on, and its name there; packages of others are not looked into.
 
     Raises:
         ValueError: the package has its name from nowhere else, or it is that of a module.
     """
     package, own = name
-    spec = find_spec(package)
+    spec = find_spec(package) if package.split(".")[0] in packages else None
     if spec is None or spec.submodule_search_locations is None:  # a module: it defines its names
         return name
     for node in ast.walk(ast.parse(Path(spec.origin).read_text("utf-8") if spec.has_location else "")):
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             if own == (alias.asname or alias.name) and node.module:
-                return _defined((resolve_name("." * node.level + node.module, package), alias.name))
+                return _defined((resolve_name("." * node.level + node.module, package), alias.name), packages)
     if find_spec(f"{package}.{own}") is not None:
         raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
     raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")
