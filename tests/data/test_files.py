@@ -177,6 +177,14 @@ def test_other_errors_are_left_as_they_are(error):
     assert caught.value is error
 
 
+def test_errors_that_are_each_other_s_cause():
+    """As when the cause of an error is raised again while that error is handled."""
+    first, second = ValueError("first"), LookupError("second")
+    first.__context__, second.__cause__ = second, first
+    with pytest.raises(ValueError, match="first"), writing_to("folder"):
+        raise first
+
+
 def test_a_full_disk_under_an_error_of_another_kind():
     """As `datasets` has it."""
     error = LookupError("cannot make the data set")

@@ -250,7 +250,9 @@ def full_disk(error: BaseException | None) -> int | None:
     The number by which the system says that a disk is full (or a quota used up, a file too large), if it is that which
     an error says. Each library has a type and a text of its own for it.
     """
-    while error is not None:
+    seen = set()  # what raises the cause of an error again closes a ring
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         if isinstance(error, OSError) and error.errno in FULL:
             return error.errno
         in_rust = re.search(r"\(os error (\d+)\)", str(error))  # safetensors and tokenizers
