@@ -245,7 +245,7 @@ def test_evaluate_what_parse_wrote(run, command):
         (["gold.conllu", "gold.sdp", "--structure", "tree"], "SDP files hold graphs, no trees"),
         (["gold.conllu", "gold.conllu", "--annotation", "basic"], "--annotation is for graphs only"),
         (["gold.sdp", "gold.sdp", "--ignore", "x"], "--ignore is for trees in CoNLL-U only"),
-        (["gold.sdp", "gold.sdp", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .brackets) only"),
+        (["gold.sdp", "gold.sdp", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .prd, .brackets) only"),
         (["gold.sdp", "missing.sdp"], "missing.sdp: No such file or directory"),
     ],
 )

@@ -87,8 +87,8 @@ def test_pictures_are_of_parses_with_tags(call, tagged_g2g_transformer, monkeypa
 
 
 class Figure:
-    def savefig(self, path, format):
-        path.touch()
+    def savefig(self, file, format):
+        file.write(b"a picture")
 
 
 @pytest.mark.parametrize(

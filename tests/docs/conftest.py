@@ -5,6 +5,18 @@ from pathlib import Path
 import provided
 import pytest
 from documents import ROOT
+from transformers import CONFIG_MAPPING
+
+from hf_structure.auto import AutoModelForDependencyParsing, AutoModelForMaskedLM
+
+
+@pytest.fixture(autouse=True)
+def _families_of_documents_are_forgotten(monkeypatch):
+    """Classes that a document defines and registers are not there for other tests."""
+    monkeypatch.setattr(CONFIG_MAPPING, "_extra_content", dict(CONFIG_MAPPING._extra_content))
+    for auto_class in (AutoModelForDependencyParsing, AutoModelForMaskedLM):
+        table = auto_class._model_mapping
+        monkeypatch.setattr(table, "_extra_content", table._extra_content.copy())
 
 
 @pytest.fixture(scope="session")

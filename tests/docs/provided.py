@@ -194,6 +194,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
 MODELS = {
     "runs/udgn": "udgn",
     "runs/small": "udgn",
+    "runs/own": "udgn",
     "runs/udgn-1": "udgn",
     "runs/udgn-2": "udgn",
     "runs/udgn-3": "udgn",

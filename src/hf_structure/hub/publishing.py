@@ -73,7 +73,8 @@ def prepare(
         ValueError: a name that no repository can have, no model in the folder, weights that are no safetensors.
         UnknownLicenseError: neither the folder nor `license` tells it. It is a `ValueError`.
     """
-    validate_repo_id(repo_id)
+    with _readable(repo_id):
+        validate_repo_id(repo_id)
     folder = Path(folder)
     files = {file.name: file for file in sorted(folder.glob("*")) if _is_of_the_model(file)}
     if "config.json" not in files:
