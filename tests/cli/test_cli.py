@@ -1169,7 +1169,7 @@ def test_render_what_parse_wrote(run, structformer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "a FILE is needed, except for --kind relations"),
+        (["--kind", "trees"], "a FILE is needed, except for --kind relations"),
         (["--kind", "parents"], "a FILE is needed, except for --kind relations"),
         (["missing"], "missing: No such file or directory"),
         (["."], ". is a folder, not a file"),
@@ -1352,15 +1352,14 @@ def test_a_tree_of_brackets_is_named_by_its_line(fail, here, structformer):
 
 
 def test_a_figure_is_there_whole_or_not_at_all(fail, run, here, structformer, monkeypatch):
-    from matplotlib.figure import Figure
-
-    def fail_in_the_middle(figure, path, **options):
-        Path(path).write_bytes(b"half")
+    def fail_in_the_middle(path, content):
+        with path.open("wb") as file:
+            file.write(content[:4])
         raise OSError(28, "No space left on device", str(path))
 
     arguments = ("render", "--kind", "relations", "--model", structformer, "--output", "weights.png")
     with monkeypatch.context() as patch:
-        patch.setattr(Figure, "savefig", fail_in_the_middle)
+        patch.setattr(Path, "write_bytes", fail_in_the_middle)
         message, _ = fail(*arguments)
     assert message == "hf-structure: weights.png: No space left on device"
     assert not list(here.glob("weights*"))
