@@ -577,7 +577,7 @@ def test_parses_that_find_standard_output_full(folder, here, monkeypatch, unbuff
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required"),
+        ([], "usage: hf-structure"),
         (["pars"], "invalid choice: 'pars'"),
         (["parse", "--bogus"], "unrecognized arguments: --bogus"),
         (["parse", "--format", "pdf"], "invalid choice: 'pdf'"),

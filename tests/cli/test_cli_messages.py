@@ -4,6 +4,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -178,7 +179,8 @@ def test_publishing_under_a_name_that_cannot_be(fail, structformer):
 
 def test_a_licence_that_is_not_told(fail, structformer, monkeypatch):
     """The user ends the input instead."""
-    monkeypatch.setattr("io.TextIOWrapper.isatty", lambda self: True, raising=False)
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("hf_structure.cli.publish.sys", terminal)
     assert "licence of this model is not known" in fail("publish", structformer, "org/name", "--dry_run")[0]
 
 
