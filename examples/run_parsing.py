@@ -192,7 +192,7 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
     """Raises `ValueError` for an unknown family, and for options that have no meaning here or beside others."""
     config_class = config_class_of(settings.get("model_type", DEFAULT_FAMILY))
     if not hasattr(config_class, "labelled"):  # what all parsers that are trained on trees say of themselves
-        raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}, or like them")
+        raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}, or your own like them")
     if args.use_swap and not issubclass(config_class, G2GTransformerConfig):
         raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
     given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags") if getattr(args, name)}

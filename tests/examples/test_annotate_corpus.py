@@ -549,6 +549,27 @@ def test_keeps_what_is_there(run, corpus, tmp_path, structformer):
     assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 2
 
 
+def test_a_full_disk_is_named(run, corpus, tmp_path, structformer, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    output = tmp_path / "silver.conllu"
+    message = message_of(run, corpus / "dev.txt", *options(structformer, output))
+    assert message == f"[Errno 28] No space left on device: '{output}'"
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_code_of_the_model_is_run_if_it_is_trusted(run, script, corpus, tmp_path, structformer, monkeypatch, trust):
+    def load(*_, trust_remote_code):
+        raise ValueError(f"asked with {trust_remote_code}")
+
+    monkeypatch.setattr(script, "load_parser", load)
+    more = ["--trust_remote_code"] if trust else []
+    message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", *more))
+    assert message == f"asked with {trust}"
+
+
 def test_help(run, capsys):
     with pytest.raises(SystemExit) as ended:
         run("--help")

@@ -1,6 +1,7 @@
 import pytest
 import torch
-from running import load_script
+from running import EXAMPLES, load_script
+from safetensors import SafetensorError
 
 import hf_structure
 from hf_structure import (
@@ -11,6 +12,7 @@ from hf_structure import (
     StructFormerForMaskedLM,
     train_word_tokenizer,
 )
+from hf_structure.hub.user_code import import_code
 
 script = load_script("average_checkpoints")
 
@@ -119,3 +121,23 @@ def test_wrong_commands_end_in_one_line(tokenizer, save, tmp_path, capsys):
             script.main(arguments)
         assert message in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "new").exists()
+
+
+def test_own_families(tokenizer, save, tmp_path):
+    own = import_code(str(EXAMPLES / "own_udgn.py"))
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": len(tokenizer)}
+    folders = [save(name, own.OwnForMaskedLM(own.OwnConfig(**sizes))) for name in "ab"]
+    script.main(["--import", str(EXAMPLES / "own_udgn.py"), *folders, "--output_dir", str(tmp_path / "mean")])
+    assert type(AutoModelForDependencyParsing.from_pretrained(tmp_path / "mean")) is own.OwnForMaskedLM
+
+
+def test_a_full_disk_is_one_line(tokenizer, save, tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    folders = [save(name, parser(tokenizer)) for name in "ab"]
+    monkeypatch.setattr("transformers.modeling_utils.safe_save_file", fail)
+    with pytest.raises(SystemExit):
+        script.main([*folders, "--output_dir", str(tmp_path / "mean")])
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.endswith(f"error: [Errno 28] No space left on device: '{tmp_path / 'mean'}'")

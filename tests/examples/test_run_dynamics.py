@@ -5,7 +5,7 @@ import math
 import shutil
 
 import pytest
-from running import load_script
+from running import EXAMPLES, load_script
 from tiny_models import TINY, new_structformer, randomise, save
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
@@ -87,15 +87,16 @@ def test_only_new_checkpoints_are_measured(run, script, arguments, trained, tmp_
 def test_blimp_is_asked_of_every_checkpoint(run, script, arguments, monkeypatch, tmp_path):
     asked = []
 
-    def answer(path, model, data, every, output_dir):
-        asked.append((path.name, model.name, data, every))
+    def answer(path, *imports, model, data, every, output_dir):
+        asked.append((path.name, *imports, model.name, data, every))
         output_dir.mkdir(parents=True)
         (output_dir / "results.json").write_text('{"overall": {"paradigms": 0.625}}')
 
     monkeypatch.setattr(script, "run_script", answer)
     (tmp_path / "pairs.jsonl").touch()
-    run(*arguments[1:], "--blimp", tmp_path)
-    assert asked == [("run_blimp.py", "checkpoint-7", str(tmp_path), 10)]
+    own = EXAMPLES / "own_udgn.py"
+    run(*arguments[1:], "--blimp", tmp_path, "--import", own)
+    assert asked == [("run_blimp.py", f"--import={own}", "checkpoint-7", str(tmp_path), 10)]
     assert "| 62.5 |" in (tmp_path / "out" / "table.md").read_text()
 
 

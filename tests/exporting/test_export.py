@@ -392,6 +392,17 @@ def test_command(udgn, exported, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_full_disk_is_one_line_that_names_the_output(udgn, tmp_path, monkeypatch):
+    def fail(source, target):
+        raise OSError(28, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr(exporting_folder.shutil, "copyfile", fail)
+    with pytest.raises(SystemExit) as end:
+        main(["export", str(udgn), str(tmp_path / "output")])
+    assert end.value.code == f"hf-structure: {tmp_path / 'output'}: No space left on device"
+    assert not any(tmp_path.iterdir())
+
+
 def test_models_without_graphs_have_no_pipeline(graph_parser, tmp_path):
     config = AutoConfig.from_pretrained(graph_parser, graph_layers=0)
     export(GiLTForCausalLM(config), tmp_path, tokenizer=AutoTokenizer.from_pretrained(graph_parser))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from hf_structure.cli.common import check_files, named_systems, print_table, save_figure
+from hf_structure.cli.common import add_device, check_files, named_systems, print_table, save_figure
 from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
 from hf_structure.data.conllu import read_conllu
@@ -55,8 +55,7 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
         help="UDGN or StructFormer: bundled, a folder, or on the Hub; those of one name (default: that of the family) "
         "are runs of one row, with mean and sample standard deviation",
     )
-    heads.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
-    heads.add_argument("--trust_remote_code", action="store_true", help="run code that comes with a model")
+    add_device(heads)
 
 
 def run_analyze(options: argparse.Namespace) -> None:

@@ -113,12 +113,7 @@ class Module:
     def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
         """The text of an import as it stands in a folder of files."""
         if places := self._places(node, aliases):
-            nodes = [
-                ast.ImportFrom(flat_name(place), found, 1)
-                if self._comes_along(place)
-                else ast.ImportFrom(place, found, 0)
-                for place, found in places.items()
-            ]
+            nodes = [self._import_from(place, found) for place, found in places.items()]
         else:
             nodes = [type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})]
         before = self.lines[node.lineno - 1][: node.col_offset]
@@ -126,11 +121,18 @@ class Module:
         between = "; " if before.strip() else f"\n{before}"
         return before + between.join(map(ast.unparse, nodes)) + after
 
+    def _import_from(self, module: str, aliases: list[ast.alias]) -> ast.ImportFrom:
+        if self._comes_along(module):
+            return ast.ImportFrom(flat_name(module), aliases, 1)
+        return ast.ImportFrom(module, aliases, 0)
+
     def _places(self, node: Import, aliases: list[ast.alias]) -> dict[str, list[ast.alias]]:
         """What is imported by the modules that define it; nothing if it is none of the packages'."""
         places: dict[str, list[ast.alias]] = {}
         source = self._source_of(node)
-        for alias in aliases if source is not None else ():
+        if source is None:
+            return places
+        for alias in aliases:
             place, name = self.defined((source, alias.name))
             bound = alias.asname or alias.name
             places.setdefault(place, []).append(ast.alias(name, None if bound == name else bound))

@@ -166,10 +166,13 @@ def _defined(name: Name, packages: set[str]) -> Name:
     spec = find_spec(package) if package.split(".")[0] in packages else None
     if spec is None or spec.submodule_search_locations is None:  # a module: it defines its names
         return name
-    for node in ast.walk(ast.parse(Path(spec.origin).read_text("utf-8") if spec.has_location else "")):
-        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if own == (alias.asname or alias.name) and node.module:
-                return _defined((resolve_name("." * node.level + node.module, package), alias.name), packages)
+    source = Path(spec.origin).read_text("utf-8") if spec.has_location else ""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if own == (alias.asname or alias.name):
+                    place = resolve_name("." * node.level + node.module, package)
+                    return _defined((place, alias.name), packages)
     if find_spec(f"{package}.{own}") is not None:
         raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
     raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")
