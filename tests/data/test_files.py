@@ -21,7 +21,7 @@ from hf_structure.data.files import (
 )
 from hf_structure.data.text import numbered_lines, read_text
 
-LINES = [f"the dog saw {number * 2**31 % 1_000_003} cats\n" for number in range(20_000)]
+LINES = [f"the dog saw {number * 2**31 % 1_000_003} cats\n" for number in range(60_000)]
 CONTENT = "".join(LINES).encode()
 UNPACK = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2"}
 
