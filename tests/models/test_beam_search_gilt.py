@@ -216,6 +216,14 @@ def test_a_beam_of_one_is_greedy(backbone):
     assert_close(output.graph_log_probs[:, 0], output.log_prob)
 
 
+@pytest.mark.parametrize("layer", [0, 2], ids=["embeddings", "last"])
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
+def test_the_scorer_reads_the_states_of_a_full_pass(backbone, layer):
+    """The last layer's are those after the last norm."""
+    model = sure_model(backbone, max_new_arcs=2, scorer_middle_layer=layer)
+    assert_is_the_literal_beam(model, torch.arange(4, 12), [0, 1, 1, 2, 3, 3, 4, 0], 5)
+
+
 def test_bounds():
     model, batch = sure_model(max_new_arcs=2), inputs_of((9, 7))
     exact = model.beam_search(**batch, beam_size=EVERYTHING, k=200)

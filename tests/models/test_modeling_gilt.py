@@ -276,6 +276,7 @@ def test_scorer_is_the_papers_equations(diagonal, chunk):
     torch.manual_seed(0)
     model = tiny_model(scorer_diagonal=diagonal, scorer_chunk_size=chunk)
     scorer, lengths = model.scorer, torch.tensor([5, 2])
+    scorer.parent_second[0].eps, scorer.child_second[0].eps = 0.3, 0.5  # so large that it matters
     words = torch.randn(2, 5, 48)
     tapes = prefix_tapes(random_graphs([5, 2]), model.config.tape_features)
     first = (
@@ -510,6 +511,42 @@ def test_predicted_graphs_are_those_that_the_whole_finds_best(backbone, side):
 def test_graphs_of_sentences_that_begin_with_a_word_are_not_predicted():
     with pytest.raises(ValueError, match="begin with a token that belongs to no word"):
         tiny_model().predict_graphs(torch.tensor([[5, 6]]), torch.tensor([[1, 2]]))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_words_of_padding_are_not_read(side):
+    model, batch = tiny_model(), batch_of(sentences(), side)
+    expected = model(**batch)
+    filled = batch["word_ids"].masked_fill(batch["attention_mask"] == 0, 2)
+    outputs = model(**{**batch, "word_ids": filled})
+    for name in ("loss", "arc_logits", "count_logits"):
+        assert_close(outputs[name], expected[name], rtol=0, atol=0)
+
+
+@torch.no_grad()
+def test_a_piece_may_begin_within_a_word():
+    model, batch = tiny_model(), batch_of(sentences((11, 11)))
+    del batch["tapes"], batch["labels"]
+    whole, cache = model(**batch, use_cache=True).cache, prefilled(model, batch, 5)
+    inputs = {name: batch[name][:, 5:] for name in ("input_ids", "word_ids")}
+    model(**inputs, graph=batch["graph"], cache=cache)
+    token = torch.full((2,), 9)
+    assert_close(model.score_word(token, cache), model.score_word(token, whole))
+
+
+@torch.no_grad()
+def test_more_words_than_there_are_terms_for():
+    """The scorer's terms are made for 128 distances first."""
+    model, words = tiny_model(), torch.arange(140).unsqueeze(0)
+    inputs = {"input_ids": 4 + words % 26, "word_ids": words, "graph": random_graphs([139], rate=0.02)}
+    token, cache = torch.tensor([9]), None
+    for piece in (slice(3), slice(3, 140)):
+        part = {name: inputs[name][:, piece] for name in ("input_ids", "word_ids")}
+        cache = model(**part, graph=inputs["graph"], cache=cache, use_cache=True).cache
+        scores = model.score_word(token, cache)
+    whole = model(**inputs, use_cache=True).cache
+    assert_close(scores, model.score_word(token, whole), atol=1e-5, rtol=1e-4)
 
 
 def prefilled(model: GiLTForCausalLM, batch: dict, end: int) -> GraphCache:

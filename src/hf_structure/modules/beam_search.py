@@ -78,7 +78,10 @@ class Hypotheses:
         return states
 
     def read(self, place: int, sentences: torch.LongTensor) -> list[torch.Tensor]:
-        """Processes the tokens at a place; their states `(rows, 1, hidden_size)` after each layer."""
+        """
+        Processes the tokens at a place; their states `(rows, 1, hidden_size)` after each layer, as the backbone gives
+        hidden states: the last one after the last norm.
+        """
         lookup = self.lookup(place, sentences)
         states = [layer[:, place].index_select(0, sentences).unsqueeze(1) for layer in self.lower]
         inputs = layer_inputs(self.backbone, states[-1], self.positions[:, place : place + 1])
@@ -87,7 +90,8 @@ class Hypotheses:
         with nullcontext() if isinstance(self.keys_values, SharedCache) else self.fast:
             for layer in self.layers[self.first :]:
                 states.append(layer(states[-1], cache=self.keys_values, tape_lookup=lookup, **inputs))
-        self.last = last_norm(self.backbone, states[-1].squeeze(1))
+        states[-1] = last_norm(self.backbone, states[-1])
+        self.last = states[-1].squeeze(1)
         return states
 
     def log_probs(self, tokens: torch.LongTensor) -> torch.FloatTensor:

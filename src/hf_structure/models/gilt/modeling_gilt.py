@@ -369,10 +369,8 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             none = cache.words[:0]
             return {"states": states, "rows": none, "words": none, "parents": None, "children": None}
         word_ids = without_padding(word_ids, attention_mask)
-        before, word_before = torch.zeros_like(states[:, :1]), torch.zeros_like(word_ids[:, :1])
-        if cache is not None:
-            before, word_before = cache.states[:, -1:], cache.word_ids[:, -word_ids.shape[1] - 1, None]
-        starts = (word_ids > 0) & (word_ids != torch.cat([word_before, word_ids], dim=1)[:, :-1])
+        before = torch.zeros_like(states[:, :1]) if cache is None else cache.states[:, -1:]
+        starts = (word_ids > 0) & (word_ids != nn.functional.pad(word_ids, (1, 0))[:, :-1])
         if cache is not None:
             starts &= word_ids > cache.represented.unsqueeze(1)
         rows, places = starts.nonzero(as_tuple=True)

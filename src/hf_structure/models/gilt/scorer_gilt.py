@@ -309,7 +309,7 @@ class DependencyScorer(nn.Module):
             for role, (hidden, older) in enumerate(zip(sums, (number, number - 1), strict=True))
         )
         summary = new[0] * self._times(children, self.count_matrix) + parents * self._times(new[1], self.count_matrix)
-        candidates = pairs = (2 * number - 1).clamp(min=1)
+        candidates = pairs = 2 * number - 1
         if self.count_self_pair:
             summary, pairs = summary + new[0] * self._times(new[1], self.count_matrix), candidates + 1
         logits = self.counts(summary / pairs.to(summary.dtype).sqrt()).float()
