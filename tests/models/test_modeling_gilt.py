@@ -543,7 +543,8 @@ def test_more_words_than_there_are_terms_for():
     token, cache = torch.tensor([9]), None
     for piece in (slice(3), slice(3, 140)):
         part = {name: inputs[name][:, piece] for name in ("input_ids", "word_ids")}
-        cache = model(**part, graph=inputs["graph"], cache=cache, use_cache=True).cache
+        graph = inputs["graph"][:, : piece.stop, : piece.stop]
+        cache = model(**part, graph=graph, cache=cache, use_cache=True).cache
         scores = model.score_word(token, cache)
     whole = model(**inputs, use_cache=True).cache
     assert_close(scores, model.score_word(token, whole), atol=1e-5, rtol=1e-4)
@@ -811,6 +812,33 @@ def test_caches_of_transformers(backbone, implementation):
     options = {"attention_mask": mask, "do_sample": False, "pad_token_id": 1, "max_new_tokens": 6}
     expected = model.generate(prompts, use_cache=False, **options)
     assert torch.equal(model.generate(prompts, cache_implementation=implementation, **options), expected)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "options"),
+    [
+        *((backbone, {"prompt_lookup_num_tokens": 2}) for backbone in ("transformer_xl", "gpt2")),
+        *((backbone, {"prefill_chunk_size": 2}) for backbone in ("transformer_xl", "gpt2")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
+)
+def test_generation_in_other_steps_gives_the_same_text(backbone, options):
+    model, prompt = tiny_model(backbone), torch.tensor([[2, 7, 8, 11, 7, 8]])
+    mask = torch.ones_like(prompt)
+    common = {"attention_mask": mask, "do_sample": False, "pad_token_id": 1, "eos_token_id": None, "max_new_tokens": 8}
+    expected = model.generate(prompt, use_cache=False, **common)
+    assert torch.equal(model.generate(prompt, **common, **options), expected)
+
+
+@pytest.mark.parametrize("backbone", ["transformer_xl", "llama"])
+@torch.no_grad()
+def test_as_many_layers_are_run_as_the_configuration_says(backbone):
+    """So text is drafted by the first layers (`assistant_early_exit`)."""
+    model, ids = tiny_model(backbone), torch.tensor([[2, 7, 8, 9]])
+    states = model.model(ids, output_hidden_states=True, use_cache=False).hidden_states[1]
+    model.config.num_hidden_layers = 1
+    last = model.model(ids, use_cache=False).last_hidden_state
+    assert_close(last, states if backbone == "transformer_xl" else model.model.backbone.norm(states))
 
 
 def test_positions_of_a_transformer_xl_rise_by_one():

@@ -269,7 +269,7 @@ class TransformerXLModel(PreTrainedModel):
         past = 0 if cache is None else int(cache.get_seq_length())
         hidden_states = self.scale(self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds)
         mask = causal_mask(attention_mask, hidden_states, past)
-        for layer in self.layers:
+        for layer in self.layers[: self.config.num_hidden_layers]:  # fewer where text is drafted (early exit)
             hidden_states = layer(
                 hidden_states,
                 attention_mask=mask,
