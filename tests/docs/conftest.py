@@ -1,5 +1,6 @@
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import provided
@@ -12,7 +13,13 @@ from hf_structure.auto import AutoModelForDependencyParsing, AutoModelForMaskedL
 
 @pytest.fixture(autouse=True)
 def _families_of_documents_are_forgotten(monkeypatch):
-    """Classes that a document defines and registers are not there for other tests."""
+    """
+    Classes that a document defines and registers are not there for other tests, nor is the module that it imports,
+    which would not register them again.
+    """
+    if "own_udgn" not in sys.modules:
+        monkeypatch.setitem(sys.modules, "own_udgn", None)
+        monkeypatch.delitem(sys.modules, "own_udgn")
     monkeypatch.setattr(CONFIG_MAPPING, "_extra_content", dict(CONFIG_MAPPING._extra_content))
     for auto_class in (AutoModelForDependencyParsing, AutoModelForMaskedLM):
         table = auto_class._model_mapping
