@@ -19,7 +19,7 @@ from hf_structure.cli.common import (
     positive,
     without_probabilities,
 )
-from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of, split_lines
+from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
@@ -114,7 +114,7 @@ def run_parse(options: argparse.Namespace) -> None:
     with output_file(options.output) as file:
         process = partial(_parse_chunk, parse_chunk=parse_chunk, refine=options.refine)
         sizes = options.batch_size, options.batch_size * WINDOW
-        read = partial(_sentences, options=options)
+        read = partial(read_sentences, input_format=options.input_format, sentences=options.sentences)
         pairs = results_of(options.files, read, process, sizes, options.output is not None, failures)
         report(_write(pairs, options.format, file), failures)
 
@@ -125,12 +125,6 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     names += ("skip_long", "word_tokenizer")
     settings = {name: getattr(options, name) for name in names}
     return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
-
-
-def _sentences(name: str, options: argparse.Namespace) -> Iterator[Item]:
-    """The sentences of a file. Raises `BadInputError`."""
-    items = read_file(name, options.input_format)
-    return items if options.sentences == "line" else split_lines(items)
 
 
 def _parse_chunk(

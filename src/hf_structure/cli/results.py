@@ -28,8 +28,17 @@ def read_file(name: str, input_format: str, skip_empty: bool = True) -> Iterator
         raise BadInputError(str(error)) from error
 
 
-def split_lines(items: Iterable[Item]) -> Iterator[Item]:
-    """The sentences in lines of raw text, found by rules; all other items, and empty lines, as they are."""
+def read_sentences(name: str, input_format: str, sentences: str | None, skip_empty: bool = True) -> Iterator[Item]:
+    """
+    The sentences of a file; those in lines of raw text are found by rules, unless `sentences` says that a line is one.
+    Raises `BadInputError`.
+    """
+    items = read_file(name, input_format, skip_empty)
+    return items if sentences == "line" else _split_lines(items)
+
+
+def _split_lines(items: Iterable[Item]) -> Iterator[Item]:
+    """All but raw text, and empty lines, are as they were."""
     for item in items:
         texts = [] if item.text is None else split_sentences(item.text)
         if not texts:

@@ -22,7 +22,7 @@ from hf_structure.cli.common import (
     positives,
     print_table,
 )
-from hf_structure.cli.results import BadInputError, ask_for_lines, read_file, report, results_of, split_lines
+from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.options import DEFAULT_SCORER
 
@@ -84,7 +84,8 @@ def run_score(options: argparse.Namespace) -> None:
     scorer([], beam_size=sizes[0])  # raises errors of options before a file is opened
     ask_for_lines(options.files, "one sentence a line or several")
     failures: list[BadInputError] = []
-    read = partial(_sentences, options=options)
+    sentences = options.sentences or ("line" if options.raw else "split")
+    read = partial(read_sentences, input_format=options.input_format, sentences=sentences, skip_empty=False)
     process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
     show = options.summary or options.output is not None
     pairs = results_of(options.files, read, process, (FIRST, MOST), show, failures)
@@ -94,13 +95,6 @@ def run_score(options: argparse.Namespace) -> None:
     else:
         with output_file(options.output) as file:
             report(_write(pairs, options, file), failures, reason)
-
-
-def _sentences(name: str, options: argparse.Namespace) -> Iterator[Item]:
-    """The sentences of a file, and its empty lines. Raises `BadInputError`."""
-    items = read_file(name, options.input_format, skip_empty=False)
-    default = "line" if options.raw else "split"
-    return items if (options.sentences or default) == "line" else split_lines(items)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def flat_sources(
     while waiting:
         place, name = waiting.pop()
         if place not in modules:
-            modules[place], needed[place] = Module(place, read(place), packages, defined), set()
+            modules[place] = Module(place, read(place), packages, defined)
+            needed[place] = set()
         if name not in needed[place]:
             needed[place].add(name)
             waiting += modules[place].needs_of(name)
@@ -68,8 +69,10 @@ class Module:
     """A module's name and source text; the rest as for [`flat_sources`]."""
 
     def __init__(self, name: str, source: str, packages: frozenset[str], defined: Callable[[Name], Name]):
-        self.name, self.lines = name, source.split("\n")
-        self.packages, self.defined = packages, defined
+        self.name = name
+        self.lines = source.split("\n")
+        self.packages = packages
+        self.defined = defined
         self.statements: list[Statement] = []
         self.bindings: dict[str, list[Statement]] = {}
         start = 0

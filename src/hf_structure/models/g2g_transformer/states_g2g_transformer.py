@@ -117,7 +117,7 @@ def state_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
         places += [end, torch.where(is_deleted, end + is_deleted.cumsum(1), nowhere)]
     words, places = torch.cat(words, dim=1), torch.cat(places, dim=1)
     sequence = torch.full((batch, length + 1), size + 1, dtype=torch.long, device=states.device)
-    sequence = sequence.scatter(1, places, words)[:, :length]
+    sequence = sequence.scatter(1, places, words)[:, :length]  # (B, length)
     position = torch.arange(length, device=states.device)
     segments = STACK + (position > depth + 1).long() + (position > end if deleted else position < 0).long()
     mask = position < sequence_lengths(states, deleted).unsqueeze(1)

@@ -340,7 +340,7 @@ class UDGNModel(UDGNPreTrainedModel):
 
     def connect(self, head_probs: torch.Tensor) -> torch.Tensor:
         """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
-        reverse = head_probs.transpose(1, 2)
+        reverse = head_probs.transpose(1, 2)  # (B, L, L)
         return head_probs + reverse - head_probs * reverse
 
     def _given(self, heads: torch.Tensor | None, head_log_probs: torch.Tensor) -> torch.Tensor:
