@@ -249,10 +249,10 @@ def report_families(options: argparse.Namespace) -> str:
 class Dictation(LogitsProcessor):
     """Lets a model write the tokens `(length,)`, whatever it finds likely."""
 
-    def __init__(self, tokens: torch.LongTensor):
+    def __init__(self, tokens: torch.Tensor):
         self.tokens = tokens
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         scores[:, self.tokens[input_ids.shape[1]]] = torch.inf
         return scores
 

@@ -39,7 +39,7 @@ def masked_batch(vocab_size: int, count: int, length: int) -> dict[str, torch.Te
     return {"input_ids": ids, "labels": ids.masked_fill(torch.rand(ids.shape) > 0.3, -100)}
 
 
-def random_trees(lengths: list[int]) -> torch.LongTensor:
+def random_trees(lengths: list[int]) -> torch.Tensor:
     """Heads of random projective trees, `(number, longest)`, -1 for padding."""
     states = TransitionStates.initial(torch.tensor(lengths))
     while not states.finished.all():

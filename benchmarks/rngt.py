@@ -79,7 +79,7 @@ class TextbookAttention(GraphAttention):
         return self.output(context.transpose(1, 2).flatten(2)), weights
 
 
-def pair_relations(arcs: Arcs, num_labels: int) -> torch.LongTensor:
+def pair_relations(arcs: Arcs, num_labels: int) -> torch.Tensor:
     """`(B, L, L)`: 0 for none, from 1 to dependents with each label, then to heads."""
     rows, words = (arcs.heads >= 0).nonzero(as_tuple=True)
     heads = arcs.heads[rows, words]

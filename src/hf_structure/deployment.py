@@ -37,7 +37,7 @@ class UDGNParsingNetwork(nn.Module):
             )
         self.parser, self.root_score = model.base_model.parser, model.config.root_score
 
-    def forward(self, input_ids: torch.LongTensor, attention_mask: torch.LongTensor) -> tuple[torch.FloatTensor]:
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor]:
         scores = self.parser.score(input_ids, attention_mask)
         if self.root_score != "parser":
             scores = score_roots(self.parser.normalize(scores), self.root_score)
@@ -61,8 +61,8 @@ class StructFormerParsingNetwork(nn.Module):
         self.embeddings, self.parser = model.get_input_embeddings(), model.base_model.parser
 
     def forward(
-        self, input_ids: torch.LongTensor, attention_mask: torch.LongTensor
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor, torch.FloatTensor]:
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         lengths = attention_mask.long().sum(1)
         words = self.embeddings(input_ids.gather(1, words_first(attention_mask)))
         distances, heights, *_, parents = self.parser(words, lengths)

@@ -27,8 +27,8 @@ class DependencyModelOutput(BaseModelOutput):
             `num_hidden_layers` tensors of shape `(batch_size, num_heads, seq_len, seq_len)`.
     """
 
-    head_log_probs: torch.FloatTensor | None = None
-    dependency_mask: torch.FloatTensor | None = None
+    head_log_probs: torch.Tensor | None = None
+    dependency_mask: torch.Tensor | None = None
 
 
 @dataclass
@@ -46,8 +46,8 @@ class DependencyMaskedLMOutput(MaskedLMOutput):
             As in [`DependencyModelOutput`].
     """
 
-    head_log_probs: torch.FloatTensor | None = None
-    dependency_mask: torch.FloatTensor | None = None
+    head_log_probs: torch.Tensor | None = None
+    dependency_mask: torch.Tensor | None = None
 
 
 @dataclass
@@ -70,12 +70,12 @@ class DependencyDecoderOutput(ModelOutput):
             Probability the model gives to each chosen label, given the arc.
     """
 
-    heads: torch.LongTensor | None = None
-    head_probs: torch.FloatTensor | None = None
-    log_probs: torch.FloatTensor | None = None
-    marginals: torch.FloatTensor | None = None
-    labels: torch.LongTensor | None = None
-    label_probs: torch.FloatTensor | None = None
+    heads: torch.Tensor | None = None
+    head_probs: torch.Tensor | None = None
+    log_probs: torch.Tensor | None = None
+    marginals: torch.Tensor | None = None
+    labels: torch.Tensor | None = None
+    label_probs: torch.Tensor | None = None
 
 
 @dataclass
@@ -94,10 +94,10 @@ class TransitionParserOutput(ModelOutput):
             The actions that make the trees, numbered as in `hf_structure.algorithms.transitions`; -1 after the last.
     """
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    label_logits: torch.FloatTensor | None = None
-    actions: torch.LongTensor | None = None
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+    label_logits: torch.Tensor | None = None
+    actions: torch.Tensor | None = None
 
 
 @dataclass
@@ -115,9 +115,9 @@ class GraphParserOutput(ModelOutput):
             Scores of the labels of the arcs from the given heads, or else from the best ones.
     """
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    label_logits: torch.FloatTensor | None = None
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+    label_logits: torch.Tensor | None = None
 
 
 @dataclass
@@ -138,9 +138,9 @@ class SyntacticDistanceDecoderOutput(DependencyDecoderOutput):
             Syntactic height of each word; meaningless for padding.
     """
 
-    spans: torch.LongTensor | None = None
-    distances: torch.FloatTensor | None = None
-    heights: torch.FloatTensor | None = None
+    spans: torch.Tensor | None = None
+    distances: torch.Tensor | None = None
+    heights: torch.Tensor | None = None
 
 
 @dataclass
@@ -169,13 +169,13 @@ class StructFormerModelOutput(BaseModelOutput):
             `num_hidden_layers` tensors of shape `(batch_size, num_heads, seq_len, seq_len)`.
     """
 
-    distances: torch.FloatTensor | None = None
-    heights: torch.FloatTensor | None = None
-    parent_probs: torch.FloatTensor | None = None
-    root_probs: torch.FloatTensor | None = None
-    left_probs: torch.FloatTensor | None = None
-    right_probs: torch.FloatTensor | None = None
-    relation_weights: torch.FloatTensor | None = None
+    distances: torch.Tensor | None = None
+    heights: torch.Tensor | None = None
+    parent_probs: torch.Tensor | None = None
+    root_probs: torch.Tensor | None = None
+    left_probs: torch.Tensor | None = None
+    right_probs: torch.Tensor | None = None
+    relation_weights: torch.Tensor | None = None
 
 
 @dataclass
@@ -194,13 +194,13 @@ class StructFormerMaskedLMOutput(MaskedLMOutput):
             As in [`StructFormerModelOutput`].
     """
 
-    distances: torch.FloatTensor | None = None
-    heights: torch.FloatTensor | None = None
-    parent_probs: torch.FloatTensor | None = None
-    root_probs: torch.FloatTensor | None = None
-    left_probs: torch.FloatTensor | None = None
-    right_probs: torch.FloatTensor | None = None
-    relation_weights: torch.FloatTensor | None = None
+    distances: torch.Tensor | None = None
+    heights: torch.Tensor | None = None
+    parent_probs: torch.Tensor | None = None
+    root_probs: torch.Tensor | None = None
+    left_probs: torch.Tensor | None = None
+    right_probs: torch.Tensor | None = None
+    relation_weights: torch.Tensor | None = None
 
 
 @dataclass
@@ -226,10 +226,10 @@ class GiLTCausalLMOutput(CausalLMOutputWithPast):
             As in [`DependencyModelOutput`].
     """
 
-    lm_loss: torch.FloatTensor | None = None
-    graph_loss: torch.FloatTensor | None = None
-    arc_logits: torch.FloatTensor | None = None
-    count_logits: torch.FloatTensor | None = None
+    lm_loss: torch.Tensor | None = None
+    graph_loss: torch.Tensor | None = None
+    arc_logits: torch.Tensor | None = None
+    count_logits: torch.Tensor | None = None
 
 
 @dataclass
@@ -251,10 +251,10 @@ class GraphBeamOutput(ModelOutput):
             Log-probability of the sentence with each; -inf where there are fewer.
     """
 
-    log_prob: torch.FloatTensor | None = None
-    token_log_probs: torch.FloatTensor | None = None
-    graphs: torch.BoolTensor | None = None
-    graph_log_probs: torch.FloatTensor | None = None
+    log_prob: torch.Tensor | None = None
+    token_log_probs: torch.Tensor | None = None
+    graphs: torch.Tensor | None = None
+    graph_log_probs: torch.Tensor | None = None
 
 
 @dataclass
@@ -280,9 +280,9 @@ class PushdownCausalLMOutput(CausalLMOutputWithPast):
             As in [`DependencyModelOutput`].
     """
 
-    lm_loss: torch.FloatTensor | None = None
-    attachment_loss: torch.FloatTensor | None = None
-    attachment_logits: torch.FloatTensor | None = None
+    lm_loss: torch.Tensor | None = None
+    attachment_loss: torch.Tensor | None = None
+    attachment_logits: torch.Tensor | None = None
 
 
 @dataclass
@@ -297,8 +297,8 @@ class ConstituencyDecoderOutput(ModelOutput):
             Log-probability of each sentence with its tree.
     """
 
-    spans: torch.LongTensor | None = None
-    log_probs: torch.FloatTensor | None = None
+    spans: torch.Tensor | None = None
+    log_probs: torch.Tensor | None = None
 
 
 @dataclass
@@ -315,10 +315,10 @@ class StackBeamOutput(ModelOutput):
             Log-probability of the sentence with each; -inf where there are fewer.
     """
 
-    log_prob: torch.FloatTensor | None = None
-    token_log_probs: torch.FloatTensor | None = None
-    attachments: torch.LongTensor | None = None
-    attachment_log_probs: torch.FloatTensor | None = None
+    log_prob: torch.Tensor | None = None
+    token_log_probs: torch.Tensor | None = None
+    attachments: torch.Tensor | None = None
+    attachment_log_probs: torch.Tensor | None = None
 
 
 @dataclass
@@ -333,7 +333,7 @@ class StackGenerateOutput(GenerateDecoderOnlyOutput):
             What each token of each text is reduced with, prompt and all; of no meaning after its end.
     """
 
-    attachments: torch.LongTensor | None = None
+    attachments: torch.Tensor | None = None
 
 
 @dataclass
@@ -354,9 +354,9 @@ class GraphGenerateOutput(GenerateDecoderOnlyOutput):
             Probability of each graph among those that were kept, given the text.
     """
 
-    graphs: torch.BoolTensor | None = None
-    word_ids: torch.LongTensor | None = None
-    graph_probs: torch.FloatTensor | None = None
+    graphs: torch.Tensor | None = None
+    word_ids: torch.Tensor | None = None
+    graph_probs: torch.Tensor | None = None
 
 
 @dataclass
@@ -371,5 +371,5 @@ class GraphGenerateBeamOutput(GenerateBeamDecoderOnlyOutput):
             As in [`GraphGenerateOutput`].
     """
 
-    graphs: torch.BoolTensor | None = None
-    word_ids: torch.LongTensor | None = None
+    graphs: torch.Tensor | None = None
+    word_ids: torch.Tensor | None = None

@@ -336,13 +336,13 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
     }
 
 
-def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.BoolTensor:
+def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     """`(vocab_size,)`: which tokens begin with a space, and so begin a word."""
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     return torch.tensor([piece.startswith(_SPACES) for piece in pieces])
 
 
-def number_words(input_ids: torch.LongTensor, tokenizer: PreTrainedTokenizerBase) -> torch.LongTensor:
+def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     """
     The word of each token of running text, known from the tokens alone, as while they are generated: a token that
     begins with a space begins a word, and so does the first one after the beginning, end or padding token.

@@ -23,8 +23,8 @@ class Branches(NamedTuple):
         choices (`torch.LongTensor` of shape `(rows,)`): What was chosen there.
     """
 
-    origins: torch.LongTensor
-    choices: torch.LongTensor
+    origins: torch.Tensor
+    choices: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Beam:
         log_probs (`torch.FloatTensor` of shape `(rows,)`): Log-probability of each.
     """
 
-    sentences: torch.LongTensor
-    log_probs: torch.FloatTensor
+    sentences: torch.Tensor
+    log_probs: torch.Tensor
 
     @classmethod
     def start(cls, batch_size: int, device: torch.device | str | None = None) -> "Beam":
@@ -49,7 +49,7 @@ class Beam:
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def add(self, log_probs: torch.FloatTensor) -> "Beam":
+    def add(self, log_probs: torch.Tensor) -> "Beam":
         """The same hypotheses after something of log-probabilities `(rows,)` has happened to them."""
         return replace(self, log_probs=self.log_probs + log_probs)
 
@@ -57,7 +57,7 @@ class Beam:
         """The hypotheses in the given rows (numbers or a mask)."""
         return Beam(self.sentences[rows], self.log_probs[rows])
 
-    def masses(self, batch_size: int) -> torch.FloatTensor:
+    def masses(self, batch_size: int) -> torch.Tensor:
         """`(batch_size,)`: log of the sum of the probabilities of each sentence's hypotheses, -inf without any."""
         nothing = self.log_probs.new_full((batch_size,), -torch.inf)
         largest = nothing.scatter_reduce(0, self.sentences, self.log_probs, "amax")
@@ -65,7 +65,7 @@ class Beam:
         shares = (self.log_probs - largest[self.sentences]).exp()
         return largest + torch.zeros_like(largest).index_add(0, self.sentences, shares).log()
 
-    def branch(self, log_probs: torch.FloatTensor, beam_size: int) -> tuple["Beam", Branches]:
+    def branch(self, log_probs: torch.Tensor, beam_size: int) -> tuple["Beam", Branches]:
         """
         All hypotheses with all their choices, pruned to the best of each sentence; equally good ones in their order.
 
@@ -89,7 +89,7 @@ class Beam:
         kept = kept[settle(origins[kept])]
         return beam.select(kept), Branches(origins[kept], choices[kept])
 
-    def ranks(self) -> torch.LongTensor:
+    def ranks(self) -> torch.Tensor:
         """`(rows,)`: rank of each hypothesis among those of its sentence, 0 for the best."""
         order = self.log_probs.argsort(descending=True, stable=True)
         order = order[self.sentences[order].argsort(stable=True)]
@@ -97,7 +97,7 @@ class Beam:
         place = torch.arange(len(order), device=order.device)
         return torch.empty_like(order).scatter(0, order, place - torch.searchsorted(sentences, sentences))
 
-    def best(self, k: int, batch_size: int) -> torch.LongTensor:
+    def best(self, k: int, batch_size: int) -> torch.Tensor:
         """`(batch_size, k)`: rows of the best hypotheses of each sentence, best first, -1 where there are fewer."""
         ranks = self.ranks()
         rows = (ranks < k).nonzero().squeeze(1)
@@ -105,7 +105,7 @@ class Beam:
         return best.index_put((self.sentences[rows], ranks[rows]), rows)
 
 
-def settle(origins: torch.LongTensor) -> torch.LongTensor:
+def settle(origins: torch.Tensor) -> torch.Tensor:
     """
     An order of hypotheses in which as many as can be stay in the row of their origin, so that little has to be moved.
 

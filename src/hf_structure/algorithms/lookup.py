@@ -17,7 +17,7 @@ class Lookup:
         index (`torch.LongTensor` of shape `(batch_size, n)`): Rows for each vector, at least one.
     """
 
-    def __init__(self, index: torch.LongTensor):
+    def __init__(self, index: torch.Tensor):
         self.index = index
         self._places: torch.Tensor | None = None
 

@@ -22,8 +22,8 @@ class Stacks:
         depths (`torch.LongTensor` of shape `(batch_size, tokens)`): How often each token has been reduced.
     """
 
-    ends: torch.BoolTensor
-    depths: torch.LongTensor
+    ends: torch.Tensor
+    depths: torch.Tensor
 
     @classmethod
     def empty(cls, batch_size: int, tokens: int, device: torch.device | str | None = None) -> "Stacks":
@@ -31,7 +31,7 @@ class Stacks:
         depths = torch.zeros(batch_size, tokens, dtype=torch.long, device=device)
         return cls(torch.zeros_like(depths, dtype=torch.bool), depths)
 
-    def push(self, place: int, attachments: torch.LongTensor, is_token: torch.BoolTensor | None = None) -> "Stacks":
+    def push(self, place: int, attachments: torch.Tensor, is_token: torch.Tensor | None = None) -> "Stacks":
         """
         The stacks after the token at a place.
 
@@ -54,7 +54,7 @@ class Stacks:
         ends[:, place] = True if is_token is None else is_token
         return Stacks(ends, self.depths + merges * inside)
 
-    def candidates(self, place: int, is_last: torch.BoolTensor) -> torch.BoolTensor:
+    def candidates(self, place: int, is_last: torch.Tensor) -> torch.Tensor:
         """
         What the token at a place, the next, can be reduced with, `(batch_size, tokens)`: the last tokens of all
         constituents on the stack but the lowest, which holds the root; or nothing, which is the token itself. The last
@@ -82,8 +82,8 @@ class Stacks:
 
 
 def replay_stacks(
-    attachments: torch.LongTensor, mask: torch.Tensor | None = None, stacks: Stacks | None = None
-) -> tuple[torch.BoolTensor, torch.LongTensor, Stacks]:
+    attachments: torch.Tensor, mask: torch.Tensor | None = None, stacks: Stacks | None = None
+) -> tuple[torch.Tensor, torch.Tensor, Stacks]:
     """
     Stacks while whole texts are read.
 

@@ -40,16 +40,16 @@ class TransitionStates:
         lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
     """
 
-    stack: torch.LongTensor
-    depth: torch.LongTensor
-    buffer: torch.LongTensor
-    front: torch.LongTensor
-    heads: torch.LongTensor
-    labels: torch.LongTensor
-    lengths: torch.LongTensor
+    stack: torch.Tensor
+    depth: torch.Tensor
+    buffer: torch.Tensor
+    front: torch.Tensor
+    heads: torch.Tensor
+    labels: torch.Tensor
+    lengths: torch.Tensor
 
     @classmethod
-    def initial(cls, lengths: torch.LongTensor) -> "TransitionStates":
+    def initial(cls, lengths: torch.Tensor) -> "TransitionStates":
         """The root on the stack and all words of sentences of the given lengths, `(batch,)`, in the buffer."""
         n = max(int(lengths.max()), 1) if len(lengths) else 1
         words = torch.arange(n + 1, device=lengths.device).repeat(len(lengths), 1)
@@ -62,21 +62,21 @@ class TransitionStates:
         return self.stack.device
 
     @property
-    def finished(self) -> torch.BoolTensor:
+    def finished(self) -> torch.Tensor:
         """`(batch,)`: whether the tree is complete."""
         return (self.depth == 1) & (self.front == self.lengths)
 
     @property
-    def top(self) -> torch.LongTensor:
+    def top(self) -> torch.Tensor:
         """`(batch,)`: s1, the word on top of the stack."""
         return _pick(self.stack, self.depth - 1)
 
     @property
-    def second(self) -> torch.LongTensor:
+    def second(self) -> torch.Tensor:
         """`(batch,)`: s2, the word below the top; the root if there is none."""
         return _pick(self.stack, (self.depth - 2).clamp(min=0))
 
-    def legal_actions(self, swap: bool = False) -> torch.BoolTensor:
+    def legal_actions(self, swap: bool = False) -> torch.Tensor:
         """`(batch, 4)`, or `(batch, 3)` without SWAP: which transitions may be taken."""
         to_come = self.front < self.lengths
         two_words = self.depth > 2
@@ -86,7 +86,7 @@ class TransitionStates:
             legal.append(two_words & (self.second < self.top))
         return torch.stack(legal, dim=1)
 
-    def step(self, actions: torch.LongTensor, labels: torch.LongTensor | None = None) -> "TransitionStates":
+    def step(self, actions: torch.Tensor, labels: torch.Tensor | None = None) -> "TransitionStates":
         """
         The states after one transition each.
 
@@ -131,13 +131,13 @@ class TransitionStates:
 
 
 def oracle_path(
-    heads: torch.LongTensor,
-    lengths: torch.LongTensor | None = None,
+    heads: torch.Tensor,
+    lengths: torch.Tensor | None = None,
     *,
-    labels: torch.LongTensor | None = None,
+    labels: torch.Tensor | None = None,
     right_offset: int = 0,
     swap: bool = False,
-) -> tuple[torch.LongTensor, list[TransitionStates], torch.BoolTensor]:
+) -> tuple[torch.Tensor, list[TransitionStates], torch.Tensor]:
     """
     The static oracle: transitions that make given trees, and the states on the way.
 
@@ -178,7 +178,7 @@ def oracle_path(
     return steps, states, state.finished
 
 
-def projective_order(heads: torch.LongTensor) -> torch.LongTensor:
+def projective_order(heads: torch.Tensor) -> torch.Tensor:
     """
     The place of every word when a tree is read in order: left dependents, the head itself, right dependents.
 
@@ -207,7 +207,7 @@ def projective_order(heads: torch.LongTensor) -> torch.LongTensor:
     return start.scatter_add(1, head, torch.where(attached & (words < heads), sizes, 0))
 
 
-def _ancestors(heads: torch.LongTensor):
+def _ancestors(heads: torch.Tensor):
     """For every word itself, its head, the head's head, ...: words and whether there is one, both `(batch, n + 1)`."""
     ancestor = torch.arange(heads.shape[1], device=heads.device).expand_as(heads)
     there = torch.ones_like(heads, dtype=torch.bool)
@@ -220,9 +220,7 @@ def _ancestors(heads: torch.LongTensor):
         ancestor = ancestor.clamp(min=0)
 
 
-def _oracle_action(
-    state: TransitionStates, gold: torch.LongTensor, order: torch.LongTensor | None
-) -> torch.LongTensor:
+def _oracle_action(state: TransitionStates, gold: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:
     """The next transition towards the gold heads, `(batch,)`; -1 where there is none."""
     top, second = state.top, state.second
     open_words = gold.masked_fill(state.heads >= 0, -1)  # heads of the words that have not got theirs
@@ -236,14 +234,14 @@ def _oracle_action(
     return action.masked_fill(~legal, NO_ACTION)
 
 
-def _with_root(values: torch.LongTensor, lengths: torch.LongTensor, width: int) -> torch.LongTensor:
+def _with_root(values: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
     """`(batch, width)`: a column of -1 for the root in front of the words' values, and -1 beyond the lengths."""
     result = values.new_full((len(values), width), -1)
     result[:, 1:] = values[:, : width - 1]
     return result.masked_fill(torch.arange(width, device=values.device) > lengths.unsqueeze(1), -1)
 
 
-def _pick(values: torch.Tensor, columns: torch.LongTensor) -> torch.Tensor:
+def _pick(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """One value of each row."""
     return values.gather(1, columns.unsqueeze(1)).squeeze(1)
 

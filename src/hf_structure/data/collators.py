@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 IGNORE_INDEX = -100
 
 
-def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.LongTensor:
+def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     """`(batch_size, longest)` from lists of numbers, padded with `value` on the right."""
     return pad_sequence([torch.as_tensor(s, dtype=torch.long) for s in sentences], True, padding_value=value)
 
@@ -81,7 +81,7 @@ class CausalCollator:
             batch["attachments"] = self._pad([example["attachments"] for example in examples], 0)
         return batch
 
-    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.LongTensor:
+    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.Tensor:
         tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
         return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
 

@@ -55,7 +55,7 @@ def language_model_sums(
 
 
 def attachment_statistics(
-    logits: torch.Tensor, attachments: torch.LongTensor, attention_mask: torch.Tensor
+    logits: torch.Tensor, attachments: torch.Tensor, attention_mask: torch.Tensor
 ) -> dict[str, int]:
     """
     How the attachments that a model finds best compare with the annotated ones: sums, to be added up over batches.

@@ -23,10 +23,10 @@ def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
 
 def positions_for(
     backbone: nn.Module,
-    position_ids: torch.LongTensor | None,
+    position_ids: torch.Tensor | None,
     attention_mask: torch.Tensor | None,
     length: int,
-) -> dict[str, torch.LongTensor | None]:
+) -> dict[str, torch.Tensor | None]:
     """
     What a backbone is told of the positions of the last `length` tokens: those given, or else counted without the
     padding. Nothing from scratch, where distances are what counts.
@@ -44,7 +44,7 @@ def positions_for(
 
 
 @torch.compiler.disable  # a question about values
-def check_positions(position_ids: torch.LongTensor, attention_mask: torch.Tensor | None) -> None:
+def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
     """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
     if attention_mask is not None and attention_mask.dim() == 4:
         return  # padding is not known, and texts in one row that do not see each other may each begin anew

@@ -42,7 +42,7 @@ class Hypotheses:
         last (`torch.FloatTensor` of shape `(rows, hidden_size)`): What the head reads of the last token.
     """
 
-    def __init__(self, backbone: PreTrainedModel, lm_head: nn.Module, ids: torch.LongTensor, first: int, most: int):
+    def __init__(self, backbone: PreTrainedModel, lm_head: nn.Module, ids: torch.Tensor, first: int, most: int):
         self.backbone, self.lm_head, self.ids = backbone, lm_head, ids
         batch, tokens = ids.shape
         self.fast = FastLinear()
@@ -60,7 +60,7 @@ class Hypotheses:
         """What is chosen when the tokens at a place are known, which have not been read yet."""
         raise NotImplementedError
 
-    def lookup(self, place: int, sentences: torch.LongTensor) -> TapeLookup:
+    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
         """The tapes of the tokens at a place of the hypotheses' sentences, `(rows,)`."""
         raise NotImplementedError
 
@@ -77,7 +77,7 @@ class Hypotheses:
             states.append(layer(states[-1], **inputs))
         return states
 
-    def read(self, place: int, sentences: torch.LongTensor) -> list[torch.Tensor]:
+    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         """
         Processes the tokens at a place; their states `(rows, 1, hidden_size)` after each layer, as the backbone gives
         hidden states: the last one after the last norm.
@@ -94,7 +94,7 @@ class Hypotheses:
         self.last = states[-1].squeeze(1)
         return states
 
-    def log_probs(self, tokens: torch.LongTensor) -> torch.FloatTensor:
+    def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
         parts = []
         for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
@@ -102,15 +102,15 @@ class Hypotheses:
             parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
         return torch.cat(parts)
 
-    def select(self, rows: torch.LongTensor) -> None:
+    def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
         self.keys_values.select(rows)
         self.last = self.last.index_select(0, rows)
 
 
 def right_padded(
-    attention_mask: torch.Tensor | None, *columns: torch.LongTensor
-) -> tuple[torch.LongTensor, torch.LongTensor, list[torch.LongTensor]]:
+    attention_mask: torch.Tensor | None, *columns: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
     """
     Sentences with their padding on the right.
 
@@ -138,8 +138,8 @@ def check_sizes(**sizes: int) -> None:
 
 def search(
     begin: Callable[..., Hypotheses],
-    columns: Sequence[torch.LongTensor],
-    lengths: torch.LongTensor,
+    columns: Sequence[torch.Tensor],
+    lengths: torch.Tensor,
     output: ModelOutput,
     names: tuple[str, str],
     beam_size: int,
@@ -171,7 +171,7 @@ def search(
         output.log_prob[group] = masses.gather(1, lengths[group].unsqueeze(1) - 1).squeeze(1)
 
 
-def _groups(lengths: torch.LongTensor, max_tokens: int) -> list[torch.LongTensor]:
+def _groups(lengths: torch.Tensor, max_tokens: int) -> list[torch.Tensor]:
     """Sentences of similar length, at least one and at most `max_tokens` tokens with padding together."""
     order = lengths.argsort(descending=True, stable=True)
     groups = []
@@ -185,11 +185,11 @@ def _groups(lengths: torch.LongTensor, max_tokens: int) -> list[torch.LongTensor
 class _Part:
     """The output for the sentences of a group."""
 
-    def __init__(self, output: ModelOutput, names: tuple[str, str], group: torch.LongTensor):
+    def __init__(self, output: ModelOutput, names: tuple[str, str], group: torch.Tensor):
         self.structures, self.log_probs = (output[name] for name in names)
         self.group = group
 
-    def end(self, beam: Beam, structures: torch.Tensor, first: torch.LongTensor, ended: torch.BoolTensor) -> None:
+    def end(self, beam: Beam, structures: torch.Tensor, first: torch.Tensor, ended: torch.Tensor) -> None:
         """Keeps the best structures, `(rows, ...)`, of sentences that have ended; theirs are those of `first`."""
         best = beam.best(self.log_probs.shape[1], len(ended))[first]
         sentence, rank = ((best >= 0) & ended.unsqueeze(1)).nonzero(as_tuple=True)
@@ -199,8 +199,8 @@ class _Part:
 
 
 def _search_group(
-    hypotheses: Hypotheses, columns: Sequence[torch.LongTensor], lengths: torch.LongTensor, beam_size: int, part: _Part
-) -> torch.FloatTensor:
+    hypotheses: Hypotheses, columns: Sequence[torch.Tensor], lengths: torch.Tensor, beam_size: int, part: _Part
+) -> torch.Tensor:
     """Sentences of columns `(batch_size, seq_len)`, token by token: log of the beams' probabilities at each token."""
     ids, first = columns[0], _first_alike(columns)
     batch, length = ids.shape
@@ -229,15 +229,15 @@ def _search_group(
     return masses
 
 
-def _first_alike(columns: Sequence[torch.LongTensor]) -> torch.LongTensor:
+def _first_alike(columns: Sequence[torch.Tensor]) -> torch.Tensor:
     """`(batch_size, seq_len)`: for each place, the first sentence that is the same up to there."""
     alike = torch.stack([column[:, None] == column for column in columns]).all(0)
     return alike.cummin(2).values.byte().argmax(1)
 
 
 def _split(
-    sentences: torch.LongTensor, first: torch.LongTensor, place: int, lengths: torch.LongTensor
-) -> tuple[torch.LongTensor, torch.LongTensor]:
+    sentences: torch.Tensor, first: torch.Tensor, place: int, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """
     The hypotheses of `sentences`, `(rows,)`, before a place where some that they stand for may begin to differ:
     rows, some of them several times, and the sentences that those are about from then on.

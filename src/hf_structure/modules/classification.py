@@ -25,7 +25,7 @@ class SentenceClassifier(nn.Module):
         self.dense = nn.Linear(FEATURES[config.pair_features] * config.hidden_size, config.hidden_size)
         self.output = nn.Linear(config.hidden_size, config.num_labels)
 
-    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
         Logits `(batch_size, num_labels)` of sentences, or of pairs whose first sentences are the first half of the
         vectors `(2 * batch_size, seq_len, hidden_size)`, their second ones the other.
@@ -46,7 +46,7 @@ def mean_of_words(hidden_states: torch.Tensor, attention_mask: torch.Tensor) -> 
 
 def part_pairs(
     attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None, inputs: dict[str, torch.Tensor]
-) -> tuple[torch.BoolTensor, dict[str, torch.Tensor]]:
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """
     The sentences of pairs, each for itself.
 
@@ -97,9 +97,9 @@ class SequenceClassification:
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
@@ -149,9 +149,9 @@ class TokenClassification:
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,

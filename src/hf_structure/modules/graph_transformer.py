@@ -23,10 +23,10 @@ class Arcs(NamedTuple):
         labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Labels of these arcs; by default 0.
     """
 
-    heads: torch.LongTensor
-    labels: torch.LongTensor | None = None
+    heads: torch.Tensor
+    labels: torch.Tensor | None = None
 
-    def select(self, rows: torch.LongTensor) -> "Arcs":
+    def select(self, rows: torch.Tensor) -> "Arcs":
         """The arcs of some of the sequences."""
         return Arcs(self.heads[rows], None if self.labels is None else self.labels[rows])
 
@@ -46,7 +46,7 @@ class GraphTransformerEmbeddings(nn.Module):
 
     def forward(
         self, inputs_embeds: torch.Tensor, position_ids: torch.Tensor, segment_ids: torch.Tensor | None = None
-    ) -> torch.FloatTensor:
+    ) -> torch.Tensor:
         embedded = inputs_embeds + self.position_embeddings(position_ids)
         if self.segment_embeddings is not None:
             embedded = embedded + self.segment_embeddings(segment_ids)
@@ -101,8 +101,8 @@ class GraphAttention(nn.Module):
         hidden_states: torch.Tensor,
         mask: torch.Tensor,
         arcs: Arcs | None = None,
-        wanted: torch.LongTensor | None = None,
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+        wanted: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Args:
             receivers (`torch.FloatTensor` of shape `(batch_size, num_receivers, hidden_size)`): Vectors that attend.
@@ -172,15 +172,15 @@ class _Places(NamedTuple):
             the relations' tables.
     """
 
-    head: torch.LongTensor
-    has_head: torch.BoolTensor
-    row: torch.LongTensor
-    has_row: torch.BoolTensor
-    to_heads: torch.LongTensor
-    to_dependents: torch.LongTensor
+    head: torch.Tensor
+    has_head: torch.Tensor
+    row: torch.Tensor
+    has_row: torch.Tensor
+    to_heads: torch.Tensor
+    to_dependents: torch.Tensor
 
     @classmethod
-    def of(cls, arcs: Arcs, length: int, num_labels: int, wanted: torch.LongTensor | None) -> "_Places":
+    def of(cls, arcs: Arcs, length: int, num_labels: int, wanted: torch.Tensor | None) -> "_Places":
         heads = arcs.heads
         labels = torch.zeros_like(heads) if arcs.labels is None else arcs.labels.clamp(min=0)
         own_heads, own_labels, rows = heads, labels, heads
@@ -214,7 +214,7 @@ class RelativePositionBias(nn.Embedding):
     def __init__(self, num_buckets: int, num_heads: int):
         super().__init__(num_buckets, num_heads)
 
-    def forward(self, position_ids: torch.LongTensor) -> torch.FloatTensor:
+    def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
         """`(batch_size, num_heads, seq_len, seq_len)`, from positions `(batch_size, seq_len)`."""
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)
         buckets = MPNetEncoder.relative_position_bucket(distances, num_buckets=self.num_embeddings)
@@ -247,7 +247,7 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         hidden_states: torch.Tensor,
         mask: torch.Tensor,
         arcs: Arcs | None = None,
-        wanted: torch.LongTensor | None = None,
+        wanted: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """
         New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`. The mask has one row for all
@@ -265,12 +265,12 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         return self.output_norm(receivers + self.dropout(update))
 
 
-def take(values: torch.Tensor, positions: torch.LongTensor) -> torch.Tensor:
+def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
     return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
 
 
-def additive_mask(attention_mask: torch.Tensor, hidden_states: torch.Tensor) -> torch.FloatTensor:
+def additive_mask(attention_mask: torch.Tensor, hidden_states: torch.Tensor) -> torch.Tensor:
     """`(batch_size, 1, 1, seq_len)` in the precision of attention: 0, or the least number at padding."""
     device = hidden_states.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_states.dtype

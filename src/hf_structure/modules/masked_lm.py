@@ -5,7 +5,7 @@ from torch import nn
 
 
 def masked_cross_entropy(
-    lm_head: nn.Module, hidden_states: torch.Tensor, labels: torch.LongTensor
+    lm_head: nn.Module, hidden_states: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Sum of the cross-entropies of the words to restore, and their number. Only they go through the output layer.

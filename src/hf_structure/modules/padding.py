@@ -9,12 +9,12 @@ def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor 
         raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
 
 
-def all_words(inputs: torch.Tensor) -> torch.LongTensor:
+def all_words(inputs: torch.Tensor) -> torch.Tensor:
     """The mask `(batch_size, seq_len)` of inputs without padding, ids or their vectors."""
     return torch.ones(inputs.shape[:2], dtype=torch.long, device=inputs.device)
 
 
-def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
+def words_first(attention_mask: torch.Tensor) -> torch.Tensor:
     """
     Args:
         attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
@@ -28,7 +28,7 @@ def words_first(attention_mask: torch.Tensor) -> torch.LongTensor:
     return torch.zeros_like(places).scatter(1, places, positions)
 
 
-def places_among_words(attention_mask: torch.Tensor) -> torch.LongTensor:
+def places_among_words(attention_mask: torch.Tensor) -> torch.Tensor:
     """`(batch_size, seq_len)`: where each position comes to stand in [`words_first`]. No sort, which ONNX has not."""
     words = attention_mask.bool()
     before = words.long().cumsum(1)

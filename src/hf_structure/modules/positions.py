@@ -7,7 +7,7 @@ from torch import nn
 class LearnedPositions(nn.Embedding):
     """Vectors of the positions 0, 1, ... of the words of a sentence, wherever the padding is."""
 
-    def forward(self, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def forward(self, attention_mask: torch.Tensor) -> torch.Tensor:
         """
         `(batch_size, seq_len, hidden_size)`, for an `attention_mask` `(batch_size, seq_len)` with 1 for words, 0 for
         padding.

@@ -70,7 +70,7 @@ class SharedCache:
             self.lookup = Lookup(index.flatten(0, 1))
         return self.lookup
 
-    def select(self, rows: torch.LongTensor) -> None:
+    def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
         self.places = self.places.index_select(0, rows)
 
@@ -133,7 +133,7 @@ class RowCache:
         """What is kept of the tokens so far of so many hypotheses."""
         return [kept[:rows, :, : self.length + 1] for kept in self.layers[layer_idx]]
 
-    def select(self, rows: torch.LongTensor) -> None:
+    def select(self, rows: torch.Tensor) -> None:
         """Puts the given rows in this order; see [`~hf_structure.algorithms.beam.settle`]."""
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
         known = slice(self.length + 1)

@@ -46,7 +46,7 @@ class StructureCache(DynamicCache):
         super().reset()
         self._forget()
 
-    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         super().reorder_cache(beam_idx)
         self._take(beam_idx)
 

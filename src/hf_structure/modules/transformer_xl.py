@@ -21,14 +21,14 @@ from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.search_cache import SharedCache
 
 
-def sinusoids(positions: torch.Tensor, size: int) -> torch.FloatTensor:
+def sinusoids(positions: torch.Tensor, size: int) -> torch.Tensor:
     """Sine and cosine encoding `(..., size)` of positions `(...)`."""
     frequencies = 10000 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
     angles = positions.unsqueeze(-1) * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=-1)[..., :size]
 
 
-def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past: int) -> torch.FloatTensor:
+def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past: int) -> torch.Tensor:
     """
     `(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small. A mask of four
     dimensions, boolean or additive already, says all of it, also for keys that a cache has room for only.
@@ -47,7 +47,7 @@ def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past:
     return torch.zeros_like(visible, dtype=states.dtype).masked_fill(~visible.bool(), lowest)
 
 
-def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.FloatTensor:
+def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
     """
     A bias of attention scores, `(batch_size, heads, queries, keys)`, on top of a mask in one of the forms that
     transformers makes them: additive, boolean, or None for plain causal attention.
@@ -230,7 +230,7 @@ class TransformerXLModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.embeddings = value
 
-    def scale(self, embeddings: torch.FloatTensor) -> torch.FloatTensor:
+    def scale(self, embeddings: torch.Tensor) -> torch.Tensor:
         """What the first layer reads of the embeddings of tokens."""
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
         return self.dropout(embeddings * (math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1))
@@ -247,11 +247,11 @@ class TransformerXLModel(PreTrainedModel):
     @capture_outputs
     def read(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         cache: Cache | None = None,
         use_cache: bool = False,
-        inputs_embeds: torch.FloatTensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """

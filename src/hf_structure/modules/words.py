@@ -19,9 +19,9 @@ class WordPlaces(NamedTuple):
             If every id is a word, the positions of the words and then of the padding.
     """
 
-    word_ids: torch.LongTensor
-    lengths: torch.LongTensor
-    order: torch.LongTensor | None
+    word_ids: torch.Tensor
+    lengths: torch.Tensor
+    order: torch.Tensor | None
 
     def words_first(self, values: torch.Tensor | None) -> torch.Tensor | None:
         """Values of words `(batch_size, num_words)`, padded as the ids are: the words of each sentence first."""
@@ -30,8 +30,8 @@ class WordPlaces(NamedTuple):
 
 def place_words(
     attention_mask: torch.Tensor,
-    word_ids: torch.LongTensor | None = None,
-    num_words: torch.LongTensor | None = None,
+    word_ids: torch.Tensor | None = None,
+    num_words: torch.Tensor | None = None,
 ) -> WordPlaces:
     """
     Args:
@@ -61,10 +61,10 @@ def place_words(
 def average_pieces(
     embeddings: nn.Module,
     pieces: torch.Tensor,
-    word_ids: torch.LongTensor,
+    word_ids: torch.Tensor,
     n: int,
     unknown: int | None = None,
-) -> torch.FloatTensor:
+) -> torch.Tensor:
     """
     Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; of a word without pieces that of the id
     `unknown`, or zero. The pieces are ids `(batch_size, seq_len)` or vectors `(batch_size, seq_len, hidden_size)`.
@@ -83,7 +83,7 @@ def average_pieces(
     return means if unknown is None else torch.where(counts > 0, means, last)
 
 
-def numbers(table: nn.Embedding, device: torch.device) -> torch.LongTensor:
+def numbers(table: nn.Embedding, device: torch.device) -> torch.Tensor:
     """All that a table is asked for, of shape `(num_embeddings,)`: it is called, not read, for it may be elsewhere."""
     return torch.arange(table.num_embeddings, device=device)
 

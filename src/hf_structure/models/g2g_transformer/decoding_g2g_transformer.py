@@ -35,11 +35,11 @@ class Hypotheses:
     """
 
     states: TransitionStates
-    scores: torch.FloatTensor
-    head_probs: torch.FloatTensor
-    label_probs: torch.FloatTensor
-    vectors: torch.FloatTensor | None
-    memory: tuple[torch.FloatTensor, torch.FloatTensor] | None
+    scores: torch.Tensor
+    head_probs: torch.Tensor
+    label_probs: torch.Tensor
+    vectors: torch.Tensor | None
+    memory: tuple[torch.Tensor, torch.Tensor] | None
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
@@ -60,16 +60,16 @@ class Candidates:
         label_log_probs (`torch.FloatTensor` of shape `(number, num_actions, num_relations)`): Given the action.
     """
 
-    action_log_probs: torch.FloatTensor
-    label_log_probs: torch.FloatTensor
+    action_log_probs: torch.Tensor
+    label_log_probs: torch.Tensor
 
-    def greedy(self) -> torch.LongTensor:
+    def greedy(self) -> torch.Tensor:
         """`(number,)`: the best action with its best label, as a column of `log_probs`."""
         action = self.action_log_probs.argmax(1)
         label = self.label_log_probs[torch.arange(len(action), device=action.device), action].argmax(1)
         return action * self.label_log_probs.shape[2] + label
 
-    def log_probs(self) -> torch.FloatTensor:
+    def log_probs(self) -> torch.Tensor:
         """`(number, num_actions * num_relations)`"""
         return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)
 
@@ -77,8 +77,8 @@ class Candidates:
 @torch.compiler.disable
 def beam_search(
     model: "G2GTransformerForParsing",
-    vectors: torch.FloatTensor,
-    lengths: torch.LongTensor,
+    vectors: torch.Tensor,
+    lengths: torch.Tensor,
     beam_size: int = 1,
     *,
     swap: bool | None = None,
@@ -119,7 +119,7 @@ def beam_search(
 
 
 def _start(
-    model: "G2GTransformerForParsing", vectors: torch.FloatTensor, lengths: torch.LongTensor, beam_size: int
+    model: "G2GTransformerForParsing", vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int
 ) -> Hypotheses:
     """One hypothesis for each sentence; the other places are empty."""
     number = len(lengths) * beam_size
@@ -141,8 +141,8 @@ def _start(
 def _candidates(
     model: "G2GTransformerForParsing",
     running: Hypotheses,
-    plain: torch.FloatTensor,
-    owners: torch.LongTensor,
+    plain: torch.Tensor,
+    owners: torch.Tensor,
     swap: bool,
 ) -> Candidates:
     """
@@ -185,12 +185,12 @@ class Steps(NamedTuple):
         action_probs, label_probs: Probabilities of action and label.
     """
 
-    parents: torch.LongTensor
-    actions: torch.LongTensor
-    labels: torch.LongTensor
-    scores: torch.FloatTensor
-    action_probs: torch.FloatTensor
-    label_probs: torch.FloatTensor
+    parents: torch.Tensor
+    actions: torch.Tensor
+    labels: torch.Tensor
+    scores: torch.Tensor
+    action_probs: torch.Tensor
+    label_probs: torch.Tensor
 
 
 def _choose(running: Hypotheses, candidates: Candidates, beam_size: int) -> Steps:
@@ -222,8 +222,8 @@ def _advance(
     model: "G2GTransformerForParsing",
     running: Hypotheses,
     steps: Steps,
-    plain: torch.FloatTensor,
-    owners: torch.LongTensor,
+    plain: torch.Tensor,
+    owners: torch.Tensor,
 ) -> Hypotheses:
     """The hypotheses after the next steps."""
     config, actions = model.config, steps.actions
@@ -257,7 +257,7 @@ def _join(parts: list[Hypotheses]) -> Hypotheses:
     return Hypotheses(TransitionStates.concatenate([part.states for part in parts]), *columns, None, None)
 
 
-def _merge(ended: Hypotheses, labels: torch.LongTensor, batch: int) -> torch.FloatTensor:
+def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
     """
     `(batch, beam_size)`: log-probabilities of trees. That of a tree with several derivations stands at the most
     probable one, and -inf at the others.

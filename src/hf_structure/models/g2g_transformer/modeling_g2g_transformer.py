@@ -123,13 +123,13 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        parents: torch.LongTensor | None = None,
-        segment_ids: torch.LongTensor | None = None,
+        parents: torch.Tensor | None = None,
+        segment_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        wanted: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        wanted: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutput:
         """
@@ -195,10 +195,10 @@ class G2GTransformerHistory(nn.Module):
 
     def forward(
         self,
-        actions: torch.LongTensor,
+        actions: torch.Tensor,
         memory: tuple[torch.Tensor, torch.Tensor] | None = None,
         labels: torch.Tensor | None = None,
-    ) -> tuple[torch.FloatTensor, tuple[torch.Tensor, torch.Tensor]]:
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, steps)`): Actions; -1 before the first one.
@@ -292,13 +292,13 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        tag_ids: torch.LongTensor | None = None,
-        num_words: torch.LongTensor | None = None,
-        heads: torch.LongTensor | None = None,
-        labels: torch.LongTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        num_words: torch.Tensor | None = None,
+        heads: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -368,13 +368,13 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
         inputs_embeds: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        tag_ids: torch.LongTensor | None = None,
-        num_words: torch.LongTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        num_words: torch.Tensor | None = None,
         decoder: str = "tree",
         beam_size: int | None = None,
         k: int = 1,
@@ -417,10 +417,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         self,
         pieces: torch.Tensor,
         attention_mask: torch.Tensor | None,
-        word_ids: torch.LongTensor | None,
-        tag_ids: torch.LongTensor | None,
-        num_words: torch.LongTensor | None,
-    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor | None]:
+        word_ids: torch.Tensor | None,
+        tag_ids: torch.Tensor | None,
+        num_words: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """
         Vectors of the root, the words (eq. 2) and `EXTRA_VECTORS`, `(batch_size, n + 4, hidden_size)`; lengths; and,
         if every id is a word, the positions of the words and then of the padding.
@@ -443,7 +443,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         first = [] if self.config.layout == "paper" else [words[:, :1]]
         return torch.cat([root, words, cls, sep, *(null or [sep]), *first], dim=1), lengths, order
 
-    def start_vectors(self, vectors: torch.Tensor) -> torch.FloatTensor:
+    def start_vectors(self, vectors: torch.Tensor) -> torch.Tensor:
         """What words have before the first action; in the release, words that are composed are so from the start."""
         if self.composition is None or self.config.layout == "paper":
             return vectors
@@ -453,21 +453,21 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         is_special[-len(EXTRA_VECTORS) : -1] = True
         return torch.where(is_special, vectors, composed)
 
-    def history_labels(self, actions: torch.LongTensor, labels: torch.LongTensor) -> torch.FloatTensor | None:
+    def history_labels(self, actions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
         """What the release's history reads: vectors of the labels of arcs (left, then right), [L-NULL] otherwise."""
         if self.config.layout == "paper":
             return None
         known = is_arc(actions) & (labels >= 0)
         return self.label_embeddings(torch.where(known, labels, 2 * self.config.num_relations))
 
-    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.FloatTensor:
+    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor:
         """New vectors of composed words, eq. 3; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
         labels = self.label_embeddings(torch.where(plan.labels < 0, 2 * self.config.num_relations, plan.labels))
         word = vectors[plan.rows, plan.words]
         return word + self.composition(word, vectors[plan.rows, plan.dependents], labels)
 
     @torch.compiler.disable
-    def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.FloatTensor, torch.LongTensor]:
+    def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.Tensor, torch.Tensor]:
         """
         All vectors that words have on the way `(number, D)`, and where the words find theirs in the states in which
         there is something to decide `(decisions, n + 4)`.
@@ -493,7 +493,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         return torch.cat(table), versions.to(vectors.device)
 
     @torch.compiler.disable
-    def _read_history(self, path: Derivations, device: torch.device) -> torch.FloatTensor | None:
+    def _read_history(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
         """What the LSTM says in the states in which there is something to decide, `(decisions, history_size)`."""
         if self.history is None:
             return None
@@ -505,8 +505,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
 
     @torch.compiler.disable(recursive=False)
     def score_states(
-        self, states: TransitionStates, table: torch.Tensor, versions: torch.LongTensor, history: torch.Tensor | None
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
+        self, states: TransitionStates, table: torch.Tensor, versions: torch.Tensor, history: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Scores of the actions `(batch, num_actions)` and of the labels of left and of right arcs
         `(batch, 2 * num_relations)` in any states.
@@ -543,11 +543,11 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     def _score_sequences(
         self,
         table: torch.Tensor,
-        versions: torch.LongTensor,
+        versions: torch.Tensor,
         history: torch.Tensor | None,
         sequences: StateSequences,
-        labels: torch.LongTensor,
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
+        labels: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         vectors = nn.functional.embedding(versions.gather(1, sequences.words), table)  # (B, L, D)
         reads_graph = self.config.use_graph_input
         if reads_graph:
@@ -584,7 +584,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         scores: torch.Tensor,
         label_scores: torch.Tensor | None,
         num_items: torch.Tensor | int | None,
-    ) -> torch.FloatTensor:
+    ) -> torch.Tensor:
         """Sum of the cross-entropies of actions and labels, divided by the number of words with a label (or head)."""
         rows, device = path.decisions, scores.device
         before, actions = path.before.select(rows), path.flat_actions[rows]
@@ -604,7 +604,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         return total / torch.as_tensor(count if num_items is None else num_items).clamp(min=1)
 
     def _search(
-        self, vectors: torch.Tensor, lengths: torch.LongTensor, beam_size: int = 1, **options
+        self, vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int = 1, **options
     ) -> DependencyDecoderOutput:
         with torch.no_grad():
             return beam_search(self, vectors, lengths, beam_size, **options)

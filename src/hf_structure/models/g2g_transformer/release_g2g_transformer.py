@@ -22,7 +22,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
 from hf_structure.modules.dropout import Dropout
 
 
-def release_lengths(states: TransitionStates, deleted: bool) -> torch.LongTensor:
+def release_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     """`(batch,)`: positions that the states need: an empty buffer has one too, which nothing attends to."""
     waiting = states.lengths - states.front
     lengths = 3 + states.depth + waiting.clamp(min=1)
@@ -70,7 +70,7 @@ def release_sequences(states: TransitionStates, deleted: bool) -> StateSequences
     return StateSequences(sequence, _segments(position, depth, end, deleted), mask, parents, states.depth, positions)
 
 
-def _segments(position: torch.Tensor, depth: torch.Tensor, end: torch.Tensor, deleted: bool) -> torch.LongTensor:
+def _segments(position: torch.Tensor, depth: torch.Tensor, end: torch.Tensor, deleted: bool) -> torch.Tensor:
     if not deleted:
         return torch.where(position <= depth + 1, STACK, BUFFER)
     return torch.where(position <= depth, STACK, torch.where(position < end, BUFFER, DELETED))
@@ -78,7 +78,7 @@ def _segments(position: torch.Tensor, depth: torch.Tensor, end: torch.Tensor, de
 
 def _live_parents(
     states: TransitionStates, words: torch.Tensor, places: torch.Tensor, sequence: torch.Tensor, nowhere: int
-) -> torch.LongTensor:
+) -> torch.Tensor:
     """`(batch, seq_len)`: position of each word's head, -1 where there is none or it is deleted itself."""
     place = places.new_full((len(words), states.stack.shape[1] + 2), -1)
     place = place.scatter_reduce(1, words, places.masked_fill(places == nowhere, -1), "amax")
@@ -100,10 +100,10 @@ class G2GTransformerReleaseHistory(nn.Module):
 
     def forward(
         self,
-        actions: torch.LongTensor,
+        actions: torch.Tensor,
         memory: tuple[torch.Tensor, torch.Tensor] | None = None,
         labels: torch.Tensor | None = None,
-    ) -> tuple[torch.FloatTensor, tuple[torch.Tensor, torch.Tensor]]:
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         As [`G2GTransformerHistory`], with the vectors of the labels `(batch_size, steps, size)`; without memory the
         first action is none.

@@ -38,12 +38,12 @@ class StateSequences(NamedTuple):
             Numbers of the positions, where they are not [`position_ids`].
     """
 
-    words: torch.LongTensor
-    segments: torch.LongTensor
-    mask: torch.BoolTensor
-    parents: torch.LongTensor
-    top: torch.LongTensor
-    positions: torch.LongTensor | None = None
+    words: torch.Tensor
+    segments: torch.Tensor
+    mask: torch.Tensor
+    parents: torch.Tensor
+    top: torch.Tensor
+    positions: torch.Tensor | None = None
 
 
 class Derivations(NamedTuple):
@@ -57,13 +57,13 @@ class Derivations(NamedTuple):
             several actions are legal, or an arc needs a label.
     """
 
-    actions: torch.LongTensor
+    actions: torch.Tensor
     before: TransitionStates
     after: TransitionStates
-    decisions: torch.LongTensor
+    decisions: torch.Tensor
 
     @property
-    def flat_actions(self) -> torch.LongTensor:
+    def flat_actions(self) -> torch.Tensor:
         """`(steps * batch,)`: the actions as the rows of the states."""
         return self.actions.T.flatten()
 
@@ -79,13 +79,13 @@ class Compositions(NamedTuple):
         labels: The label of the arc, -1 for [L-NULL].
     """
 
-    rows: torch.LongTensor
-    words: torch.LongTensor
-    dependents: torch.LongTensor
-    labels: torch.LongTensor
+    rows: torch.Tensor
+    words: torch.Tensor
+    dependents: torch.Tensor
+    labels: torch.Tensor
 
 
-def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.LongTensor:
+def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     """`(batch,)`: positions that the states need, with or without the deleted words."""
     return states.lengths + 4 if deleted else states.depth + states.lengths - states.front + 2
 
@@ -129,7 +129,7 @@ def state_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
     return StateSequences(sequence, segments, mask, parents, states.depth)
 
 
-def position_ids(sequences: StateSequences, top_position: int | None) -> torch.LongTensor | None:
+def position_ids(sequences: StateSequences, top_position: int | None) -> torch.Tensor | None:
     """
     `(batch, seq_len)`: numbers of the positions, such that the top of each stack has a given one: words below it have
     smaller numbers, what follows has greater ones, and [CLS] has 0. None if no number is given.
@@ -140,14 +140,14 @@ def position_ids(sequences: StateSequences, top_position: int | None) -> torch.L
     return torch.where(place == 0, 0, place + top_position - sequences.top.unsqueeze(1))
 
 
-def of_positions(values: torch.LongTensor, words: torch.LongTensor) -> torch.LongTensor:
+def of_positions(values: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """Values of words, `(batch, n + 1)`, at the positions of a sequence; -1 for special vectors."""
     nothing = values.new_full((len(values), len(EXTRA_VECTORS)), -1)
     return torch.cat([values, nothing], dim=1).gather(1, words)
 
 
 def compositions(
-    before: TransitionStates, after: TransitionStates, actions: torch.LongTensor, recursive: bool
+    before: TransitionStates, after: TransitionStates, actions: torch.Tensor, recursive: bool
 ) -> Compositions:
     """
     What is composed after transitions: every word on the stack, eq. 3, only the top of which can have got a dependent,
@@ -175,7 +175,7 @@ def compositions(
 
 @torch.compiler.disable
 def oracle_derivations(
-    heads: torch.LongTensor, labels: torch.LongTensor | None, lengths: torch.LongTensor, config: G2GTransformerConfig
+    heads: torch.Tensor, labels: torch.Tensor | None, lengths: torch.Tensor, config: G2GTransformerConfig
 ) -> Derivations:
     """
     Derivations of trees under the static oracle.
@@ -212,18 +212,18 @@ def oracle_derivations(
     return Derivations(actions, before, after, decided.nonzero().flatten())
 
 
-def is_arc(actions: torch.LongTensor) -> torch.BoolTensor:
+def is_arc(actions: torch.Tensor) -> torch.Tensor:
     """Which actions make an arc."""
     return (actions == LEFT_ARC) | (actions == RIGHT_ARC)
 
 
-def dependents(before: TransitionStates, actions: torch.LongTensor) -> torch.LongTensor:
+def dependents(before: TransitionStates, actions: torch.Tensor) -> torch.Tensor:
     """`(batch,)`: the word that would get its head by an action; of no meaning where it makes no arc."""
     return torch.where(actions == LEFT_ARC, before.second, before.top)
 
 
 @torch.compiler.disable
-def length_groups(lengths: torch.LongTensor, budget: int, padding: int = CPU_PADDING) -> list[torch.LongTensor]:
+def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING) -> list[torch.Tensor]:
     """
     Rows in groups of similar lengths, each of at most `budget` positions, padding included (or of a single row).
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @torch.compiler.disable
 def beam_search(
     model: "GiLTForCausalLM",
-    input_ids: torch.LongTensor,
-    word_ids: torch.LongTensor,
+    input_ids: torch.Tensor,
+    word_ids: torch.Tensor,
     attention_mask: torch.Tensor | None = None,
     *,
     beam_size: int = 1,
@@ -54,7 +54,7 @@ def beam_search(
         graph_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
     )
 
-    def begin(ids: torch.LongTensor, words: torch.LongTensor, most: int) -> GraphHypotheses:
+    def begin(ids: torch.Tensor, words: torch.Tensor, most: int) -> GraphHypotheses:
         return GraphHypotheses(model, ids, words, most)
 
     search(begin, (ids, words), lengths, output, ("graphs", "graph_log_probs"), beam_size, max_tokens)
@@ -80,7 +80,7 @@ class GraphHypotheses(Hypotheses):
         states (`torch.FloatTensor` of shape `(rows, 2 * hidden_size)`): What the scorer reads of the last token.
     """
 
-    def __init__(self, model: "GiLTForCausalLM", ids: torch.LongTensor, words: torch.LongTensor, most: int):
+    def __init__(self, model: "GiLTForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
         backbone, config = model.model.backbone, model.config
         super().__init__(backbone, model.lm_head, ids, config.num_hidden_layers - config.graph_layers, most)
         self.model, self.words = model, words
@@ -97,7 +97,7 @@ class GraphHypotheses(Hypotheses):
         self.embeddings = model.model.feature_embeddings(ids.device)
         self.states = ids.new_empty(len(ids), 0)  # nothing is read yet
 
-    def structures(self) -> torch.BoolTensor:
+    def structures(self) -> torch.Tensor:
         return self.graphs.arcs
 
     def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
@@ -117,19 +117,19 @@ class GraphHypotheses(Hypotheses):
         self.add_words(self.new[beam.sentences, place], best_new_arcs(candidates[origins], choices))
         return beam
 
-    def lookup(self, place: int, sentences: torch.LongTensor) -> TapeLookup:
+    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
         known = self.words[:, None, : place + 1].index_select(0, sentences)  # (rows, 1, keys)
         index = self.tape.long().gather(2, known.expand(-1, self.tape.shape[1], -1))
         index = index * ((known > 0) & (known[..., -1:] > 0))
         return TapeLookup.of_some(index.unsqueeze(2), self.embeddings.shape[1], self.tables, self.embeddings)
 
-    def read(self, place: int, sentences: torch.LongTensor) -> list[torch.Tensor]:
+    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         states = super().read(place, sentences)
         self.states = torch.cat([states[layer] for layer in self.model.config.scorer_layers], dim=-1).squeeze(1)
         return states
 
     def score_words(
-        self, rows: torch.LongTensor, numbers: torch.LongTensor, tokens: torch.LongTensor
+        self, rows: torch.Tensor, numbers: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer, known = self.model.scorer, int(numbers.max())
@@ -155,14 +155,14 @@ class GraphHypotheses(Hypotheses):
         room = self.used + 2 * count
         self.older = [torch.nn.functional.pad(terms.index_select(0, kept), (0, 0, 0, room)) for terms in self.older]
 
-    def select(self, rows: torch.LongTensor) -> None:
+    def select(self, rows: torch.Tensor) -> None:
         super().select(rows)
         self.graphs = self.graphs.select(rows)
         self.tape, self.places, self.states = (
             kept.index_select(0, rows) for kept in (self.tape, self.places, self.states)
         )
 
-    def add_words(self, words: torch.LongTensor, arcs: torch.BoolTensor) -> None:
+    def add_words(self, words: torch.Tensor, arcs: torch.Tensor) -> None:
         """New words `(rows,)`, 0 for none, with their heads and dependents `(rows, 2, n + 1)` among the others."""
         self.graphs = self.graphs.with_room(int(words.max()))
         missing = self.graphs.arcs.shape[-1] - arcs.shape[-1]

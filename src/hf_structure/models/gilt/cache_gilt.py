@@ -35,7 +35,7 @@ class GraphCache(StructureCache):
         self.terms = None
         super().__init__()
 
-    def update_graphs(self, word_ids: torch.LongTensor, graph: torch.BoolTensor) -> torch.LongTensor:
+    def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
         """
         Takes in new tokens with the arcs of the words that they begin.
 
@@ -73,8 +73,8 @@ class GraphCache(StructureCache):
 
     def insert_words(
         self,
-        words: torch.LongTensor,
-        arcs: torch.BoolTensor,
+        words: torch.Tensor,
+        arcs: torch.Tensor,
         first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         """
@@ -156,7 +156,7 @@ class GraphCache(StructureCache):
         self.graphs = self.graphs.select(rows)
 
 
-def known_arcs(graph: torch.BoolTensor, words: torch.LongTensor) -> torch.BoolTensor:
+def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """The arcs among the first `words` words, `(batch_size,)`, of graphs `(batch_size, n + 1, n + 1)`."""
     known = torch.arange(graph.shape[-1], device=graph.device) <= words.unsqueeze(1)
     return graph.bool() & known.unsqueeze(1) & known.unsqueeze(2)

@@ -32,10 +32,10 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        graph: torch.BoolTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        graph: torch.Tensor | None = None,
         tapes: torch.ByteTensor | None = None,
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,

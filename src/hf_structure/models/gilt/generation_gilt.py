@@ -50,7 +50,7 @@ class GraphWriter:
         log_probs (`torch.FloatTensor` of shape `(rows, vocab_size)`, *optional*): Then, of the next token after each.
     """
 
-    def __init__(self, kinds: torch.LongTensor | None = None, sample: bool | None = None, num_beams: int = 1):
+    def __init__(self, kinds: torch.Tensor | None = None, sample: bool | None = None, num_beams: int = 1):
         self.kinds, self.sample, self.num_beams = kinds, sample, num_beams
         self.beam: Beam | None = None
         self.log_probs: torch.Tensor | None = None
@@ -116,9 +116,9 @@ class GraphWriter:
         self,
         model: "GiLTForCausalLM",
         cache: GraphCache,
-        tokens: torch.LongTensor,
+        tokens: torch.Tensor,
         mask: torch.Tensor | None = None,
-        words: torch.LongTensor | None = None,
+        words: torch.Tensor | None = None,
         sample: bool = False,
     ) -> dict:
         """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
@@ -218,7 +218,7 @@ def select(rows: torch.Tensor, *values: torch.Tensor | None) -> tuple[torch.Tens
     return tuple(None if value is None else value[rows] for value in values)
 
 
-def token_kinds(config, tokenizer=None, word_starts: torch.BoolTensor | None = None) -> torch.LongTensor:
+def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None) -> torch.Tensor:
     """`(vocab_size,)`: whether each token belongs to no word, goes on with one, or begins one."""
     if tokenizer is None and word_starts is None:
         raise ValueError("graphs are built over words: pass `tokenizer`, or `word_starts`, to tell where they begin")
@@ -243,11 +243,11 @@ class GraphGenerationMixin(GenerationMixin):
         generation_config: GenerationConfig | None = None,
         *args,
         use_graph: bool = False,
-        word_starts: torch.BoolTensor | None = None,
+        word_starts: torch.Tensor | None = None,
         sample_graphs: bool | None = None,
         num_graph_beams: int = 1,
         **kwargs,
-    ) -> torch.LongTensor | ModelOutput:
+    ) -> torch.Tensor | ModelOutput:
         """
         As [`~GenerationMixin.generate`], with or without a graph.
 
@@ -294,10 +294,10 @@ class GraphGenerationMixin(GenerationMixin):
 
     def prepare_inputs_for_generation(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.Tensor,
         graph_writer: GraphWriter | None = None,
         is_first_iteration: bool | None = False,
-        inputs_embeds: torch.FloatTensor | None = None,  # by name: `generate` looks for it
+        inputs_embeds: torch.Tensor | None = None,  # by name: `generate` looks for it
         **kwargs,
     ) -> dict:
         """As in transformers; with a graph, the words of the new tokens are put into it."""
@@ -342,7 +342,7 @@ class GraphGenerationMixin(GenerationMixin):
             graphs["graph_probs"] = shares[rows].exp()
         return GraphGenerateOutput(**result, **graphs)
 
-    def _as_prompt(self, sequences: torch.LongTensor, writer: GraphWriter) -> dict:
+    def _as_prompt(self, sequences: torch.Tensor, writer: GraphWriter) -> dict:
         """What to call `forward` with for whole texts, in which the prompt's mask, words and graph are kept."""
         repeats = len(sequences) * writer.token_beams // len(writer.prompt["input_ids"])
         rows = torch.arange(len(sequences), device=sequences.device) // repeats * writer.token_beams
@@ -361,7 +361,7 @@ class GraphGenerationMixin(GenerationMixin):
         return writer.read(self, inputs)
 
 
-def cut(graph: torch.BoolTensor, words: int) -> torch.BoolTensor:
+def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
     """Graphs with room for exactly so many words."""
     missing = words + 1 - graph.shape[-1]
     return torch.nn.functional.pad(graph, (0, missing, 0, missing))

@@ -73,15 +73,15 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        graph: torch.BoolTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        graph: torch.Tensor | None = None,
         tapes: torch.ByteTensor | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
-        position_ids: torch.LongTensor | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
@@ -171,18 +171,18 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        graph: torch.BoolTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        graph: torch.Tensor | None = None,
         tapes: torch.ByteTensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
-        position_ids: torch.LongTensor | None = None,  # by name: `generate` looks for it
-        inputs_embeds: torch.FloatTensor | None = None,
+        position_ids: torch.Tensor | None = None,  # by name: `generate` looks for it
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> GiLTCausalLMOutput:
         """
@@ -246,13 +246,13 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             return True
         return [*(selected_hidden_states(wanted) or ()), *self.config.scorer_layers]
 
-    def represent_word(self, input_ids: torch.LongTensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
+    def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
         return self.scorer.represent(self._words(cache.states[:, -1], input_ids))
 
     def score_word(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.Tensor,
         cache: GraphCache,
         first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -288,8 +288,8 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
 
     def beam_search(
         self,
-        input_ids: torch.LongTensor,
-        word_ids: torch.LongTensor,
+        input_ids: torch.Tensor,
+        word_ids: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         *,
         beam_size: int = 1,
@@ -321,8 +321,8 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         return beam_search(self, input_ids, word_ids, attention_mask, beam_size=beam_size, k=k, max_tokens=max_tokens)
 
     def predict_graphs(
-        self, input_ids: torch.LongTensor, word_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.BoolTensor:
+        self, input_ids: torch.Tensor, word_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """
         The graphs of given sentences, built greedily: with each word the likeliest number of arcs, the best ones.
 

@@ -328,7 +328,7 @@ def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
     return torch.cat([centred, without_bias(linear, scaled(norm, centred)).to(centred.dtype)], dim=-1)
 
 
-def unravel(codes: torch.LongTensor, sizes: Sequence[int]) -> list[torch.LongTensor]:
+def unravel(codes: torch.Tensor, sizes: Sequence[int]) -> list[torch.Tensor]:
     """The digits that numbers were put together from, the last ones below `sizes`."""
     digits = []
     for size in reversed(sizes):

@@ -39,8 +39,8 @@ class AttachmentScorer(nn.Module):
         self.depths = nn.Embedding(config.max_depth + 1, self.size)  # d
 
     def forward(
-        self, states: torch.Tensor, embedded: torch.Tensor, keys: torch.Tensor, tapes: torch.LongTensor
-    ) -> torch.FloatTensor:
+        self, states: torch.Tensor, embedded: torch.Tensor, keys: torch.Tensor, tapes: torch.Tensor
+    ) -> torch.Tensor:
         """
         Args:
             states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Of the token before each.

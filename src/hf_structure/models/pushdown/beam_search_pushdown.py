@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @torch.compiler.disable
 def beam_search(
     model: "PushdownLMForCausalLM",
-    input_ids: torch.LongTensor,
+    input_ids: torch.Tensor,
     attention_mask: torch.Tensor | None = None,
     *,
     beam_size: int = 1,
@@ -50,7 +50,7 @@ def beam_search(
         attachment_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
     )
 
-    def begin(ids: torch.LongTensor, most: int) -> StackHypotheses:
+    def begin(ids: torch.Tensor, most: int) -> StackHypotheses:
         return StackHypotheses(model, ids, most)
 
     search(begin, (ids,), lengths, output, ("attachments", "attachment_log_probs"), beam_size, max_tokens)
@@ -75,7 +75,7 @@ class StackHypotheses(Hypotheses):
         keys ([`RowCache`]): What the scorer makes of the tokens.
     """
 
-    def __init__(self, model: "PushdownLMForCausalLM", ids: torch.LongTensor, most: int):
+    def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
         backbone, config = model.model.backbone, model.config
         super().__init__(backbone, model.lm_head, ids, config.num_hidden_layers - config.stack_layers, most)
         self.model, self.is_last = model, model.is_last(ids)
@@ -85,7 +85,7 @@ class StackHypotheses(Hypotheses):
         self.keys = RowCache(ids.shape[1], most)
         self.known: torch.Tensor | None = None  # keys of the tokens so far
 
-    def structures(self) -> torch.LongTensor:
+    def structures(self) -> torch.Tensor:
         return self.attachments
 
     def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
@@ -100,7 +100,7 @@ class StackHypotheses(Hypotheses):
         self.attachments[:, place] = attachments
         return beam
 
-    def score(self, place: int, sentences: torch.LongTensor) -> torch.FloatTensor:
+    def score(self, place: int, sentences: torch.Tensor) -> torch.Tensor:
         """Logits `(rows, place + 1)` of what the tokens at a place, not read yet, are reduced with."""
         so_far = slice(place + 1)
         candidates = self.stacks.candidates(place, self.is_last[sentences, place])[:, so_far]
@@ -113,10 +113,10 @@ class StackHypotheses(Hypotheses):
             )
         return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
 
-    def lookup(self, place: int, sentences: torch.LongTensor) -> TapeLookup:
+    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
         return self.model.model.lookup_of_some(self.stacks.depths[:, None, : place + 1], self.tables)
 
-    def read(self, place: int, sentences: torch.LongTensor) -> list[torch.Tensor]:
+    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         states = super().read(place, sentences)
         self.keys.begin(len(sentences))
         with self.fast:
@@ -124,7 +124,7 @@ class StackHypotheses(Hypotheses):
         self.known = self.keys.keep(0, keys[:, None, None])[0].squeeze(1)
         return states
 
-    def select(self, rows: torch.LongTensor) -> None:
+    def select(self, rows: torch.Tensor) -> None:
         super().select(rows)
         self.keys.select(rows)
         if self.known is not None:

@@ -26,9 +26,7 @@ class StackCache(StructureCache):
         """The stacks after the last token."""
         return None if self.ends is None else Stacks(self.ends, self.depths)
 
-    def push(
-        self, attachments: torch.LongTensor, is_token: torch.LongTensor
-    ) -> tuple[torch.BoolTensor, torch.LongTensor]:
+    def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Takes in the attachments of new tokens, `(batch_size, queries)`.
 

@@ -37,7 +37,7 @@ class StackWriter:
             return {**inputs, "attachments": found.attachments[:, 0]}
         return {**inputs, "attachments": self.attach(model, ids[:, -1], cache).unsqueeze(1)}
 
-    def attach(self, model: "StackGenerationMixin", tokens: torch.LongTensor, cache: StackCache) -> torch.LongTensor:
+    def attach(self, model: "StackGenerationMixin", tokens: torch.Tensor, cache: StackCache) -> torch.Tensor:
         """Attachments of the tokens `(batch_size,)` that come next."""
         logits = model.score_attachments(tokens, cache)
         chosen = torch.multinomial(logits.softmax(-1), 1).squeeze(1) if self.sample else logits.argmax(-1)
@@ -56,7 +56,7 @@ class StackGenerationMixin(GenerationMixin):
         use_stack: bool = False,
         sample_attachments: bool | None = None,
         **kwargs,
-    ) -> torch.LongTensor | ModelOutput:
+    ) -> torch.Tensor | ModelOutput:
         """
         As [`~GenerationMixin.generate`], with or without a tree.
 
@@ -91,10 +91,10 @@ class StackGenerationMixin(GenerationMixin):
 
     def prepare_inputs_for_generation(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.Tensor,
         stack_writer: StackWriter | None = None,
         is_first_iteration: bool | None = False,
-        inputs_embeds: torch.FloatTensor | None = None,  # by name: `generate` looks for it
+        inputs_embeds: torch.Tensor | None = None,  # by name: `generate` looks for it
         **kwargs,
     ) -> dict:
         """As in transformers; with a tree, the new tokens are reduced."""

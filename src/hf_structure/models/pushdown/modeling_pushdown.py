@@ -59,9 +59,9 @@ class Replay(NamedTuple):
         before, tapes (`torch.LongTensor` of that shape): The depths of all tokens before and after it is.
     """
 
-    candidates: torch.BoolTensor
-    before: torch.LongTensor
-    tapes: torch.LongTensor
+    candidates: torch.Tensor
+    before: torch.Tensor
+    tapes: torch.Tensor
 
 
 class PushdownLMPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel):
@@ -92,13 +92,13 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        attachments: torch.LongTensor | None = None,
+        attachments: torch.Tensor | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
-        position_ids: torch.LongTensor | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         replayed: Replay | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
@@ -157,7 +157,7 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
     @torch.compiler.disable  # token by token
     def replay(
         self,
-        attachments: torch.LongTensor,
+        attachments: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         cache: Cache | None = None,
         use_cache: bool = False,
@@ -180,7 +180,7 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
         before = torch.cat([first, tapes[:, :-1]], dim=1)
         return Replay(candidates, before, tapes), cache
 
-    def lookup_of_some(self, tapes: torch.LongTensor, tables: dict[int, torch.Tensor]) -> TapeLookup:
+    def lookup_of_some(self, tapes: torch.Tensor, tables: dict[int, torch.Tensor]) -> TapeLookup:
         """For many tapes `(rows, queries, tokens)` with few depths."""
         depths = tapes.clamp(max=self.config.max_depth).unsqueeze(1)
         return TapeLookup.of_some(depths, self.config.max_depth + 1, tables)
@@ -203,7 +203,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         """The kinds of structure that the model gives."""
         return ("constituency",) if self.config.stack_layers else ()
 
-    def is_last(self, input_ids: torch.LongTensor) -> torch.BoolTensor:
+    def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
         ends = self.config.eos_token_id
         ends = [] if ends is None else [ends] if isinstance(ends, int) else ends
@@ -213,16 +213,16 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        attachments: torch.LongTensor | None = None,
-        labels: torch.LongTensor | None = None,
+        attachments: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
-        position_ids: torch.LongTensor | None = None,  # by name: `generate` looks for it
-        inputs_embeds: torch.FloatTensor | None = None,
+        position_ids: torch.Tensor | None = None,  # by name: `generate` looks for it
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> PushdownCausalLMOutput:
         """
@@ -290,7 +290,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
             logits = self.scorer(before, embedded, keys, replayed.before)
             result.attachment_logits = logits.masked_fill(~replayed.candidates, -torch.inf)
 
-    def score_attachments(self, input_ids: torch.LongTensor, cache: StackCache) -> torch.FloatTensor:
+    def score_attachments(self, input_ids: torch.Tensor, cache: StackCache) -> torch.Tensor:
         """
         What the next token of each text can be reduced with, before it is read.
 
@@ -324,8 +324,8 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
 
     def beam_search(
         self,
-        input_ids: torch.LongTensor,
-        word_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor,
+        word_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
         beam_size: int = 1,
@@ -360,10 +360,10 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
 
     def decode(
         self,
-        input_ids: torch.LongTensor,
+        input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         *,
-        word_ids: torch.LongTensor | None = None,
+        word_ids: torch.Tensor | None = None,
         decoder: str = "tree",
         k: int = 1,
         beam_size: int | None = None,
@@ -404,7 +404,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
 
 
 @torch.compiler.disable  # a question about values
-def check_attachments(logits: torch.Tensor, gold: torch.LongTensor) -> None:
+def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
     known = gold != -100
     possible = (gold >= 0) & (logits.gather(2, gold.clamp(min=0).unsqueeze(2)).squeeze(2) > -torch.inf)

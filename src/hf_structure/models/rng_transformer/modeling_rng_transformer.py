@@ -107,10 +107,10 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        parents: torch.LongTensor | None = None,
-        relations: torch.LongTensor | None = None,
+        parents: torch.Tensor | None = None,
+        relations: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutput:
@@ -140,7 +140,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
 
     def read(
         self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None = None
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """What does not depend on the graph: vectors below the layers that read it, and the mask of attention."""
         check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
         if attention_mask is None:
@@ -159,8 +159,8 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         hidden_states: torch.Tensor,
         mask: torch.Tensor,
         arcs: Arcs | None,
-        wanted: torch.LongTensor | None = None,
-    ) -> torch.FloatTensor:
+        wanted: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """Final vectors of all positions, or of the `wanted` ones `(batch_size, m)`, from what [`read`] gives."""
         for layer in self.layers[self._num_lower_layers : -1]:
             hidden_states = layer(hidden_states, mask, arcs)
@@ -195,7 +195,7 @@ class RNGTransformerDecoder(nn.Module):
         self.activation = nn.LeakyReLU(0.1)
         self.dropout = Dropout(config.decoder_dropout)
 
-    def score_arcs(self, vectors: torch.Tensor, lengths: torch.LongTensor) -> torch.FloatTensor:
+    def score_arcs(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """`(B, n, n + 1)`: scores of heads, 0 the root; -inf for a word itself and for padding."""
         dependents = self.dropout(self.activation(self.arc_dependent(vectors[:, 1:])))
         heads = self.dropout(self.activation(self.arc_head(vectors)))
@@ -203,14 +203,12 @@ class RNGTransformerDecoder(nn.Module):
         columns = torch.arange(vectors.shape[1], device=vectors.device)
         return scores.masked_fill((columns[1:, None] == columns) | (columns > lengths[:, None, None]), -torch.inf)
 
-    def label_vectors(self, vectors: torch.Tensor) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+    def label_vectors(self, vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Words as dependents `(B, n, label_size)`, and root and words as heads `(B, n + 1, label_size)`."""
         dependents = self.dropout(self.activation(self.label_dependent(vectors[:, 1:])))
         return dependents, self.dropout(self.activation(self.label_head(vectors)))
 
-    def score_labels(
-        self, dependents: torch.Tensor, as_heads: torch.Tensor, heads: torch.LongTensor
-    ) -> torch.FloatTensor:
+    def score_labels(self, dependents: torch.Tensor, as_heads: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """`(B, n, num_relations)`: scores of the labels of the arcs from given heads `(B, n)`, if they are not -1."""
         of_heads = take(as_heads, heads.clamp(min=0)).unsqueeze(3)
         by_label = self.label(dependents).unflatten(2, (-1, of_heads.shape[2]))  # (B, n, num_relations, label_size)
@@ -227,13 +225,13 @@ class Graph(NamedTuple):
             Their labels, -1 for none; in a model with labels.
     """
 
-    heads: torch.LongTensor
-    labels: torch.LongTensor | None
+    heads: torch.Tensor
+    labels: torch.Tensor | None
 
-    def select(self, rows: torch.LongTensor) -> "Graph":
+    def select(self, rows: torch.Tensor) -> "Graph":
         return Graph(self.heads[rows], None if self.labels is None else self.labels[rows])
 
-    def differs(self, other: "Graph") -> torch.BoolTensor:
+    def differs(self, other: "Graph") -> torch.Tensor:
         """`(batch_size,)`: which sentences have other arcs or labels."""
         changed = (self.heads != other.heads).any(1)
         return changed if self.labels is None else changed | (self.labels != other.labels).any(1)
@@ -256,11 +254,11 @@ class Sentences(NamedTuple):
 
     hidden_states: torch.Tensor
     mask: torch.Tensor
-    places: torch.LongTensor
-    firsts: torch.LongTensor
-    lengths: torch.LongTensor
+    places: torch.Tensor
+    firsts: torch.Tensor
+    lengths: torch.Tensor
 
-    def select(self, rows: torch.LongTensor) -> "Sentences":
+    def select(self, rows: torch.Tensor) -> "Sentences":
         return Sentences(*(part[rows] for part in self))
 
     def arcs(self, graph: Graph, piece_relation: int | None = None) -> Arcs:
@@ -292,15 +290,15 @@ class Round(NamedTuple):
         label_probs (`torch.FloatTensor` of shape `(batch_size, n)`, *optional*): Of the labels of its arcs.
     """
 
-    scores: torch.FloatTensor
-    label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None
+    scores: torch.Tensor
+    label_vectors: tuple[torch.Tensor, torch.Tensor] | None
     graph: Graph
-    label_probs: torch.FloatTensor | None
+    label_probs: torch.Tensor | None
 
     def select(self, rows: torch.Tensor) -> "Round":
         return tree_map_only(torch.Tensor, lambda part: part[rows], self)
 
-    def replace(self, rows: torch.LongTensor, newer: "Round") -> "Round":
+    def replace(self, rows: torch.Tensor, newer: "Round") -> "Round":
         """With other values in some rows."""
         return tree_map(lambda part, new: part if part is None else part.index_copy(0, rows, new), self, newer)
 
@@ -384,14 +382,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        tag_ids: torch.LongTensor | None = None,
-        initial_heads: torch.LongTensor | None = None,
-        initial_relations: torch.LongTensor | None = None,
-        heads: torch.LongTensor | None = None,
-        labels: torch.LongTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        initial_heads: torch.Tensor | None = None,
+        initial_relations: torch.Tensor | None = None,
+        heads: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -467,14 +465,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
         inputs_embeds: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
-        tag_ids: torch.LongTensor | None = None,
-        initial_heads: torch.LongTensor | None = None,
-        initial_relations: torch.LongTensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        initial_heads: torch.Tensor | None = None,
+        initial_relations: torch.Tensor | None = None,
         decoder: str = "tree",
         k: int = 1,
         marginals: bool = False,
@@ -537,7 +535,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         return result
 
     def _initial_graph(
-        self, heads: torch.LongTensor | None, labels: torch.LongTensor | None, sentences: Sentences
+        self, heads: torch.Tensor | None, labels: torch.Tensor | None, sentences: Sentences
     ) -> Graph | None:
         if heads is None:
             return None
@@ -554,7 +552,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         return Graph(heads, labels)
 
     @torch.no_grad()
-    def _label(self, sentences: Sentences, heads: torch.LongTensor) -> torch.LongTensor:
+    def _label(self, sentences: Sentences, heads: torch.Tensor) -> torch.Tensor:
         """The labels `(B, n)` that the model gives to arcs before it has read any graph."""
         vectors = self._encode(sentences, None)
         return self._best_labels(self.decoder.label_vectors(vectors), heads)[0]
@@ -563,8 +561,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         self,
         pieces: torch.Tensor,
         attention_mask: torch.Tensor | None,
-        word_ids: torch.LongTensor | None,
-        tag_ids: torch.LongTensor | None,
+        word_ids: torch.Tensor | None,
+        tag_ids: torch.Tensor | None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
         if attention_mask is None:
@@ -590,7 +588,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         firsts = nn.functional.pad(firsts, (starts, hidden_states.shape[1] - starts - firsts.shape[1]), value=-1)
         return Sentences(hidden_states, mask, places, firsts, words.lengths), words
 
-    def _places(self, word_ids: torch.LongTensor, begins: torch.BoolTensor, n: int) -> torch.LongTensor:
+    def _places(self, word_ids: torch.Tensor, begins: torch.Tensor, n: int) -> torch.Tensor:
         """`(B, n + 1)`: positions of the root and of each word's first piece, in the sequence with its symbols."""
         starts = self.config.num_starts
         positions = torch.arange(starts, starts + word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
@@ -599,7 +597,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
 
     def _pieces(
         self, pieces: torch.Tensor, attention_mask: torch.Tensor, words: WordPlaces
-    ) -> tuple[torch.FloatTensor, torch.LongTensor, torch.LongTensor, torch.BoolTensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Vectors of the pieces, their number, the word of each, and which of them begin a word."""
         order = words_first(attention_mask)
         word_ids = words.word_ids.gather(1, order)
@@ -609,14 +607,12 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
         return take(vectors, order), attention_mask.long().sum(1), word_ids, begins
 
-    def _embed_tags(self, tag_ids: torch.LongTensor | None) -> torch.FloatTensor | None:
+    def _embed_tags(self, tag_ids: torch.Tensor | None) -> torch.Tensor | None:
         if self.tag_embeddings is None or tag_ids is None:
             return None
         return self.tag_embeddings(tag_ids.clamp(min=0)).masked_fill(tag_ids.unsqueeze(2) < 0, 0.0)
 
-    def _enclose(
-        self, vectors: torch.FloatTensor, lengths: torch.LongTensor
-    ) -> tuple[torch.FloatTensor, torch.LongTensor]:
+    def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """[CLS], and perhaps the root, before the vectors and [SEP] after them, and the attention mask."""
         special = self.special_embeddings(numbers(self.special_embeddings, vectors.device))
         cls, sep, *root = special.to(vectors.dtype)
@@ -628,7 +624,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         ends = lengths.unsqueeze(1) + starts
         return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
 
-    def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.FloatTensor:
+    def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.Tensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
         arcs = None if graph is None else sentences.arcs(graph, self.config.piece_relation)
         return self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs, sentences.places)
@@ -643,9 +639,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     @torch.no_grad()
     def _predict(
         self,
-        scores: torch.FloatTensor,
-        label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None,
-        lengths: torch.LongTensor,
+        scores: torch.Tensor,
+        label_vectors: tuple[torch.Tensor, torch.Tensor] | None,
+        lengths: torch.Tensor,
         decoder: str,
     ) -> "Round":
         """Decoder(H): the best heads, and the best label of each."""
@@ -657,20 +653,20 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
 
     @torch.no_grad()
     def _best_labels(
-        self, label_vectors: tuple[torch.FloatTensor, torch.FloatTensor], heads: torch.LongTensor
-    ) -> tuple[torch.LongTensor, torch.FloatTensor]:
+        self, label_vectors: tuple[torch.Tensor, torch.Tensor], heads: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """The best label of each arc `(B, n)`, -1 for none, and its probability."""
         probs, labels = self.decoder.score_labels(*label_vectors, heads).softmax(-1).max(-1)
         return labels.masked_fill(heads < 0, -1), probs.masked_fill(heads < 0, 0.0)
 
     def _loss(
         self,
-        scores: torch.FloatTensor,
-        label_vectors: tuple[torch.FloatTensor, torch.FloatTensor] | None,
-        heads: torch.LongTensor,
-        labels: torch.LongTensor | None,
-        lengths: torch.LongTensor,
-    ) -> torch.FloatTensor:
+        scores: torch.Tensor,
+        label_vectors: tuple[torch.Tensor, torch.Tensor] | None,
+        heads: torch.Tensor,
+        labels: torch.Tensor | None,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
         """Sum of the losses of arcs and labels in one round."""
         if self.config.arc_loss == "tree":
             if ((heads >= 0).sum(1) != lengths).any():

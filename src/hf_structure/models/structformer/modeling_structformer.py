@@ -53,7 +53,7 @@ class StructFormerScore(nn.Module):
         self.weight = nn.Parameter(torch.empty(hidden_size))
         self.bias = nn.Parameter(torch.empty(1)) if bias else None
 
-    def forward(self, states: torch.Tensor) -> torch.FloatTensor:
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
         scores = (normalized_tanh(states).float() * self.weight.float()).sum(-1)
         return scores if self.bias is None else scores + self.bias.float()
 
@@ -79,12 +79,12 @@ class StructFormerParser(nn.Module):
         self.height_score = StructFormerScore(size, bias=True)
         self.log_scales = nn.Parameter(torch.empty(2))  # log of 1 / mu_1 and of 1 / mu_2
 
-    def forward(self, embedded: torch.Tensor, lengths: torch.LongTensor) -> tuple[torch.FloatTensor, ...]:
+    def forward(self, embedded: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """What [`score`] and [`distributions`] give for sentences whose padding is on the right."""
         distances, heights = self.score(embedded, lengths)
         return distances, heights, *self.distributions(distances, heights, lengths)
 
-    def parse(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.FloatTensor]:
+    def parse(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
         """
         Args:
             embedded (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word embeddings.
@@ -112,7 +112,7 @@ class StructFormerParser(nn.Module):
             "right_probs": move(right, back),
         }
 
-    def score(self, embedded: torch.Tensor, lengths: torch.LongTensor) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+    def score(self, embedded: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Distances `(B, L - 1)` and heights `(B, L)` of sentences whose padding is on the right, eq. 1-3."""
         is_padding = torch.arange(embedded.shape[1], device=embedded.device) >= lengths.unsqueeze(1)
         states = embedded
@@ -124,8 +124,8 @@ class StructFormerParser(nn.Module):
         return self.distance_score(pairs)[:, :-1], heights  # eq. 2
 
     def distributions(
-        self, distances: torch.Tensor, heights: torch.Tensor, lengths: torch.LongTensor
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor, torch.FloatTensor]:
+        self, distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         `p(l|i)`, `p(r|i)` (eq. 8 and 9) and `p_D(j|i)` (eq. 12), each `(B, L, L)` with `i` in the middle. The diagonal
         of the last is the probability that a word is the root: that it heads the span that it belongs to.
@@ -136,7 +136,7 @@ class StructFormerParser(nn.Module):
         return left, right, parent_distribution(left, right, heights, lengths, height_scale)
 
 
-def move(matrices: torch.Tensor, back: torch.LongTensor) -> torch.Tensor:
+def move(matrices: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
     """`(B, L, L)` with rows and columns taken from the places `back`, `(B, L)`."""
     rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))
     return rows.gather(2, back.unsqueeze(1).expand_as(matrices))
@@ -191,9 +191,9 @@ class StructFormerAttention(nn.Module):
     def forward(
         self,
         hidden_states: torch.Tensor | None,
-        words: torch.BoolTensor | None = None,
+        words: torch.Tensor | None = None,
         relations: torch.Tensor | None = None,
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor | None]:
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
             hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors. If None,
@@ -272,7 +272,7 @@ class StructFormerLayer(GradientCheckpointingLayer):
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(
-        self, hidden_states: torch.Tensor, words: torch.BoolTensor, relations: torch.Tensor | None
+        self, hidden_states: torch.Tensor, words: torch.Tensor, relations: torch.Tensor | None
     ) -> torch.Tensor:
         update, _ = self.attention(self.attention_norm(hidden_states), words, relations)
         hidden_states = hidden_states + self.dropout(update)
@@ -305,7 +305,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         """The kinds of structure that the model gives."""
         return ("dependency", "constituency") if self.config.attention == "dependency" else ()
 
-    def relation_weights(self) -> torch.FloatTensor | None:
+    def relation_weights(self) -> torch.Tensor | None:
         """
         `(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation; without layers
         that come before the parsing network.
@@ -345,11 +345,11 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
         inputs_embeds: torch.Tensor | None = None,
-        word_ids: torch.LongTensor | None = None,
+        word_ids: torch.Tensor | None = None,
         decoder: str = "tree",
         k: int = 1,
         marginals: bool = False,
@@ -416,9 +416,9 @@ def join_pieces(
     distances: torch.Tensor,
     heights: torch.Tensor,
     parents: torch.Tensor,
-    lengths: torch.LongTensor,
-    word_ids: torch.LongTensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.LongTensor]:
+    lengths: torch.Tensor,
+    word_ids: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     What is known about pieces of words, made to be about words: the distance of two words is that of the pieces where
     they meet, the height of a word that of its highest piece, whose parents are the word's (summed over the pieces of
@@ -482,7 +482,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         self.embeddings = value
 
-    def below_parser(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def below_parser(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
         if self.front_norm is None:
             return embedded
@@ -491,7 +491,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
 
     def _run(
         self, layers: nn.ModuleList, states: torch.Tensor, attention_mask: torch.Tensor, relations: torch.Tensor | None
-    ) -> torch.FloatTensor:
+    ) -> torch.Tensor:
         if self.position_embeddings is not None:
             states = states + self.position_embeddings(attention_mask)
         states = self.dropout(states)
@@ -502,7 +502,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -554,9 +554,9 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,

@@ -52,7 +52,7 @@ class UDGNParser(nn.Module):
         self.lstm = BiLSTM(size, size, config.parser_num_layers, config.parser_dropout)
         self.arcs = nn.Linear(2 * size, 2 * size)
 
-    def forward(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def forward(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
         Args:
             words (`torch.Tensor` of shape `(batch_size, seq_len)` or `(batch_size, seq_len, parser_hidden_size)`):
@@ -69,7 +69,7 @@ class UDGNParser(nn.Module):
         log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
         return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
 
-    def score(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def score(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
         Arc scores `(batch_size, seq_len, seq_len + 1)`, the words of each sentence first; -inf for a word's own column
         and for padding. A word's score for itself is that of the root.
@@ -127,9 +127,7 @@ class UDGNGatedHeads(nn.Module):
         self.head_dropout = Dropout(config.head_dropout)
         self.dropout = Dropout(config.hidden_dropout)
 
-    def forward(
-        self, hidden_states: torch.Tensor, dependency_mask: torch.Tensor
-    ) -> tuple[torch.FloatTensor, torch.FloatTensor]:
+    def forward(self, hidden_states: torch.Tensor, dependency_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Args:
             hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors.
@@ -213,7 +211,7 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     @torch.no_grad()
     def decode(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
         parser_inputs_embeds: torch.Tensor | None = None,
@@ -292,9 +290,9 @@ class UDGNModel(UDGNPreTrainedModel):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        heads: torch.LongTensor | None = None,
+        heads: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         parser_inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -372,10 +370,10 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        heads: torch.LongTensor | None = None,
-        labels: torch.LongTensor | None = None,
+        heads: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
         parser_inputs_embeds: torch.Tensor | None = None,
