@@ -37,6 +37,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, TokenizersBackend
 
 from hf_structure import parse
+from hf_structure.abilities import abilities_of
 from hf_structure.cli.common import positive
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.dyck import closing, depths, opening, partners
@@ -44,7 +45,6 @@ from hf_structure.data.files import new_path
 from hf_structure.metrics.attachment import attachment_scores, left_chain
 from hf_structure.metrics.constituency import right_branching, unlabeled_f1
 from hf_structure.metrics.graphs import arc_scores
-from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.masked_scoring import pseudo_log_probs
 from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, token_log_probs
 from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords, encode_words
@@ -186,14 +186,14 @@ def masked_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> 
 def causal_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> list[float]:
     """The same, what is before the place being seen."""
     rows = [encode_subwords([*word[:place], bracket], tokenizer) for word, place in places for bracket in types]
-    found = token_log_probs(model, rows, choose_beam(model, BEAM if builds_structures(model) else None))
+    found = token_log_probs(model, rows, choose_beam(model, BEAM if abilities_of(model.config).incremental else None))
     return [values[-2] for values in found]  # the last is the end token's, before which nothing is pruned
 
 
 def tree_scores(model, tokenizer, sentences: Sequence[dict], spans: Sequence[list]) -> dict[str, float]:
     """How near a model's trees or graphs are to the true ones, by the names of `COLUMNS`; nothing if it gives none."""
     words, heads = ([sentence[name] for sentence in sentences] for name in ("words", "heads"))
-    if not getattr(model, "structures", ()):
+    if not abilities_of(model.config).structures:
         return {}
     parses = parse(words, model, tokenizer=tokenizer)
     if parses[0].graph is not None:

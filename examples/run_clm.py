@@ -52,6 +52,7 @@ from transformers import (
 
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
+from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.attachments import spans_to_attachments, token_spans
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.binary_trees import load_binary_trees
@@ -62,7 +63,7 @@ from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.exporting.families import is_registered, model_classes
 from hf_structure.hub.suggestions import did_you_mean
-from hf_structure.pipelines.loading import load_trained, longest_input, read_config, read_tokenizer
+from hf_structure.pipelines.loading import load_trained, read_config, read_tokenizer
 from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.training.arguments import ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
@@ -361,7 +362,7 @@ def to_dataset(
     if "spans" in sentences.column_names:
         features["attachments"] = NUMBERS
     dataset = corpora.encode(sentences, encode, tokenizer, features)
-    check_lengths(column_numbers(dataset, "length"), longest_input(model))
+    check_lengths(column_numbers(dataset, "length"), abilities_of(model.config).max_tokens)
     return dataset
 
 
@@ -374,7 +375,8 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
         collator = CausalCollator(tokenizer.pad_token_id)
     if data_args.streaming:
         encode = partial(encode_sentences, tokenizer=tokenizer)
-        train = stream_training_text(data_args, training_args, reading, encode, collator, longest_input(model))
+        longest = abilities_of(model.config).max_tokens
+        train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
     return GraphLMTrainer(
         model=model,
         args=training_args,
@@ -409,7 +411,7 @@ def main() -> None:
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
-    if (longest := longest_input(model)) is not None:
+    if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest
     logger.info("%d tokens, %d parameters", len(tokenizer), model.num_parameters())
     train, validation, test = (

@@ -19,6 +19,7 @@ import torch
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure import parse
+from hf_structure.abilities import abilities_of
 from hf_structure.cli.common import named_systems, positive
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import MaskedWordCollator
@@ -82,7 +83,7 @@ def measure(checkpoint: Path, args: argparse.Namespace) -> dict:
     if not sentences:
         raise ValueError(f"{args.test_file} has no sentences")
     scores = {"perplexity": perplexity(model, tokenizer, sentences, args)}
-    structures, heads = getattr(model, "structures", ()), []
+    structures, heads = abilities_of(model.config).structures, []
     if "dependency" in structures:
         heads = heads_of(model, tokenizer, sentences, args.batch_size)
         if sentences[0]["heads"] is not None:

@@ -60,11 +60,12 @@ from transformers import (
 
 import hf_structure
 from hf_structure import GraphCollator, WordCollator, add_tapes
+from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.encoding import seen_mask
-from hf_structure.pipelines.loading import load_model, load_weights, longest_input
+from hf_structure.pipelines.loading import load_model, load_weights
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.tokenization import encode, encode_subwords
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
@@ -368,7 +369,7 @@ def prompt_trainer(
     """What makes the trainer of a causal language model from its data sets, and those, parsed if it reads graphs."""
     label_ids = encode_labels(TASKS[data_args.task], tokenizer)
     split = word_splitter(model, tokenizer, data_args.word_tokenizer)
-    options = {"tokenizer": tokenizer, "label_ids": label_ids, "longest": longest_input(model)}
+    options = {"tokenizer": tokenizer, "label_ids": label_ids, "longest": abilities_of(model.config).max_tokens}
     sets = load_sets(data_args, split, partial(encode_examples, **options))
     features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
     if reads_graphs(model):
@@ -387,7 +388,7 @@ def sentence_trainer(
 ) -> tuple[Callable[..., SentenceTrainer], list[Dataset | None]]:
     """The same of a masked one."""
     split = word_splitter(model, tokenizer, data_args.word_tokenizer)
-    longest = longest_input(model) if model.config.use_position_embeddings else None
+    longest = abilities_of(model.config).max_tokens
     options = {"tokenizer": tokenizer, "longest": longest}
     split = partial(seen_words, split=split, tokenizer=tokenizer)
     sets = load_sets(data_args, split, partial(encode_sentences, **options), prompts=False)

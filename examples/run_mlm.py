@@ -39,6 +39,7 @@ from datasets import Dataset
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
 
 import hf_structure
+from hf_structure.abilities import abilities_of
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.text import WORD_TOKENIZERS
@@ -271,7 +272,7 @@ def build_trainer(model, tokenizer, train, validation, data_args, training_args)
     """Trainer with the papers' optimiser: Adam with the weight decay in the gradient."""
     collator = MaskedWordCollator.from_tokenizer(tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed)
     if data_args.streaming:
-        encode = partial(encode_sentences, tokenizer=tokenizer, is_ours=hasattr(model, "structures"))
+        encode = partial(encode_sentences, tokenizer=tokenizer, is_ours=abilities_of(model.config).reads != "text")
         reading = replace(how_to_read(data_args), features={"words": STRINGS})
         train = stream_training_text(data_args, training_args, reading, encode, collator)
     optimizer = torch.optim.Adam(
@@ -302,7 +303,7 @@ def main() -> None:
     train = read_training_text(corpora, data_args, reading)
     tokenizer = load_tokenizer(model_args, data_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
-    is_ours = hasattr(model, "structures")
+    is_ours = abilities_of(model.config).reads != "text"
     if is_ours and model.config.use_position_embeddings:
         tokenizer.model_max_length = model.config.max_position_embeddings
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())

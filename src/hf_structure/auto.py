@@ -68,9 +68,8 @@ def _hub_options(kwargs: dict) -> dict:
 
 class AutoModelForDependencyParsing(_AutoParser):
     """
-    Loads any model that parses dependencies: into trees, by `decode(input_ids, attention_mask, decoder=..., k=...,
-    marginals=...)`, which returns a [`DependencyDecoderOutput`], or into graphs, by `beam_search(input_ids, word_ids,
-    attention_mask, beam_size=..., k=...)`, which returns a [`GraphBeamOutput`]; `structures` tells which.
+    Loads any model that parses dependencies, into trees or graphs: `decode(input_ids, attention_mask, ...)` returns a
+    [`DecoderOutput`], and `config.abilities` says what is in it.
     """
 
     tasks = ("dependency-parsing", "graph-parsing")
@@ -79,8 +78,7 @@ class AutoModelForDependencyParsing(_AutoParser):
 
 class AutoModelForConstituencyParsing(_AutoParser):
     """
-    Loads any model that parses constituents: its `decode` is that of [`AutoModelForDependencyParsing`] and returns a
-    [`SyntacticDistanceDecoderOutput`].
+    Loads any model that parses constituents: `decode` is that of [`AutoModelForDependencyParsing`], and gives `spans`.
     """
 
     tasks = ("constituency-parsing",)

@@ -16,6 +16,7 @@ from torch.export import Dim, ExportedProgram
 from transformers import PreTrainedModel
 from transformers.utils.import_utils import is_torch_greater_or_equal
 
+from hf_structure.abilities import abilities_of
 from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel, arc_probs
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel, score_roots
 from hf_structure.modules.padding import words_first
@@ -54,7 +55,7 @@ class StructFormerParsingNetwork(nn.Module):
 
     def __init__(self, model: StructFormerPreTrainedModel):
         super().__init__()
-        if not model.structures:
+        if not abilities_of(model.config).structures:
             raise ValueError('a model with attention="softmax" has no parser')
         if model.config.num_front_layers:
             raise ValueError("a parser that reads the output of layers (num_front_layers) cannot be exported alone")

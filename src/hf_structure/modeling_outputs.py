@@ -51,31 +51,43 @@ class DependencyMaskedLMOutput(MaskedLMOutput):
 
 
 @dataclass
-class DependencyDecoderOutput(ModelOutput):
+class DecoderOutput(ModelOutput):
     """
-    Dependency structure decoded for a batch of sentences, the `k` best first.
+    Structures decoded for a batch of sentences, the `k` best first; None for what a model does not give. Words are
+    numbered from 1, and 0 is the root.
 
     Args:
-        heads (`torch.LongTensor` of shape `(batch_size, k, seq_len)`):
-            Head of every word (words from 1, 0 is the root); -1 for padding and where fewer than `k` trees exist.
-        head_probs (`torch.FloatTensor` of shape `(batch_size, k, seq_len)`):
-            Probability the model gives to each chosen head by itself.
-        log_probs (`torch.FloatTensor` of shape `(batch_size, k)`, *optional*):
-            Log-probability of the whole tree among all single-root trees. Absent when the heads need not form a tree.
-        marginals (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`, *optional*):
-            Probability of every arc, summed over all single-root trees.
-        labels (`torch.LongTensor` of shape `(batch_size, k, seq_len)`, *optional*):
-            Relation label of every word's arc, a key of `config.id2label`; -1 where `heads` is.
-        label_probs (`torch.FloatTensor` of shape `(batch_size, k, seq_len)`, *optional*):
-            Probability the model gives to each chosen label, given the arc.
+        heads (`torch.LongTensor` of shape `(batch_size, k, num_words)`):
+            Head of every word; -1 for padding and where there are fewer than `k` trees.
+        spans (`torch.LongTensor` of shape `(batch_size, num_spans, 2)`):
+            Constituents, half-open in words from 0, outermost first; -1 for padding.
+        graphs (`torch.BoolTensor` of shape `(batch_size, k, num_words + 1, num_words + 1)`):
+            `graphs[b, i, h, d]` says whether word `h` is a head of word `d`; no arcs where there are fewer graphs.
+        log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
+            Log-probability of each structure, `-inf` where there are fewer. None if the heads need not form a tree.
+        marginals (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`):
+            `marginals[b, d, h]` is the probability that word `h` is a head of word `d + 1`, over all structures.
+        arc_probs (`torch.FloatTensor` of shape `(batch_size, num_words + 1, num_words + 1)`):
+            Probabilities of the arcs of graphs, heads in rows, over all graphs of the beam.
+        distances (`torch.FloatTensor` of shape `(batch_size, num_words - 1)`):
+            Syntactic distance of each word and the next; meaningless for padding.
+        heights (`torch.FloatTensor` of shape `(batch_size, num_words)`):
+            Syntactic height of each word; meaningless for padding.
+        columns (`dict[str, torch.Tensor]`, tensors of shape `(batch_size, k, num_words)`):
+            What the model says of each word of a tree, by the names of its
+            [`~hf_structure.abilities.Column`]s: `"probabilities"` of its head, `"labels"` (ids, -1 where
+            `heads` is), ...
     """
 
     heads: torch.Tensor | None = None
-    head_probs: torch.Tensor | None = None
+    spans: torch.Tensor | None = None
+    graphs: torch.Tensor | None = None
     log_probs: torch.Tensor | None = None
     marginals: torch.Tensor | None = None
-    labels: torch.Tensor | None = None
-    label_probs: torch.Tensor | None = None
+    arc_probs: torch.Tensor | None = None
+    distances: torch.Tensor | None = None
+    heights: torch.Tensor | None = None
+    columns: dict[str, torch.Tensor] | None = None
 
 
 @dataclass
@@ -118,29 +130,6 @@ class GraphParserOutput(ModelOutput):
     loss: torch.Tensor | None = None
     logits: torch.Tensor | None = None
     label_logits: torch.Tensor | None = None
-
-
-@dataclass
-class SyntacticDistanceDecoderOutput(DependencyDecoderOutput):
-    """
-    Dependency and constituency structure decoded for a batch of sentences from syntactic distances and heights.
-
-    Args:
-        heads, head_probs:
-            As in [`DependencyDecoderOutput`], with `k = 1`.
-        marginals (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`, *optional*):
-            `marginals[b, i, j]` is the probability that word `j` (0 is the root) is the parent of word `i + 1`.
-        spans (`torch.LongTensor` of shape `(batch_size, seq_len - 1, 2)`):
-            Constituents of the binary tree, half-open in words from 0, outermost first; -1 for padding.
-        distances (`torch.FloatTensor` of shape `(batch_size, seq_len - 1)`):
-            Syntactic distance of each word and the next; meaningless for padding.
-        heights (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
-            Syntactic height of each word; meaningless for padding.
-    """
-
-    spans: torch.Tensor | None = None
-    distances: torch.Tensor | None = None
-    heights: torch.Tensor | None = None
 
 
 @dataclass
@@ -283,22 +272,6 @@ class PushdownCausalLMOutput(CausalLMOutputWithPast):
     lm_loss: torch.Tensor | None = None
     attachment_loss: torch.Tensor | None = None
     attachment_logits: torch.Tensor | None = None
-
-
-@dataclass
-class ConstituencyDecoderOutput(ModelOutput):
-    """
-    Constituency structure decoded for a batch of sentences.
-
-    Args:
-        spans (`torch.LongTensor` of shape `(batch_size, spans, 2)`):
-            Constituents, half-open in words from 0, outermost first; -1 for padding.
-        log_probs (`torch.FloatTensor` of shape `(batch_size,)`):
-            Log-probability of each sentence with its tree.
-    """
-
-    spans: torch.Tensor | None = None
-    log_probs: torch.Tensor | None = None
 
 
 @dataclass

@@ -4,6 +4,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from hf_structure import (
     score,
     train_word_tokenizer,
 )
+from hf_structure.abilities import Abilities
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.dyck import DyckLanguage, dependencies
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -209,7 +211,7 @@ def test_true_graphs_are_right(monkeypatch):
     graph = DependencyGraph(word, [(head, number) for number, head in enumerate(heads, start=1)])
     monkeypatch.setattr(script, "parse", lambda *_, **__: [Parse(word, graph=graph)])
     model = torch.nn.Module()
-    model.structures = ("graph",)
+    model.config = SimpleNamespace(abilities=Abilities(structures=("graph",)))
     assert script.tree_scores(model, None, [{"words": word, "heads": heads}], []) == {"test_uas": 1.0}
 
 

@@ -113,7 +113,7 @@ def test_a_trained_model_with_other_settings(corpus, run, tmp_path):
             run(*trained, "--config_overrides", overrides)
     text = ["--model_name_or_path", str(first), *files(corpus, tmp_path / "third", "txt", epochs=1)]
     run(*text, "--graph_layers", "0")
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "third").structures == ()
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "third").config.abilities.structures == ()
 
 
 STACKS = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attachment_size": 8}

@@ -28,6 +28,9 @@ from transformers import (
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import load_state_dict
 
+from hf_structure.abilities import abilities_of
+from hf_structure.modeling_outputs import DecoderOutput
+
 both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
 # transformers has renamed these, but PEFT knows the old names only.
 old_names = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
@@ -118,6 +121,9 @@ class ModelBattery:
         if not labels or not isinstance(model, self.head_class):
             del batch["labels"]
         return batch
+
+    def decode(self, model: PreTrainedModel, batch: dict) -> DecoderOutput:
+        return model.decode(batch["input_ids"], batch["attention_mask"], **self.decoding)
 
     def outputs_of_sentences(self, model: PreTrainedModel, batch: dict) -> list[dict[str, torch.Tensor]]:
         """What the model says about the words of each sentence."""
@@ -291,7 +297,7 @@ class ModelBattery:
         before = {name: value.clone() for name, value in batch.items()}
         model(**batch)
         if hasattr(model, "decode"):
-            model.decode(batch["input_ids"], batch["attention_mask"])
+            self.decode(model, batch)
         assert_close(batch, before, rtol=0, atol=0)
 
     # Outputs
@@ -512,9 +518,9 @@ class ModelBattery:
         model = self.model()
         batch = self.inputs(model)
         outputs = [lambda: model(**batch)]
-        is_parser = bool(getattr(model, "structures", ()))
+        is_parser = bool(abilities_of(model.config).structures)
         if is_parser and hasattr(model, "decode"):
-            outputs.append(lambda: model.decode(batch["input_ids"], batch["attention_mask"], **self.decoding))
+            outputs.append(lambda: self.decode(model, batch))
         if is_parser and hasattr(model, "relation_weights"):
             outputs.append(lambda: {"weights": model.relation_weights()})
         expected = [dict(output()) for output in outputs]
@@ -612,8 +618,8 @@ class ModelBattery:
         model = self.model(kind)
         batch = self.inputs(model)
         outputs = [lambda: dict(model(**batch))]
-        if getattr(model, "structures", ()) and hasattr(model, "decode"):
-            outputs.append(lambda: dict(model.decode(batch["input_ids"], batch["attention_mask"], **self.decoding)))
+        if abilities_of(model.config).structures and hasattr(model, "decode"):
+            outputs.append(lambda: dict(self.decode(model, batch)))
         for output in outputs:
             assert_close(with_other_default(output), output(), rtol=0, atol=0)
 

@@ -466,14 +466,21 @@ def test_greedy_parses_are_those_of_one_state_after_another(settings):
         n = len(ids)
         assert is_tree(heads)
         assert output.heads[row, 0].tolist() == heads + [-1] * (6 - n)
-        assert_close(output.head_probs[row, 0, :n], torch.tensor([p for p, _ in probs]), atol=1e-5, rtol=1e-4)
-        assert (output.head_probs[row, 0, n:] == 0).all()
+        assert_close(
+            output.columns["probabilities"][row, 0, :n], torch.tensor([p for p, _ in probs]), atol=1e-5, rtol=1e-4
+        )
+        assert (output.columns["probabilities"][row, 0, n:] == 0).all()
         assert output.log_probs[row, 0].item() == pytest.approx(log_prob, abs=1e-4)
         if model.config.labelled:
-            assert output.labels[row, 0].tolist() == labels + [-1] * (6 - n)
-            assert_close(output.label_probs[row, 0, :n], torch.tensor([p for _, p in probs]), atol=1e-5, rtol=1e-4)
+            assert output.columns["labels"][row, 0].tolist() == labels + [-1] * (6 - n)
+            assert_close(
+                output.columns["label_probabilities"][row, 0, :n],
+                torch.tensor([p for _, p in probs]),
+                atol=1e-5,
+                rtol=1e-4,
+            )
         else:
-            assert output.labels is None
+            assert output.columns.keys() == {"probabilities"}
 
 
 EXHAUSTIVE = {
@@ -504,7 +511,7 @@ def test_a_wide_beam_is_exhaustive_search(settings, length):
         assert output.heads[0, rank, :length].tolist() == [head for head, _ in tree]
         assert output.log_probs[0, rank].item() == pytest.approx(math.log(probability), abs=1e-4)
         if model.config.labelled:
-            assert output.labels[0, rank, :length].tolist() == [label for _, label in tree]
+            assert output.columns["labels"][0, rank, :length].tolist() == [label for _, label in tree]
     assert (output.heads[0, len(trees) :] == -1).all()
     assert (output.log_probs[0, len(trees) :] == -torch.inf).all()
     expected = torch.zeros(length, length + 1)
@@ -535,7 +542,9 @@ def test_a_beam_is_never_worse_than_greedy(settings):
             for row, n in enumerate(LENGTHS):
                 trees = [
                     (*heads, *labels)
-                    for heads, labels in zip(beam.heads[row].tolist(), beam.labels[row].tolist(), strict=True)
+                    for heads, labels in zip(
+                        beam.heads[row].tolist(), beam.columns["labels"][row].tolist(), strict=True
+                    )
                     if heads[0] >= 0
                 ]
                 assert len(set(trees)) == len(trees)
@@ -569,9 +578,11 @@ def test_parsing_in_a_batch_is_parsing_alone(settings, options):
         for row, alone in enumerate(all_alone):
             n = alone.heads.shape[-1]
             assert together.heads[row, :, :n].tolist() == alone.heads[0].tolist()
-            assert together.labels[row, :, :n].tolist() == alone.labels[0].tolist()
+            assert together.columns["labels"][row, :, :n].tolist() == alone.columns["labels"][0].tolist()
             assert_close(together.log_probs[row], alone.log_probs[0], atol=1e-5, rtol=1e-5)
-            assert_close(together.head_probs[row, :, :n], alone.head_probs[0], atol=1e-5, rtol=1e-5)
+            assert_close(
+                together.columns["probabilities"][row, :, :n], alone.columns["probabilities"][0], atol=1e-5, rtol=1e-5
+            )
             if "marginals" in options:
                 assert_close(together.marginals[row, :n, : n + 1], alone.marginals[0], atol=1e-5, rtol=1e-5)
 
@@ -648,7 +659,7 @@ def test_a_trained_parser_makes_the_trees_it_has_seen(settings):
     for options in ({}, {"beam_size": 3}):
         output = model.eval().decode(batch["input_ids"], batch["attention_mask"], **options)
         assert torch.equal(output.heads[:, 0], batch["heads"])
-        assert torch.equal(output.labels[:, 0], batch["labels"].clamp(min=-1))
+        assert torch.equal(output.columns["labels"][:, 0], batch["labels"].clamp(min=-1))
         assert (output.log_probs.exp() > 0.5).all()
 
 

@@ -104,6 +104,9 @@ class TestGiLT(StructureBattery):
             return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
         return 0, config.hidden_size**-0.5
 
+    def decode(self, model, batch):
+        return model.decode(batch["input_ids"], batch["attention_mask"], word_ids=batch["word_ids"], **self.decoding)
+
     def inputs(self, model, side="right", labels=True):
         """With labels there is a graph, too."""
         batch = super().inputs(model, side, labels)

@@ -388,7 +388,7 @@ def test_greater_depths_are_read_as_the_greatest():
 
 def test_without_stack_layers_it_is_a_transformer_xl():
     model, batch = PushdownLMForCausalLM(tiny_config(stack_layers=0)), batch_of((9,))
-    assert model.structures == ()
+    assert model.config.abilities.structures == ()
     assert model.scorer is None
     attachments = batch.pop("attachments")
     assert model(**batch).loss.isfinite()

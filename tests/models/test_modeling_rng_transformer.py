@@ -283,11 +283,11 @@ def test_decoding_follows_the_paper_vector_by_vector(settings):
             assert output.heads[sentence, 0, :n].tolist() == heads
             assert (output.heads[sentence, 0, n:] == -1).all()
             probs = arcs.softmax(-1)[torch.arange(n), heads]
-            assert_close(output.head_probs[sentence, 0, :n], probs, atol=1e-4, rtol=1e-3)
+            assert_close(output.columns["probabilities"][sentence, 0, :n], probs, atol=1e-4, rtol=1e-3)
             if model.config.labelled:
-                assert output.labels[sentence, 0, :n].tolist() == [label for _, label in graph]
+                assert output.columns["labels"][sentence, 0, :n].tolist() == [label for _, label in graph]
                 chosen = labels[torch.arange(n), heads].softmax(-1).amax(-1)
-                assert_close(output.label_probs[sentence, 0, :n], chosen, atol=1e-4, rtol=1e-3)
+                assert_close(output.columns["label_probabilities"][sentence, 0, :n], chosen, atol=1e-4, rtol=1e-3)
 
 
 @torch.no_grad()
@@ -300,17 +300,18 @@ def test_given_graphs_are_refined():
         heads[row, : len(graph)], labels[row, : len(graph)] = torch.tensor(graph).T
     given = {"initial_heads": heads, "initial_relations": labels}
     output, plain = decode(model, num_rounds=1, **given), decode(model, num_rounds=1)
-    assert not torch.allclose(output.head_probs, plain.head_probs)
+    assert not torch.allclose(output.columns["probabilities"], plain.columns["probabilities"])
     for sentence, n in enumerate(WORDS["lengths"]):
         arcs, _, graph = literal_parse(model, sentence, 1, initial[sentence])[0]
         assert output.heads[sentence, 0, :n].tolist() == [head for head, _ in graph]
         expected = arcs.softmax(-1)[torch.arange(n), output.heads[sentence, 0, :n]]
-        assert_close(output.head_probs[sentence, 0, :n], expected, atol=1e-4, rtol=1e-3)
+        assert_close(output.columns["probabilities"][sentence, 0, :n], expected, atol=1e-4, rtol=1e-3)
     nothing = {"initial_heads": torch.full((2, 5), -1), "initial_relations": torch.full((2, 5), -1)}
     assert_close(dict(decode(model, num_rounds=1, **nothing)), dict(plain))
     unlabelled = tiny_model(labelled=False)
     assert not torch.allclose(
-        decode(unlabelled, initial_heads=heads, num_rounds=1).head_probs, decode(unlabelled, num_rounds=1).head_probs
+        decode(unlabelled, initial_heads=heads, num_rounds=1).columns["probabilities"],
+        decode(unlabelled, num_rounds=1).columns["probabilities"],
     )
 
 
@@ -335,8 +336,10 @@ def test_forward_scores_what_decoding_scores_in_the_last_round():
     inputs = {name: PIECES[name] for name in ("input_ids", "attention_mask", "word_ids")}
     output = model(**inputs)
     decoded = decode(model, decoder="argmax")
-    assert_close(output.logits.softmax(-1).amax(-1)[0], decoded.head_probs[0, 0], atol=1e-5, rtol=1e-4)
-    assert_close(output.label_logits.softmax(-1).amax(-1)[0], decoded.label_probs[0, 0], atol=1e-5, rtol=1e-4)
+    assert_close(output.logits.softmax(-1).amax(-1)[0], decoded.columns["probabilities"][0, 0], atol=1e-5, rtol=1e-4)
+    assert_close(
+        output.label_logits.softmax(-1).amax(-1)[0], decoded.columns["label_probabilities"][0, 0], atol=1e-5, rtol=1e-4
+    )
 
 
 # Losses
@@ -380,7 +383,7 @@ def test_rounds_add_their_losses_and_no_gradient_flows_between_them():
         gradient = parts if gradient is None else [a + b for a, b in zip(gradient, parts, strict=True)]
         loss = loss + output.loss
         best = decode(single, decoder="argmax", num_rounds=1, **given)
-        given = {"initial_heads": best.heads[:, 0], "initial_relations": best.labels[:, 0]}
+        given = {"initial_heads": best.heads[:, 0], "initial_relations": best.columns["labels"][:, 0]}
     output = model(**inputs)
     output.loss.backward()
     assert_close(output.loss, loss)
@@ -448,8 +451,9 @@ def test_a_sentence_does_not_depend_on_its_batch(seed):
     together = model.decode(batch, mask, marginals=True)
     for row, (n, sentence) in enumerate(zip(lengths, sentences, strict=True)):
         alone = model.decode(sentence, marginals=True)
-        for name in ("heads", "head_probs", "labels", "label_probs"):
-            assert_close(together[name][row, :, :n], alone[name][0], atol=1e-5, rtol=1e-4)
+        assert_close(together.heads[row, :, :n], alone.heads[0])
+        for name, values in together.columns.items():
+            assert_close(values[row, :, :n], alone.columns[name][0], atol=1e-5, rtol=1e-4)
         assert_close(together.log_probs[row], alone.log_probs[0], atol=1e-4, rtol=1e-4)
         assert_close(together.marginals[row, :n, : n + 1], alone.marginals[0], atol=1e-5, rtol=1e-4)
 
@@ -615,9 +619,11 @@ def test_labels_that_are_dropped_are_as_if_they_were_impossible():
     expected = decode(model, **graph, initial_relations=relations)
     found = decode(few, **graph, initial_relations=torch.where(relations < 0, -1, renamed[relations]))
     assert (found.heads == expected.heads).all()
-    assert (found.labels == torch.where(expected.labels < 0, -1, renamed[expected.labels])).all()
+    assert (
+        found.columns["labels"] == torch.where(expected.columns["labels"] < 0, -1, renamed[expected.columns["labels"]])
+    ).all()
     assert_close(found.log_probs, expected.log_probs, atol=1e-5, rtol=1e-4)
-    assert_close(found.label_probs, expected.label_probs, atol=1e-5, rtol=1e-4)
+    assert_close(found.columns["label_probabilities"], expected.columns["label_probabilities"], atol=1e-5, rtol=1e-4)
     with pytest.raises(ValueError, match="does not know the labels d, e"):
         model.with_labels(["d", "a", "e"])
     with pytest.raises(ValueError, match="id2label is empty"):

@@ -397,7 +397,7 @@ def test_attention_implementations_are_what_they_say():
 
 def test_transformer_does_not_parse():
     model = tiny_model_without_parser()
-    assert model.structures == ()
+    assert model.config.abilities.structures == ()
     assert model(sentence(3)).parent_probs is None
     with pytest.raises(ValueError, match="has no parser"):
         model.decode(sentence(3))
@@ -480,7 +480,9 @@ def test_decoding_in_a_batch_is_decoding_alone(side, decoder, objective):
         assert_close(together.distances[row, : n - 1], alone.distances[0], atol=1e-5, rtol=1e-5)
         assert_close(together.heights[row, :n], alone.heights[0], atol=1e-5, rtol=1e-5)
         assert_close(together.marginals[row, :n, : n + 1], alone.marginals[0], atol=1e-5, rtol=1e-5)
-        assert_close(together.head_probs[row, 0, :n], alone.head_probs[0, 0], atol=1e-5, rtol=1e-5)
+        assert_close(
+            together.columns["probabilities"][row, 0, :n], alone.columns["probabilities"][0, 0], atol=1e-5, rtol=1e-5
+        )
 
 
 @torch.no_grad()
@@ -498,7 +500,10 @@ def test_trees_are_those_of_the_outputs(bias):
     assert is_projective(heads)
     assert_close(decoded.marginals[0, :, 1:], outputs.parent_probs[0])
     assert_close(decoded.marginals[0, :, 0], outputs.root_probs[0])
-    assert_close(decoded.head_probs[0, 0], decoded.marginals[0].gather(1, decoded.heads[0, 0].unsqueeze(1)).squeeze(1))
+    assert_close(
+        decoded.columns["probabilities"][0, 0],
+        decoded.marginals[0].gather(1, decoded.heads[0, 0].unsqueeze(1)).squeeze(1),
+    )
 
 
 @torch.no_grad()
@@ -577,7 +582,7 @@ def test_words_of_one_piece_are_words(decoder):
     word_ids = torch.arange(5).expand(3, 5)
     plain = model.decode(**batch, decoder=decoder, marginals=True)
     pieces = model.decode(**batch, word_ids=word_ids, decoder=decoder, marginals=True)
-    for name in ("heads", "spans", "head_probs", "marginals"):
+    for name in ("heads", "spans", "columns", "marginals"):
         assert_close(pieces[name], plain[name])
 
 

@@ -444,13 +444,17 @@ def test_decoded_trees_are_the_best_of_all(length, root_score):
     k = min(3, len(ranked)) + 1
 
     best = model.decode(input_ids)
-    assert best.heads.shape == best.head_probs.shape == (1, 1, length)
+    assert best.heads.shape == best.columns["probabilities"].shape == (1, 1, length)
     assert best.heads[0, 0].tolist() == list(ranked[0][0])
     assert best.marginals is None
     output = model.decode(input_ids, k=k, marginals=True)
     assert output.heads.shape == (1, k, length)
     for rank in range(k):
-        heads, probs, log_prob = output.heads[0, rank], output.head_probs[0, rank], output.log_probs[0, rank]
+        heads, probs, log_prob = (
+            output.heads[0, rank],
+            output.columns["probabilities"][0, rank],
+            output.log_probs[0, rank],
+        )
         if rank >= len(ranked):
             assert (heads == -1).all()
             assert (probs == 0).all()
@@ -493,7 +497,9 @@ def test_argmax_takes_each_words_best_head_but_the_root():
     log_probs = model(**batch).head_log_probs
     assert output.heads.shape == (3, 1, 5)
     assert output.log_probs is None
-    for row, probs, heads, length in zip(log_probs, output.head_probs, output.heads, (5, 1, 3), strict=True):
+    for row, probs, heads, length in zip(
+        log_probs, output.columns["probabilities"], output.heads, (5, 1, 3), strict=True
+    ):
         assert (heads[0, length:] == -1).all()
         assert (probs[0, length:] == 0).all()
         for word in range(length):
@@ -548,7 +554,12 @@ def test_decoding_in_a_batch_is_decoding_alone(root_score, side, options):
         alone = model.decode(torch.tensor([example["input_ids"]]), marginals=True, **options)
         assert together.heads[number, :, :length].tolist() == alone.heads[0].tolist()
         assert (together.heads[number, :, length:] == -1).all()
-        assert_close(together.head_probs[number, :, :length], alone.head_probs[0], atol=1e-5, rtol=1e-5)
+        assert_close(
+            together.columns["probabilities"][number, :, :length],
+            alone.columns["probabilities"][0],
+            atol=1e-5,
+            rtol=1e-5,
+        )
         if alone.log_probs is not None:
             assert_close(together.log_probs[number], alone.log_probs[0], atol=1e-5, rtol=1e-5)
         assert_close(together.marginals[number, :length, : length + 1], alone.marginals[0], atol=1e-5, rtol=1e-5)

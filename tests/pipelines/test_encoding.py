@@ -3,6 +3,7 @@
 import random
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,20 @@ import torch
 from transformers import AutoTokenizer, pipeline
 
 import hf_structure
-from hf_structure import AutoModelForDependencyParsing, DependencyTree, G2GTransformerForParsing, Parse, parse
+from hf_structure import (
+    AutoModelForDependencyParsing,
+    DependencyTree,
+    G2GTransformerConfig,
+    G2GTransformerForParsing,
+    Parse,
+    parse,
+)
+from hf_structure.abilities import Abilities
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.normalization import is_punctuation
-from hf_structure.modeling_outputs import DependencyDecoderOutput
+from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.tokenization import encode
 
 LEXICON = {"DT": ["the", "a"], "NN": ["cat", "dog", "man"], "VB": ["saw", "slept"], "IN": ["near"], ".": [".", ","]}
@@ -78,7 +87,7 @@ def test_tags_are_those_that_the_model_decodes_with(tagged, punctuation):
         ids = torch.tensor([[IDS[tag] for tag, kept in zip(tags, keep, strict=True) if kept]])
         decoded = model.decode(**inputs, tag_ids=ids)
         found = [value for value in parsed.dependency.probabilities if value is not None]
-        assert found == pytest.approx(decoded.head_probs[0, 0].tolist(), abs=1e-5)
+        assert found == pytest.approx(decoded.columns["probabilities"][0, 0].tolist(), abs=1e-5)
         if punctuation != "attach":
             assert list(parsed.dependency.heads) == decoded.heads[0, 0].tolist()
 
@@ -216,8 +225,16 @@ def test_pipeline_reads_tags(tagged, batch_size):
 # Trees to start from
 
 
+class EchoConfig(G2GTransformerConfig):
+    @property
+    def abilities(self) -> Abilities:
+        return replace(super().abilities, initial_labels=tuple(self.id2label.values()), rounds=True)
+
+
 class Echo(G2GTransformerForParsing):
     """A model whose trees are the initial ones; without one, each word hangs on the one before it."""
+
+    config_class = EchoConfig
 
     def decode(
         self,
@@ -233,7 +250,7 @@ class Echo(G2GTransformerForParsing):
         k=1,
         marginals=False,
         num_rounds=None,
-    ) -> DependencyDecoderOutput:
+    ) -> DecoderOutput:
         lengths = attention_mask.sum(1) if word_ids is None else word_ids.amax(1) + 1
         chain = torch.arange(int(lengths.max())).expand(len(input_ids), -1)
         heads = chain if initial_heads is None else torch.where(initial_heads < 0, chain, initial_heads)
@@ -241,8 +258,13 @@ class Echo(G2GTransformerForParsing):
         assert heads.shape == labels.shape == chain.shape
         heads = heads.masked_fill(chain >= lengths.unsqueeze(1), -1).unsqueeze(1)
         probabilities = torch.full(heads.shape, 1 / (num_rounds or 1))
-        return DependencyDecoderOutput(
-            heads=heads, head_probs=probabilities, labels=labels.unsqueeze(1), label_probs=probabilities
+        return DecoderOutput(
+            heads=heads,
+            columns={
+                "probabilities": probabilities,
+                "labels": labels.unsqueeze(1),
+                "label_probabilities": probabilities,
+            },
         )
 
 
@@ -413,7 +435,9 @@ def test_initial_trees_are_those_that_the_model_decodes_with(refiner, rounds):
             inputs["initial_heads"] = torch.tensor([graph[0]])
             inputs["initial_relations"] = torch.tensor([[["nsubj", "obj", "det"].index(label) for label in graph[1]]])
         decoded = model.decode(**inputs, num_rounds=rounds)
-        assert list(parsed.dependency.probabilities) == pytest.approx(decoded.head_probs[0, 0].tolist(), abs=1e-4)
+        assert list(parsed.dependency.probabilities) == pytest.approx(
+            decoded.columns["probabilities"][0, 0].tolist(), abs=1e-4
+        )
         assert list(parsed.dependency.heads) == decoded.heads[0, 0].tolist()
     if rounds == 1:  # later ones may forget where they started
         without = probabilities(parse(WORDS, refiner, tags=tags, **options))

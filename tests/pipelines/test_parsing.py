@@ -135,8 +135,8 @@ def test_labels_are_those_that_the_model_decodes(labelled, punctuation):
         seen = words if punctuation == "parse" else [word for word in words if not is_punctuation(word)]
         inputs = {name: torch.tensor([ids]) for name, ids in encode(seen, tokenizer).items()}
         decoded = model.decode(**inputs)
-        labels = iter([model.config.id2label[label] for label in decoded.labels[0, 0].tolist()])
-        probabilities = iter(decoded.label_probs[0, 0].tolist())
+        labels = iter([model.config.id2label[label] for label in decoded.columns["labels"][0, 0].tolist()])
+        probabilities = iter(decoded.columns["label_probabilities"][0, 0].tolist())
         for word, label, probability in zip(tree.words, tree.labels, tree.label_probabilities, strict=True):
             if punctuation == "attach" and is_punctuation(word):
                 assert (label, probability) == ("punct", None)

@@ -193,7 +193,7 @@ def test_evaluation_of_a_parser(tmp_path, labelled):
     for ids in dataset["input_ids"]:
         decoded = model.decode(torch.tensor([ids]))
         heads += decoded.heads[0].tolist()
-        labels += decoded.labels[0].tolist() if labelled else [[0] * len(ids)]
+        labels += decoded.columns["labels"][0].tolist() if labelled else [[0] * len(ids)]
     for suffix, punctuation in (("", None), ("_no_punct", dataset["punctuation"])):
         keep = punctuation and [[not mark for mark in row] for row in punctuation]
         expected = attachment_scores(heads, dataset["heads"], labels, dataset["labels"], keep=keep)

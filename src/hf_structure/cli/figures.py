@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import (
     check_files,
@@ -25,7 +26,6 @@ from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
 from hf_structure.pipelines.attention import sentence_attention
 from hf_structure.pipelines.encoding import Sentence
-from hf_structure.pipelines.graphs import builds_structures, gives_graphs
 from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.pipelines.parsing import load_parser, parse
@@ -98,9 +98,9 @@ def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
         (name or Path(folder).name, *_load_causal(folder, options), True)
         for name, folder in named_models(options.model or [DEFAULT_SCORER])
     ]
-    if len(models) == 1 and builds_structures(models[0][1]):
+    if len(models) == 1 and abilities_of(models[0][1].config).incremental:
         name, model, tokenizer, _ = models[0]
-        kind = "graph" if gives_graphs(model) else "tree"
+        kind = "graph" if "graph" in abilities_of(model.config).structures else "tree"
         models = [(f"{name} with its {kind}", model, tokenizer, True), (f"{name} without", model, tokenizer, False)]
     for sentence in _sentences(options):
         yield plot_attention([_panel(sentence, *model, options) for model in models])

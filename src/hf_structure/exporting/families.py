@@ -2,11 +2,12 @@
 
 import importlib
 
-import torch
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _BaseAutoModelClass
 from transformers.pipelines import PIPELINE_REGISTRY
+
+from hf_structure.abilities import abilities_of
 
 # What loads a parser that none of transformers' own Auto classes is for: it says something of every word.
 PARSER = "AutoModelForTokenClassification"
@@ -33,9 +34,7 @@ def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
     found = {}
     for task, model_class in _parsers(type(config)).items():
         pipeline_class = _pipeline_class(task)
-        with torch.device("meta"):
-            structures = getattr(model_class(config), "structures", ())
-        if pipeline_class.structure in structures:
+        if pipeline_class.structure in abilities_of(config).structures:
             found[task] = pipeline_class, autos[model_class]
     return found
 

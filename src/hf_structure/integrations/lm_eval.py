@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 
+from hf_structure.abilities import abilities_of
 from hf_structure.hub.locating import resolve_model
-from hf_structure.pipelines.graphs import gives_graphs
-from hf_structure.pipelines.loading import longest_input
 from hf_structure.pipelines.scoring import (
     choose_beam,
     is_masked,
@@ -77,7 +76,7 @@ class StructureLM(HFLM):
         super().__init__(pretrained, **kwargs)
         self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens
         self.split = word_splitter(self.model, self.tokenizer) if split_words else None
-        longest = longest_input(self.model)
+        longest = abilities_of(self.model.config).max_tokens
         if self.beam_size is not None and longest is not None and not self._max_length:
             self._max_length = longest - 2  # between beginning and end token
 
@@ -117,7 +116,7 @@ class StructureLM(HFLM):
         lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
         context[lacks, begin[lacks] - 1], mask[lacks, begin[lacks] - 1] = self.prefix_token_id, 1
         building = {"use_stack": True}
-        if gives_graphs(self.model):
+        if "graph" in abilities_of(self.model.config).structures:
             building = {"use_graph": True, "word_starts": word_start_mask(self.tokenizer)}
         return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **building, **kwargs)[:, 1:]
 

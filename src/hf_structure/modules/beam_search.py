@@ -24,6 +24,7 @@ from hf_structure.modules.search_cache import RowCache, SharedCache
 from hf_structure.modules.tape_attention import TapeLookup
 from hf_structure.modules.transformer_xl import TransformerXLModel, causal_mask
 
+BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
 _LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
 
 
@@ -248,4 +249,4 @@ def _split(
     return rows[order], going[which[order]]
 
 
-__all__ = ["Hypotheses", "check_sizes", "right_padded", "search"]
+__all__ = ["BEAM_SIZE", "Hypotheses", "check_sizes", "right_padded", "search"]

@@ -55,6 +55,11 @@ class GraftConfig(StructureConfig):
         self.head_dim = getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads
         self.max_position_embeddings = base.max_position_embeddings
 
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens of the longest text that the backbone has positions for; None if it knows distances only."""
+        return None if self.base_config is None else self.max_position_embeddings
+
     def _check_sizes(self, *names: str) -> None:
         """Raises `ValueError` where the backbone, its `structure_layers`, or a size of these names make no model."""
         for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):

@@ -1,11 +1,11 @@
 """What may be known of a sentence before it is parsed: part-of-speech tags, and a tree to start from."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 
 from transformers import PreTrainedModel
 
+from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sentences import as_python
@@ -19,30 +19,17 @@ CANNOT_START = "cannot start from a tree: an RNGTransformerForParsing with graph
 Tree = DependencyTree | Parse | ConlluSentence | Sequence[int] | tuple[Sequence[int], Sequence[str] | None]
 
 
-def decodes_with(model: PreTrainedModel, argument: str) -> bool:
-    """Whether the model's `decode` has this argument."""
-    return hasattr(model, "decode") and argument in inspect.signature(model.decode).parameters
-
-
-def ids_of_tags(model: PreTrainedModel) -> dict[str, int] | None:
-    """None if the model reads no tags, nothing if it does not say what they are called."""
-    if not getattr(model.config, "num_tags", 0):
-        return None
-    return {tag: number for number, tag in enumerate(model.config.tags or ())}
-
-
-def ids_of_labels(model: PreTrainedModel) -> dict[str, int] | None:
-    """Of the labels of initial trees. None if the model cannot start from a tree, nothing if it reads no labels."""
-    if not decodes_with(model, "initial_heads") or not model.config.use_graph_input:
-        return None
-    return {label: number for number, label in model.config.id2label.items()} if model.config.labelled else {}
+def ids_of(names: Sequence[str] | None) -> dict[str, int] | None:
+    """The ids of tags or labels that a model reads; None if it reads none."""
+    return None if names is None else {name: number for number, name in enumerate(names)}
 
 
 def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
     """Raises `ValueError` if tags or initial trees (None: there are none) are given to a model that reads none."""
-    if tags is not None and ids_of_tags(model) is None:
+    abilities = abilities_of(model.config)
+    if tags is not None and abilities.tags is None:
         raise ValueError(f"this {type(model).__name__} reads no part-of-speech tags: leave tags out")
-    if initial is not None and ids_of_labels(model) is None:
+    if initial is not None and abilities.initial_labels is None:
         raise ValueError(f"this {type(model).__name__} {CANNOT_START}")
 
 
@@ -118,4 +105,4 @@ def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
     return tuple(map(as_python, tree)) if is_pair else (tree, None)
 
 
-__all__ = ["Tree", "check_given", "decodes_with", "encode_tags", "encode_tree", "ids_of_labels", "ids_of_tags"]
+__all__ = ["Tree", "check_given", "encode_tags", "encode_tree", "ids_of"]

@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.abilities import abilities_of
 from hf_structure.data.graph_batches import pad_graphs
+from hf_structure.modules.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import Sentence, encode_sentence
-from hf_structure.pipelines.graphs import BEAM_SIZE, builds_structures, gives_graphs
-from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model, longest_input
+from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model
 from hf_structure.pipelines.parsing import parse
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
@@ -61,12 +62,12 @@ def sentence_attention(
         sentence,
         tokenizer,
         word_tokenizer=word_splitter(model, tokenizer, word_tokenizer),
-        model_tokens=longest_input(model),
+        model_tokens=abilities_of(model.config).max_tokens,
         encode_words=encode_subwords,
     )
     ids, word_ids = (torch.tensor([encoded[name]], device=compute_device(model)) for name in ("input_ids", "word_ids"))
     structure, reading = None, {}
-    if with_structure and builds_structures(model):
+    if with_structure and abilities_of(model.config).incremental:
         parsed = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency
         reading = _reading(structure, ids, word_ids, model, beam_size)
@@ -81,7 +82,7 @@ def _reading(
     structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: PreTrainedModel, beam_size: int
 ) -> dict[str, torch.Tensor]:
     """What the model is given to read it."""
-    if gives_graphs(model):
+    if isinstance(structure, DependencyGraph):
         graph = pad_graphs([structure.arcs], len(structure.words)).to(ids.device)
         return {"word_ids": word_ids, "graph": graph}
     found = model.beam_search(ids, beam_size=beam_size)  # of tokens: the tree is of words

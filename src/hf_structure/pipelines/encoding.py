@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.abilities import abilities_of
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import is_punctuation
@@ -19,9 +20,7 @@ from hf_structure.data.sentences import (
     read_batch,
 )
 from hf_structure.data.text import find_words
-from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of_labels, ids_of_tags
-from hf_structure.pipelines.graphs import builds_structures
-from hf_structure.pipelines.loading import longest_input
+from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
 
@@ -32,19 +31,14 @@ Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
     """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
-    if builds_structures(model):
-        return {"encode_words": encode_subwords, "model_tokens": longest_input(model)}
+    abilities = abilities_of(model.config)
     return {
-        "model_words": longest_sentence(model),
-        "model_tokens": getattr(model.config, "max_pieces", None),
-        "tag_ids": ids_of_tags(model),
-        "label_ids": ids_of_labels(model),
+        "encode_words": encode_subwords if abilities.incremental else encode,
+        "model_words": abilities.max_words,
+        "model_tokens": abilities.max_tokens,
+        "tag_ids": ids_of(abilities.tags),
+        "label_ids": ids_of(abilities.initial_labels),
     }
-
-
-def longest_sentence(model: PreTrainedModel) -> int | None:
-    """Number of words that the model has positions for, if there is a limit."""
-    return getattr(model.config, "max_words", None)
 
 
 def is_one_sentence(sentences: Sentence | Iterable[Sentence]) -> bool:
@@ -207,7 +201,6 @@ __all__ = [
     "encode_sentence",
     "encoding_options",
     "is_one_sentence",
-    "longest_sentence",
     "read_sentences",
     "seen_mask",
     "skipped_errors",

@@ -102,12 +102,6 @@ def compute_device(model: PreTrainedModel) -> torch.device:
     return model.device
 
 
-def longest_input(model: PreTrainedModel) -> int | None:
-    """Number of tokens that a causal language model has positions for, if there is a limit."""
-    config = getattr(model.config, "base_config", None) or model.config
-    return getattr(config, "max_position_embeddings", None)
-
-
 def load_weights(
     folder: str | Path,
     auto_class: type,
@@ -299,7 +293,6 @@ __all__ = [
     "compute_device",
     "load_model",
     "load_weights",
-    "longest_input",
     "own_tokenizer",
     "read_config",
     "read_tokenizer",

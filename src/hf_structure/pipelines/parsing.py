@@ -16,12 +16,14 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.algorithms.trees import restore_spans, restore_words
+from hf_structure.abilities import abilities_of
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.batching import MAX_PADDING, similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.sentences import as_sentence
-from hf_structure.pipelines.annotation import Tree, check_given, decodes_with
+from hf_structure.modeling_outputs import DecoderOutput
+from hf_structure.pipelines.annotation import Tree, check_given
+from hf_structure.pipelines.assembling import assemble_parse, sentences_of
 from hf_structure.pipelines.encoding import (
     Sentence,
     encode_all,
@@ -32,18 +34,13 @@ from hf_structure.pipelines.encoding import (
     skipped_errors,
     with_columns,
 )
-from hf_structure.pipelines.graphs import assemble_graphs, decode_graphs, gives_graphs
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
-from hf_structure.structures.constituency_tree import ConstituencyTree
-from hf_structure.structures.dependency_tree import DependencyTree
-from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 from hf_structure.tokenization import is_word_level
 
-RESTORED = {"labels": "punct"}  # what is said of the marks that are put back
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 
@@ -200,7 +197,8 @@ def parse(
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     items = with_columns(batch, tags=tags, initial=initial)
     items = encode_all(items, encode, skipped_errors(skip_long, skip_empty))
-    max_padding = 1.0 if gives_graphs(model) else MAX_PADDING  # a search has nothing to do where a sentence has ended
+    # A search has nothing to do where a sentence has ended.
+    max_padding = 1.0 if abilities_of(model.config).incremental else MAX_PADDING
     parses = _parse_windows(items, decode, batch_size, max_padding, bar)
     if split is not None:
         parses = map(Parses, regroup(parses, counts))
@@ -216,15 +214,16 @@ def _as_column(value: Any) -> list | None:
 
 def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
     """The kinds of structure asked for. Raises `ValueError` for one that the model does not give."""
+    given = abilities_of(model.config).structures
     if structure is None:
-        return model.structures
+        return given
     if structure not in STRUCTURES:
         raise ValueError(f"structure must be one of {', '.join(STRUCTURES)}, not {structure!r}")
     wanted = ("dependency", "constituency") if structure == "both" else (structure,)
     for kind in wanted:
-        if kind not in model.structures:
-            given = " and ".join(NAMES[name] for name in model.structures)
-            raise ValueError(f"{type(model).__name__} gives {given}, but no {NAMES[kind]}")
+        if kind not in given:
+            names = " and ".join(NAMES[name] for name in given)
+            raise ValueError(f"{type(model).__name__} gives {names}, but no {NAMES[kind]}")
     return wanted
 
 
@@ -232,11 +231,11 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
     """What `decode` is told of the beam and of rounds. Raises `ValueError` for those that the model cannot have."""
     options = {}
     if beam_size is not None:
-        if not gives_graphs(model) and not decodes_with(model, "beam_size"):
+        if not abilities_of(model.config).beam:
             raise ValueError(f"{type(model).__name__} searches without a beam: leave beam_size out")
         options["beam_size"] = beam_size
     if rounds is not None:
-        if not decodes_with(model, "num_rounds"):
+        if not abilities_of(model.config).rounds:
             raise ValueError(f"{type(model).__name__} does not refine its trees: leave rounds out")
         options["num_rounds"] = rounds
     for name, value in (("beam_size", beam_size), ("rounds", rounds)):
@@ -248,7 +247,7 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
 def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
-    if not gives_graphs(model) and not is_word_level(tokenizer) and not decodes_with(model, "word_ids"):
+    if not is_word_level(tokenizer) and abilities_of(model.config).reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
     tokens, known = max(tokenizer.get_vocab().values()) + 1, len(model.get_input_embeddings().weight)
     if tokens > known:
@@ -277,123 +276,9 @@ def load_parser(
     """
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
     model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
-    if not getattr(model, "structures", ()):
+    if not hasattr(model, "decode") or not abilities_of(model.config).structures:
         raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
     return model, tokenizer
-
-
-def assemble_parse(
-    encoded: Mapping[str, Any],
-    decoded: Mapping[str, torch.Tensor],
-    row: int,
-    structures: Sequence[str],
-    punctuation: str = "attach",
-    label_names: Mapping[int, str] | None = None,
-) -> Parse:
-    """
-    Parse of the sentence in one row of a decoded batch (tensors on the CPU); `label_names` are those of its labels.
-
-    Raises:
-        ValueError: if there are marginals, but no dependencies are asked for.
-    """
-    if "graph" in structures:
-        return assemble_graphs(_seen(encoded), decoded, row, _seen_source(encoded))
-    if "marginals" in decoded and "dependency" not in structures:
-        raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
-    parts = {"distances": _distances(encoded, decoded, row)} if "distances" in decoded else {}
-    if "constituency" in structures:
-        parts["constituency"] = _constituency(encoded, decoded["spans"][row].tolist(), punctuation)
-    if "dependency" in structures:
-        trees = _trees(encoded, decoded, row, punctuation, label_names or {})
-        parts["dependency"] = trees[0]
-        parts["alternatives"] = trees if decoded["heads"].shape[1] > 1 else ()
-        if "marginals" in decoded:
-            length = sum(encoded["keep"])
-            marginals = decoded["marginals"][row, :length, : length + 1].double()
-            parts["marginals"] = _marginals(marginals, encoded, trees[0], punctuation)
-    return Parse(encoded["words"], **parts, **encoded["source"])
-
-
-def _seen(encoded: Mapping[str, Any]) -> list[str]:
-    """The words that the model sees."""
-    return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
-
-
-def _seen_source(encoded: Mapping[str, Any]) -> dict[str, Any]:
-    """The source of the words that the model sees."""
-    spans = encoded["source"].get("word_spans")
-    if spans is None:
-        return encoded["source"]
-    kept = [span for span, is_seen in zip(spans, encoded["keep"], strict=True) if is_seen]
-    return {**encoded["source"], "word_spans": kept}
-
-
-def _distances(encoded: Mapping[str, Any], decoded: Mapping[str, torch.Tensor], row: int) -> SyntacticDistances:
-    words = _seen(encoded)
-    distances, heights = decoded["distances"][row, : len(words) - 1], decoded["heights"][row, : len(words)]
-    return SyntacticDistances(words, distances.tolist(), heights.tolist())
-
-
-def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuation: str) -> ConstituencyTree:
-    spans = [(start, end) for start, end in spans if start >= 0]
-    if punctuation == "drop":
-        return ConstituencyTree(_seen(encoded), spans)
-    return ConstituencyTree(encoded["words"], restore_spans(spans, encoded["keep"]))
-
-
-def _trees(
-    encoded: Mapping[str, Any],
-    decoded: Mapping[str, torch.Tensor],
-    row: int,
-    punctuation: str,
-    label_names: Mapping[int, str],
-) -> list[DependencyTree]:
-    """Dependency trees, best first."""
-    length, trees = sum(encoded["keep"]), []
-    for rank, heads in enumerate(decoded["heads"][row, :, :length].tolist()):
-        if heads[0] < 0:
-            break  # there are no more trees
-        columns = {"probabilities": decoded["head_probs"][row, rank, :length].tolist()}
-        if "labels" in decoded:
-            columns["labels"] = [label_names[label] for label in decoded["labels"][row, rank, :length].tolist()]
-            columns["label_probabilities"] = decoded["label_probs"][row, rank, :length].tolist()
-        log_probability = min(decoded["log_probs"][row, rank].item(), 0.0) if "log_probs" in decoded else None
-        trees.append(_tree(encoded, heads, columns, log_probability, punctuation))
-    return trees
-
-
-def _tree(
-    encoded: Mapping[str, Any],
-    heads: list[int],
-    columns: Mapping[str, list],
-    log_probability: float | None,
-    punctuation: str,
-) -> DependencyTree:
-    """The tree of the words that the model saw, `columns` being what it says of each, or of all."""
-    words, keep = encoded["words"], encoded["keep"]
-    if punctuation == "drop":
-        words = _seen(encoded)
-    elif not all(keep):
-        heads = restore_words(heads, keep)
-        columns = {name: _restored(values, keep, RESTORED.get(name)) for name, values in columns.items()}
-    return DependencyTree(words, heads, log_probability=log_probability, **columns)
-
-
-def _restored(values: list, keep: Sequence[bool], missing: str | None) -> list:
-    known = iter(values)
-    return [next(known) if kept else missing for kept in keep]
-
-
-def _marginals(marginals: torch.Tensor, encoded, tree: DependencyTree, punctuation: str) -> list[list[float]]:
-    """Rows and columns for the words put back: their head is certain, and they are nobody's head."""
-    if punctuation == "drop" or all(encoded["keep"]):
-        return marginals.tolist()
-    keep = torch.tensor(encoded["keep"])
-    columns = torch.cat([torch.tensor([True]), keep])
-    rows = torch.nn.functional.one_hot(torch.tensor(tree.heads), len(columns)).to(marginals.dtype)
-    restored = torch.zeros(len(keep), len(columns), dtype=marginals.dtype)
-    restored[keep.unsqueeze(1) & columns] = marginals.cpu().flatten()
-    return torch.where(keep.unsqueeze(1), restored, rows).tolist()
 
 
 def parse_batch(
@@ -405,22 +290,20 @@ def parse_batch(
     **options,
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
-    decoded = decode_batch(encoded, model, tokenizer, **options)
-    decoded = {name: value.cpu() for name, value in decoded.items()}
-    names = model.config.id2label
-    return [
-        assemble_parse(sentence, decoded, row, structures, punctuation, names) for row, sentence in enumerate(encoded)
-    ]
+    decoded = sentences_of(decode_batch(encoded, model, tokenizer, **options))
+    columns = abilities_of(model.config).columns
+    pairs = zip(encoded, decoded, strict=True)
+    return [assemble_parse(sentence, found, structures, columns, punctuation) for sentence, found in pairs]
 
 
 def decode_batch(
     encoded: Sequence[Mapping[str, Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options
-) -> Mapping[str, torch.Tensor]:
-    """What a model makes of a batch; `options` are those of its `decode`, or of [`decode_graphs`]."""
+) -> DecoderOutput:
+    """What a model makes of a batch; `options` are those of its `decode`."""
     batch = WordCollator(tokenizer.pad_token_id)(encoded)
     device = compute_device(model)
     batch = {name: value.to(device) for name, value in batch.items()}
-    return decode_graphs(model, batch, **options) if gives_graphs(model) else model.decode(**batch, **options)
+    return model.decode(**batch, **options)
 
 
 def _parse_windows(

@@ -27,6 +27,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.beam import default_max_tokens
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
@@ -35,13 +36,11 @@ from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.graph_language_model import language_model_scores
 from hf_structure.pipelines.encoding import encode_all, skipped_errors
-from hf_structure.pipelines.graphs import builds_structures
 from hf_structure.pipelines.loading import (
     WordTokenizer,
     choose_word_tokenizer,
     compute_device,
     load_model,
-    longest_input,
     read_config,
 )
 from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_probs, special_ends
@@ -182,7 +181,7 @@ def score(
     else:
         _check_not_given("masked", masking=masking)
         beam_size = choose_beam(model, beam_size)
-        eos = is_ours(model) and not raw if eos is None else eos
+        eos = abilities_of(model.config).reads_sentences and not raw if eos is None else eos
         if raw and word_tokenizer is not None:
             raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
         encode = _encode_raw if raw else partial(_encode_words, split=word_splitter(model, tokenizer, word_tokenizer))
@@ -282,17 +281,9 @@ def _count_unknown(encoded: Mapping[str, Any], tokenizer: PreTrainedTokenizerBas
     return len({word for piece, word in pairs if word and piece == tokenizer.unk_token_id})
 
 
-def is_ours(model: PreTrainedModel) -> bool:
-    """
-    Whether it is GiLT, Pushdown-LM or one of their baselines, whose texts are sentences of words that end in an end
-    token.
-    """
-    return hasattr(model.config, "structure_layers")
-
-
 def choose_beam(model: PreTrainedModel, beam_size: int | None) -> int | None:
     """The size of the beam, None for a model without structures. Raises `ValueError` for one that it cannot have."""
-    if not builds_structures(model):
+    if not abilities_of(model.config).incremental:
         if beam_size is not None:
             raise ValueError("this model builds no structures, so there is no beam: leave beam_size out")
         return None
@@ -305,8 +296,8 @@ def word_splitter(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None
 ) -> Callable[[str], list[str]]:
     """How raw text is split into words; see [`score`]. Raises `ValueError` for an unknown name."""
-    knows_words = is_ours(model) or hasattr(model, "structures")  # the latter parse
-    return choose_word_tokenizer(tokenizer, choice, default="english" if knows_words else "spaces")
+    default = "spaces" if abilities_of(model.config).reads == "text" else "english"
+    return choose_word_tokenizer(tokenizer, choice, default)
 
 
 def spaced_words(text: str, split: Callable[[str], list[str]]) -> str:
@@ -322,9 +313,9 @@ def _encode(
     if not all(isinstance(word, str) for word in sentence):
         raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
     encoded = encode(sentence)
-    longest = longest_input(model)
+    longest = abilities_of(model.config).max_tokens
     # The end token is read by a search, and by a masked model.
-    length = len(encoded["input_ids"]) - (not builds_structures(model) and not is_masked(model))
+    length = len(encoded["input_ids"]) - (not abilities_of(model.config).incremental and not is_masked(model))
     if longest is not None and length > longest:
         raise LongSentenceError(f"{length} tokens are too many for the model: it reads at most {longest}")
     return encoded

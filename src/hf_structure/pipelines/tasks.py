@@ -5,15 +5,16 @@ imported.
 
 import logging
 import types
-from bisect import bisect_right
 from collections.abc import Iterable, Sized
 from typing import Any
 
 import torch
 from transformers.pipelines import PIPELINE_REGISTRY, Pipeline
 
+from hf_structure.abilities import abilities_of
 from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDependencyParsing
 from hf_structure.hub.locating import CHECKPOINTS
+from hf_structure.pipelines.assembling import assemble_parse, sentences_of
 from hf_structure.pipelines.encoding import (
     Sentence,
     encode_sentence,
@@ -24,7 +25,6 @@ from hf_structure.pipelines.encoding import (
 )
 from hf_structure.pipelines.loading import choose_word_tokenizer
 from hf_structure.pipelines.parsing import (
-    assemble_parse,
     check_input,
     check_punctuation,
     choose_structures,
@@ -104,15 +104,17 @@ class ParsingPipeline(Pipeline):
         places = [place for place, sentence in enumerate(batch) if sentence is not None]
         if not places:
             return {"encoded": encoded}
-        decoded = decode_batch([batch[place] for place in places], self.model, self.tokenizer, **options)
-        rows = [bisect_right(places, place) - 1 for place in range(len(batch))]  # any row for what is left out
-        return {"encoded": encoded, **{name: values[rows] for name, values in decoded.items()}}
+        decoded: list[dict | None] = [None] * len(batch)
+        found = sentences_of(decode_batch([batch[place] for place in places], self.model, self.tokenizer, **options))
+        for place, sentence in zip(places, found, strict=True):
+            decoded[place] = sentence
+        return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}
 
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:
-        encoded = model_outputs.pop("encoded")
-        if encoded is None:
+        if model_outputs["encoded"] is None:
             return None
-        return assemble_parse(encoded, model_outputs, 0, label_names=self.model.config.id2label, **options).to_dict()
+        columns = abilities_of(self.model.config).columns
+        return assemble_parse(**model_outputs, columns=columns, **options).to_dict()
 
 
 class DependencyParsingPipeline(ParsingPipeline):

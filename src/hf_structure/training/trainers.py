@@ -16,6 +16,7 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput, speed_metrics
 
+from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.corpus import column_numbers
@@ -246,7 +247,7 @@ class MaskedLMTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         loss, perplexity = self._perplexity(model, dataset)
         metrics = {"loss": loss, "perplexity": perplexity}
-        structures = getattr(model, "structures", ())
+        structures = abilities_of(model.config).structures
         if "dependency" in structures and "heads" in dataset.column_names:
             for decoder, suffix in (("tree", ""), ("argmax", "_argmax")):
                 uas, uuas = self._attachment(model, dataset, decoder)
@@ -271,7 +272,7 @@ class MaskedLMTrainer(ScoringTrainer):
         for batch in self._batches(dataset):
             inputs = {name: value.to(model.device) for name, value in collate(batch).items() if name != "heads"}
             decoded = model.decode(**inputs, **options)
-            yield batch, {name: value.tolist() for name, value in decoded.items()}
+            yield batch, {name: decoded[name].tolist() for name in ("heads", "spans") if name in decoded}
 
     def _attachment(self, model, dataset, decoder: str) -> tuple[float, float]:
         predicted, gold = [], []
@@ -330,7 +331,9 @@ class ParsingTrainer(ScoringTrainer):
             heads, labels = batch.pop("heads"), batch.pop("labels")
             parsed = model.decode(**batch)
             is_word, has_head = heads >= 0, parsed.heads[:, 0] == heads
-            has_label = has_head if parsed.labels is None else has_head & (parsed.labels[:, 0] == labels)
+            has_label = has_head
+            if "labels" in parsed.columns:
+                has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
             counted = torch.stack([is_word, is_word & has_head, is_word & has_label]).cpu()
             is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool()
             sums += torch.stack([part.sum((1, 2)) for part in (counted, counted & ~is_punctuation)])

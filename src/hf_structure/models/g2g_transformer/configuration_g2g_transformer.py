@@ -4,6 +4,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
+from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
 from hf_structure.modules.configuration import StructureConfig
 
 # The models of table 2, as settings of the configuration.
@@ -154,6 +155,22 @@ class G2GTransformerConfig(StructureConfig):
     def top_position(self) -> int | None:
         """Position of the top of the stack, if it has always the same: below it there is room for all words."""
         return None if self.stack_positions == "from_bottom" else self.max_words + 1
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        labels = label_columns(self.id2label) if self.labelled else ()
+        return Abilities(
+            structures=("dependency",),
+            columns=(PROBABILITIES, *labels),
+            decoders=("tree", "projective"),
+            k_best=True,
+            marginals=True,
+            beam=True,
+            tags=tuple(self.tags or ()) if self.num_tags else None,
+            reads="pieces",
+            max_words=self.max_words,
+        )
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

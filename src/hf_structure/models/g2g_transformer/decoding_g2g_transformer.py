@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
-from hf_structure.modeling_outputs import DependencyDecoderOutput
+from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.models.g2g_transformer.states_g2g_transformer import compositions, dependents, is_arc
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def beam_search(
     swap: bool | None = None,
     k: int = 1,
     marginals: bool = False,
-) -> DependencyDecoderOutput:
+) -> DecoderOutput:
     """
     Parses sentences.
 
@@ -276,7 +276,7 @@ def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
     return scores.view(batch, -1)
 
 
-def _output(ended: Hypotheses, batch: int, k: int, config, marginals: bool) -> DependencyDecoderOutput:
+def _output(ended: Hypotheses, batch: int, k: int, config, marginals: bool) -> DecoderOutput:
     """The `k` best trees of each sentence."""
     classes = ended.states.labels
     labels = torch.where(
@@ -292,10 +292,11 @@ def _output(ended: Hypotheses, batch: int, k: int, config, marginals: bool) -> D
 
     heads = best(ended.states.heads, -1)
     is_word = heads >= 0
-    labelled = {}
+    columns = {"probabilities": best(ended.head_probs, 0.0) * is_word}
     if config.labelled:
-        labelled = {"labels": best(labels, -1), "label_probs": best(ended.label_probs, 0.0) * is_word}
-    output = DependencyDecoderOutput(heads, best(ended.head_probs, 0.0) * is_word, log_probs, **labelled)
+        columns["labels"] = best(labels, -1)
+        columns["label_probabilities"] = best(ended.label_probs, 0.0) * is_word
+    output = DecoderOutput(heads=heads, log_probs=log_probs, columns=columns)
     if marginals:
         weights = scores.softmax(1).view(batch, -1, 1)
         all_heads = ended.states.heads[:, 1:].view(batch, weights.shape[1], -1)

@@ -18,7 +18,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
 from hf_structure.hub.publishing import PublishingMixin
-from hf_structure.modeling_outputs import DependencyDecoderOutput, TransitionParserOutput
+from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
 from hf_structure.models.g2g_transformer.release_g2g_transformer import (
@@ -229,8 +229,6 @@ class G2GTransformerClassifier(nn.Module):
 class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     """The parser: a Graph-to-Graph Transformer over parser states that predicts the next action and its label."""
 
-    structures = ("dependency",)
-
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
         size = config.hidden_size
@@ -350,7 +348,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
             parse = self._search(vectors.detach(), lengths)
-            heads, labels = parse.heads[:, 0], None if parse.labels is None else parse.labels[:, 0]
+            heads = parse.heads[:, 0]
+            labels = parse.columns["labels"][:, 0] if self.config.labelled else None
         elif order is not None:
             heads = heads.gather(1, order)
             labels = labels if labels is None else labels.gather(1, order)
@@ -379,14 +378,14 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         beam_size: int | None = None,
         k: int = 1,
         marginals: bool = False,
-    ) -> DependencyDecoderOutput:
+    ) -> DecoderOutput:
         """
         Parses a batch of sentences, all of them one action at a time; those that are finished are left out. Fastest if
         the sentences have similar lengths.
 
         The probability of a tree is the sum over its derivations, of which only those in the beam are counted. The
-        greedy parse always stays in the beam, so the best tree is never less probable than it. `head_probs` are the
-        probabilities of the actions that attached the words, in the states they were taken in.
+        greedy parse always stays in the beam, so the best tree is never less probable than it. The
+        probabilities of heads are those of the actions that attached the words, in the states they were taken in.
 
         Args:
             input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, num_words:
@@ -603,9 +602,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             count = len(known)
         return total / torch.as_tensor(count if num_items is None else num_items).clamp(min=1)
 
-    def _search(
-        self, vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int = 1, **options
-    ) -> DependencyDecoderOutput:
+    def _search(self, vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int = 1, **options) -> DecoderOutput:
         with torch.no_grad():
             return beam_search(self, vectors, lengths, beam_size, **options)
 

@@ -1,10 +1,12 @@
 """GiLT configuration."""
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
+from hf_structure.abilities import Abilities
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.modules.configuration import GraftConfig
 
@@ -164,6 +166,22 @@ class GiLTConfig(GraftConfig):
         """The layers whose outputs represent words, L/2 and L - 1 (0 are the embeddings)."""
         middle = self.num_hidden_layers // 2 if self.scorer_middle_layer is None else self.scorer_middle_layer
         return middle, self.num_hidden_layers - 1
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        reading = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
+        if not self.graph_layers:
+            return reading
+        return replace(
+            reading,
+            structures=("graph",),
+            decoders=("tree",),
+            k_best=True,
+            marginals=True,
+            beam=True,
+            incremental=True,
+        )
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

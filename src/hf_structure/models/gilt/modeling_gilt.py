@@ -20,7 +20,7 @@ from transformers.utils.output_capturing import selected_hidden_states
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.hub.publishing import PublishingMixin
-from hf_structure.modeling_outputs import GiLTCausalLMOutput, GraphBeamOutput
+from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput, GraphBeamOutput
 from hf_structure.models.gilt.beam_search_gilt import beam_search
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
@@ -29,6 +29,7 @@ from hf_structure.models.gilt.infusion_gilt import GraphKeys
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.backbones import new_backbone, positions_for
+from hf_structure.modules.beam_search import BEAM_SIZE
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
 from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
@@ -161,11 +162,6 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         self._tie_head()
         self.post_init()
         self._follow_base_plans()
-
-    @property
-    def structures(self) -> tuple[str, ...]:
-        """The kinds of structure that the model gives."""
-        return ("graph",) if self.config.graph_layers else ()
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -319,6 +315,56 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
                 `beam_size`, `k` or `max_tokens` below 1.
         """
         return beam_search(self, input_ids, word_ids, attention_mask, beam_size=beam_size, k=k, max_tokens=max_tokens)
+
+    def decode(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.Tensor,
+        decoder: str = "tree",
+        k: int = 1,
+        beam_size: int | None = None,
+        marginals: bool = False,
+    ) -> DecoderOutput:
+        """
+        The likeliest graphs of sentences that a beam finds.
+
+        The probability of a graph is its share in the beam's, p(x, y) / sum over y' of p(x, y'), and that of an arc is
+        the sum of the probabilities of the graphs in the beam that have it.
+
+        Args:
+            input_ids, attention_mask, word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`):
+                As in [`beam_search`].
+            decoder (`str`): `"tree"`, what every model understands; graphs have no other.
+            k (`int`): Number of graphs.
+            beam_size (`int`, *optional*): Graphs followed; by default 16, or `4 * k` if that is more.
+            marginals (`bool`): Whether to add the probabilities of all arcs.
+
+        Returns:
+            [`DecoderOutput`] with `graphs`, `log_probs` and, if more than one graph is followed, `arc_probs`.
+
+        Raises:
+            ValueError: another decoder, `k` that is not between 1 and `beam_size`, marginals of one graph; as in
+                [`beam_search`].
+        """
+        if decoder != "tree":
+            raise ValueError("GiLT finds graphs with a beam alone: leave decoder out")
+        if beam_size is None:
+            beam_size = max(BEAM_SIZE, 4 * k)
+        if not 1 <= k <= beam_size:
+            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
+        if marginals and beam_size == 1:
+            raise ValueError("marginals are over the graphs of a beam: they need a beam_size above 1")
+        found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)
+        log_probs = found.graph_log_probs.double().log_softmax(1)
+        output = DecoderOutput(graphs=found.graphs[:, :k], log_probs=log_probs[:, :k])
+        if beam_size > 1:
+            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), found.graphs.double())  # (B, n + 1, n + 1)
+            output.arc_probs = shares.clamp(max=1.0)
+        if marginals:
+            output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
+        return output
 
     def predict_graphs(
         self, input_ids: torch.Tensor, word_ids: torch.Tensor, attention_mask: torch.Tensor | None = None

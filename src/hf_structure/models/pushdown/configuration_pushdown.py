@@ -1,10 +1,12 @@
 """Pushdown-LM configuration."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
+from hf_structure.abilities import Abilities
 from hf_structure.modules.configuration import GraftConfig
 
 
@@ -105,6 +107,20 @@ class PushdownLMConfig(GraftConfig):
     def structure_layers(self) -> int:
         """How many layers read structures."""
         return self.stack_layers
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        reading = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
+        if not self.stack_layers:
+            return reading
+        return replace(
+            reading,
+            structures=("constituency",),
+            decoders=("tree",),
+            beam=True,
+            incremental=True,
+        )
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

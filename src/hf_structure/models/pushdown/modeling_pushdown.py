@@ -22,19 +22,18 @@ from transformers.utils.deprecation import deprecate_kwarg
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
 from hf_structure.algorithms.stack import replay_stacks
 from hf_structure.hub.publishing import PublishingMixin
-from hf_structure.modeling_outputs import ConstituencyDecoderOutput, PushdownCausalLMOutput, StackBeamOutput
+from hf_structure.modeling_outputs import DecoderOutput, PushdownCausalLMOutput, StackBeamOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import beam_search
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackGenerationMixin
 from hf_structure.modules.backbones import new_backbone, positions_for
+from hf_structure.modules.beam_search import BEAM_SIZE
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
 from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.tape_attention import TapeKeys, TapeLookup, read_tapes
-
-BEAM_SIZE = 16  # trees that parsing follows, by default
 
 
 class DepthKeys(TapeKeys):
@@ -197,11 +196,6 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         self._tie_head()
         self.post_init()
         self._follow_base_plans()
-
-    @property
-    def structures(self) -> tuple[str, ...]:
-        """The kinds of structure that the model gives."""
-        return ("constituency",) if self.config.stack_layers else ()
 
     def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
@@ -368,7 +362,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         k: int = 1,
         beam_size: int | None = None,
         marginals: bool = False,
-    ) -> ConstituencyDecoderOutput:
+    ) -> DecoderOutput:
         """
         The likeliest trees of sentences that a beam finds.
 
@@ -400,7 +394,7 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
-        return ConstituencyDecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, 0])
+        return DecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, :1])
 
 
 @torch.compiler.disable  # a question about values

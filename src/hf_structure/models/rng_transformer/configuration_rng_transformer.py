@@ -4,6 +4,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
+from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
 from hf_structure.modules.configuration import StructureConfig
 
 PIECE_LABEL = "[BERT]"
@@ -160,6 +161,30 @@ class RNGTransformerConfig(StructureConfig):
         if not self.labelled:
             return 0
         return next(number for number, label in self.id2label.items() if label == PIECE_LABEL)
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        labels = label_columns(self.id2label) if self.labelled else ()
+        return Abilities(
+            structures=("dependency",),
+            columns=(PROBABILITIES, *labels),
+            decoders=("tree", "projective", "argmax"),
+            k_best=True,
+            marginals=True,
+            rounds=True,
+            tags=tuple(self.tags or ()) if self.num_tags else None,
+            initial_labels=self._initial_labels,
+            reads="pieces",
+            max_words=self.max_words,
+            max_tokens=self.max_pieces,
+        )
+
+    @property
+    def _initial_labels(self) -> tuple[str, ...] | None:
+        if not self.use_graph_input:
+            return None
+        return tuple(self.id2label.values()) if self.labelled else ()
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

@@ -31,7 +31,7 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_probs,
 )
 from hf_structure.hub.publishing import PublishingMixin
-from hf_structure.modeling_outputs import DependencyDecoderOutput, GraphParserOutput
+from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_transformer import (
@@ -306,8 +306,6 @@ class Round(NamedTuple):
 class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     """The parser: it predicts a graph, reads it, and predicts again."""
 
-    structures = ("dependency",)
-
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
         self.rng_transformer = RNGTransformerModel(config)
@@ -477,7 +475,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         k: int = 1,
         marginals: bool = False,
         num_rounds: int | None = None,
-    ) -> DependencyDecoderOutput:
+    ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
 
@@ -505,9 +503,10 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
-        output = DependencyDecoderOutput(heads=heads)
+        output = DecoderOutput(heads=heads)
         is_word = heads >= 0
-        output.head_probs = chosen_scores(last.scores.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
+        head_probs = chosen_scores(last.scores.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
+        output.columns = {"probabilities": head_probs}
         if decoder != "argmax":
             output.log_probs = tree_log_probs(last.scores, heads, sentences.lengths)
         if marginals:
@@ -516,7 +515,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             labelled = [(last.graph.labels, last.label_probs)]  # known already, where there is but one tree
             if k > 1:
                 labelled = [self._best_labels(last.label_vectors, tree) for tree in heads.unbind(1)]
-            output.labels, output.label_probs = (torch.stack(parts, 1) for parts in zip(*labelled, strict=True))
+            labels, label_probs = zip(*labelled, strict=True)
+            output.columns["labels"] = torch.stack(labels, dim=1)
+            output.columns["label_probabilities"] = torch.stack(label_probs, dim=1)
         return output
 
     def _refine(self, sentences: Sentences, graph: Graph | None, decoder: str, num_rounds: int) -> "Round":

@@ -5,6 +5,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
+from hf_structure.abilities import PROBABILITIES, Abilities
 from hf_structure.modules.configuration import StructureConfig
 
 RELATIONS = ("parent", "dependent", "sibling")
@@ -134,6 +135,21 @@ class StructFormerConfig(StructureConfig):
             self.use_position_embeddings = self.attention == "softmax"
         self.relations = list(self.relations)
         super().__post_init__(**kwargs)
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        longest = self.max_position_embeddings if self.use_position_embeddings else None
+        if self.attention == "softmax":
+            return Abilities(reads="pieces", max_tokens=longest)
+        return Abilities(
+            structures=("dependency", "constituency"),
+            columns=(PROBABILITIES,),
+            decoders=("tree", "projective", "argmax"),
+            marginals=True,
+            reads="pieces",
+            max_tokens=longest,
+        )
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

@@ -29,9 +29,9 @@ from hf_structure.algorithms.distance import (
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
 from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
+    DecoderOutput,
     StructFormerMaskedLMOutput,
     StructFormerModelOutput,
-    SyntacticDistanceDecoderOutput,
 )
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.modules.dropout import Dropout
@@ -300,11 +300,6 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     def _supports_sdpa(self) -> bool:
         return self.config.attention == "softmax"  # sigmoid(q k) times a mask is no softmax
 
-    @property
-    def structures(self) -> tuple[str, ...]:
-        """The kinds of structure that the model gives."""
-        return ("dependency", "constituency") if self.config.attention == "dependency" else ()
-
     def relation_weights(self) -> torch.Tensor | None:
         """
         `(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation; without layers
@@ -353,7 +348,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         decoder: str = "tree",
         k: int = 1,
         marginals: bool = False,
-    ) -> SyntacticDistanceDecoderOutput:
+    ) -> DecoderOutput:
         """
         Constituency and dependency structure of a batch of sentences. Only the parsing network runs.
 
@@ -375,7 +370,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
             ValueError: if `decoder` or `k` is not one of these, the model has no parser, or there are not either ids
                 or vectors.
         """
-        if not self.structures:
+        if self.config.attention == "softmax":
             raise ValueError('a model with attention="softmax" has no parser')
         check_decoder(decoder, 1)
         if k != 1:
@@ -402,13 +397,13 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         elif self.config.tree_objective == "expected_heads":
             heads = find_heads(probs, lengths, decoder)[:, 0]
         heads = heads.unsqueeze(1)
-        return SyntacticDistanceDecoderOutput(
+        return DecoderOutput(
             heads=heads,
-            head_probs=chosen_scores(probs, heads),
             marginals=probs if marginals else None,
             spans=spans,
             distances=distances,
             heights=heights,
+            columns={"probabilities": chosen_scores(probs, heads)},
         )
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
+from hf_structure.abilities import PROBABILITIES, Abilities
 from hf_structure.modules.configuration import StructureConfig
 
 AT_LEAST_ONE = (
@@ -131,6 +132,21 @@ class UDGNConfig(StructureConfig):
         if self.parser_hidden_size is None:
             self.parser_hidden_size = self.hidden_size
         super().__post_init__(**kwargs)
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        longest = self.max_position_embeddings if self.use_position_embeddings else None
+        return Abilities(
+            structures=("dependency",),
+            columns=(PROBABILITIES,),
+            decoders=("tree", "projective", "argmax"),
+            k_best=True,
+            marginals=True,
+            reads="words",
+            max_words=longest,
+            max_tokens=longest,
+        )
 
     def validate_sizes(self):
         """Raises `ValueError` where a number makes no model."""

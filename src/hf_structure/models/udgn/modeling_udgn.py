@@ -26,7 +26,7 @@ from hf_structure.algorithms.spanning_tree import (
 )
 from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
-    DependencyDecoderOutput,
+    DecoderOutput,
     DependencyMaskedLMOutput,
     DependencyModelOutput,
 )
@@ -179,7 +179,6 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = UDGNConfig
     base_model_prefix = "udgn"
-    structures = ("dependency",)  # the kinds of structure that the models give
     supports_gradient_checkpointing = True
     _no_split_modules = ["UDGNLayer", "UDGNParser"]
     _can_record_outputs = {
@@ -218,7 +217,7 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
         decoder: str = "tree",
         k: int = 1,
         marginals: bool = False,
-    ) -> DependencyDecoderOutput:
+    ) -> DecoderOutput:
         """
         Dependency structure of a batch of sentences. Only the parser runs.
 
@@ -247,7 +246,7 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
         log_probs = self.base_model.parser.normalize(scores)
         if self.config.root_score != "parser":
             scores = score_roots(log_probs, self.config.root_score)
-        output = DependencyDecoderOutput()
+        output = DecoderOutput()
         expected_heads = self.config.tree_objective == "expected_heads" and decoder != "argmax"
         if marginals or expected_heads:
             arc_probs = arc_marginals(scores, lengths)
@@ -259,7 +258,8 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
             output.heads = find_heads(objective, lengths, decoder, k)
             output.log_probs = tree_log_probs(scores, output.heads, lengths)
         is_word = output.heads >= 0
-        output.head_probs = chosen_scores(log_probs, output.heads).exp().masked_fill(~is_word, 0.0)
+        head_probs = chosen_scores(log_probs, output.heads).exp().masked_fill(~is_word, 0.0)
+        output.columns = {"probabilities": head_probs}
         return output
 
 
