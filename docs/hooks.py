@@ -14,6 +14,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from hf_structure.families import FAMILIES
+
 ROOT = Path(__file__).parents[1]
 CARDS = sorted((ROOT / "src/hf_structure/checkpoints").glob("*/README.md"))
 PAGES = {
@@ -33,6 +35,27 @@ TYPE = re.compile(r"<code>[^<]*`[^<]*</code>")  # "`int`, *optional*", where mkd
 REFERENCE = re.compile(r"\[<code>~?(?:\w+\.)*(\w+)</code>\]")  # [`~torch.nn.LSTM`], as transformers writes them
 
 
+FAMILY_MARK = "<!-- families -->"  # where the reference of all families stands
+GIVES = "| Family | Structures | Of each word | Decoders | k best | Marginals | Reads |\n|---|---|---|---|---|---|---|"
+
+
+def family_reference() -> str:
+    """What the families give, by their default configurations, and the reference of their classes."""
+    rows, sections = [], []
+    for family in FAMILIES.values():
+        names = [name.rpartition(".")[2] for name in (family.config_class, *family.classes)]
+        names.append(names[0].replace("Config", "PreTrainedModel"))
+        title = family.title.partition(":")[0]
+        sections.append(f"## {title}\n\n{family.title}.\n\n{family.citation}")
+        sections += [f"::: hf_structure.{name}" for name in names]
+        gives = family.load(family.config_class)().abilities
+        columns = ", ".join(column.name.replace("_", " ") for column in gives.columns)
+        cells = [title, ", ".join(gives.structures), columns, ", ".join(gives.decoders)]
+        cells += ["yes" if value else "" for value in (gives.k_best, gives.marginals)]
+        rows.append(f"| {' | '.join([*cells, gives.reads])} |")
+    return "\n\n".join(["\n".join([GIVES, *rows]), *sections])
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages from outside `docs/`, and notebooks as pages."""
     for source, page in PAGES.items():
@@ -48,6 +71,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Translates the links of a page, but for what looks like one in code."""
     source = SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    markdown = markdown.replace(FAMILY_MARK, family_reference())
 
     def translated(link: re.Match) -> str:
         if "://" in link[1] or link[1].startswith("mailto:"):

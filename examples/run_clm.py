@@ -62,6 +62,7 @@ from hf_structure.data.graph_batches import add_tapes
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.exporting.families import is_registered, model_classes
+from hf_structure.families import FAMILIES, families_of
 from hf_structure.hub.suggestions import did_you_mean
 from hf_structure.pipelines.loading import load_trained, read_config, read_tokenizer
 from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
@@ -85,8 +86,8 @@ from hf_structure.training.trainers import GraphLMTrainer, base_parameters
 logger = logging.getLogger("run_clm")
 
 STRUCTURED = {"graph_layers": "graphs", "stack_layers": "trees"}  # settings of families that read such structures
-BASELINES = ("transformer-xl", "transformer-xl-large")
-FAMILIES = ("gilt", "pushdown", *BASELINES)
+VARIANTS = families_of("causal_lm")
+BASELINES = FAMILIES["gilt"].baselines
 PURPOSE = "causal language model"
 
 
@@ -193,9 +194,9 @@ def choose_tokenizer(args: CLMModelArguments) -> None:
 def check_family(name: str) -> None:
     """Raises `ValueError` if there is no such family of causal language models, of this script or of the user."""
     is_own = name in CONFIG_MAPPING and is_registered(CONFIG_MAPPING[name])
-    if name not in FAMILIES and not (is_own and "AutoModelForCausalLM" in model_classes(CONFIG_MAPPING[name])):
-        choices = ", ".join(FAMILIES)
-        raise ValueError(f"there is no model family {name!r}: choose one of {choices}{did_you_mean(name, FAMILIES)}")
+    if name not in VARIANTS and not (is_own and "AutoModelForCausalLM" in model_classes(CONFIG_MAPPING[name])):
+        choices = ", ".join(VARIANTS)
+        raise ValueError(f"there is no model family {name!r}: choose one of {choices}{did_you_mean(name, VARIANTS)}")
 
 
 def structure_setting(config: PreTrainedConfig | type[PreTrainedConfig]) -> str | None:

@@ -27,12 +27,11 @@ Without a training file a trained model is evaluated:
 trained further on a text (`--punctuation keep --mask_rate 0.15`), for example before it becomes a parser's encoder.
 """
 
-import inspect
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from datasets import Dataset
@@ -43,6 +42,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.families import FAMILIES, families_of
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import (
     SUBWORD_KINDS,
@@ -67,19 +67,8 @@ from hf_structure.training.trainers import MaskedLMTrainer
 logger = logging.getLogger("run_mlm")
 
 
-class Family(NamedTuple):
-    """What a name of --model_type stands for."""
-
-    settings: dict
-    learning_rate: float  # of its paper
-
-
 TRAINED = ("words", *SUBWORD_KINDS)  # tokenizers that are made of the text
-FAMILIES = {
-    "udgn": Family({"model_type": "udgn"}, 1e-3),
-    "structformer": Family({"model_type": "structformer"}, 3e-4),
-    "transformer": Family({"model_type": "structformer", "attention": "softmax"}, 3e-4),
-}
+VARIANTS = families_of("masked_lm")
 
 
 @dataclass
@@ -162,11 +151,17 @@ def parse_arguments() -> tuple[MLMModelArguments, MLMDataArguments, MLMTrainingA
         (MLMModelArguments, MLMDataArguments, MLMTrainingArguments),
         description=__doc__,
         example="[--model_type udgn]",
-        defaults=lambda model_type: {"learning_rate": FAMILIES.get(model_type, FAMILIES["udgn"]).learning_rate},
+        defaults=lambda model_type: {"learning_rate": learning_rate(model_type)},
     )
     has_tokenizer = model_args.model_name_or_path or model_args.tokenizer_name not in TRAINED
     check_streaming(data_args, training_args, bool(has_tokenizer))
     return model_args, data_args, training_args, settings
+
+
+def learning_rate(model_type: str | None) -> float:
+    """That of a family's paper; of other families, that of UDGN's."""
+    name = VARIANTS.get(model_type or "", {}).get("model_type", "udgn")
+    return FAMILIES[name].learning_rate
 
 
 def load_words(file: str, punctuation: str, by: str) -> Iterator[dict]:
@@ -249,13 +244,10 @@ def load_model(args: MLMModelArguments, settings: dict, tokenizer):
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --model_name_or_path or a --config with a model_type is needed")
-    settings = FAMILIES[name].settings | settings if name in FAMILIES else {"model_type": name, **settings}
+    settings = {"model_type": name, **VARIANTS.get(name, {}), **settings}
     config = new_config(settings.pop("model_type"), settings, tokenizer, special=("unk", "pad", "mask"))
     model = AutoModelForMaskedLM.from_config(config)
-    if (
-        args.tokenizer_name != "words"
-        and "word_ids" not in inspect.signature(getattr(model, "decode", dict)).parameters
-    ):
+    if args.tokenizer_name != "words" and abilities_of(model.config).reads == "words":
         raise ValueError(f"{name} parses words, not subwords: leave --tokenizer_name out")
     return model
 

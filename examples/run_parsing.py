@@ -47,13 +47,13 @@ from hf_structure import (
     AutoModelForDependencyParsing,
     G2GTransformerConfig,
     ParsingCollator,
-    RNGTransformerConfig,
 )
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.corpus import column_numbers, guess_format, load_sentences
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import (
@@ -80,8 +80,8 @@ from hf_structure.training.trainers import ParsingTrainer
 
 logger = logging.getLogger("run_parsing")
 
-FAMILIES = (G2GTransformerConfig.model_type, RNGTransformerConfig.model_type)
-DEFAULT_FAMILY = FAMILIES[0]
+VARIANTS = families_of("parsing")
+DEFAULT_FAMILY = G2GTransformerConfig.model_type
 TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic dependency graphs"}
 TREES = Reading(load_sentences, {"words": STRINGS, "heads": NUMBERS, "deprels": STRINGS, "tags": STRINGS})
 
@@ -95,7 +95,7 @@ class ParsingModelArguments(ModelArguments):
     model_type: str | None = field(
         default=None,
         metadata={
-            "help": f"Family of a new parser: {', '.join(FAMILIES)}, or your own; {DEFAULT_FAMILY} if not given."
+            "help": f"Family of a new parser: {', '.join(VARIANTS)}, or your own; {DEFAULT_FAMILY} if not given."
         },
     )
     encoder: str | None = field(
@@ -192,7 +192,7 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
     """Raises `ValueError` for an unknown family, and for options that have no meaning here or beside others."""
     config_class = config_class_of(settings.get("model_type", DEFAULT_FAMILY))
     if not hasattr(config_class, "labelled"):  # what all parsers that are trained on trees say of themselves
-        raise ValueError(f"this script trains models of the types {' and '.join(FAMILIES)}, or your own like them")
+        raise ValueError(f"this script trains models of the types {' and '.join(VARIANTS)}, or your own like them")
     if args.use_swap and not issubclass(config_class, G2GTransformerConfig):
         raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
     given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags") if getattr(args, name)}

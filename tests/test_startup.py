@@ -8,10 +8,13 @@ from importlib import import_module, invalidate_caches
 from pathlib import Path
 
 import pytest
+import transformers
+from transformers import CONFIG_MAPPING
 
 import hf_structure
-from hf_structure.auto import _MODELS, AutoModelForConstituencyParsing
+from hf_structure.auto import AutoModelForConstituencyParsing
 from hf_structure.cli.render import FIGURES as KINDS
+from hf_structure.families import FAMILIES
 from hf_structure.import_hooks import _Follower, import_after
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 
@@ -86,11 +89,19 @@ def test_a_configuration_is_imported_first(first):
     assert "PushdownLMConfig" in ended.stdout
 
 
-def test_what_is_exported_is_what_type_checkers_see():
-    (block,) = (node for node in ast.parse(Path(hf_structure.__file__).read_text()).body if isinstance(node, ast.If))
-    seen = {alias.name: node.module for node in block.body for alias in node.names}
-    assert seen == hf_structure._MODULES
-    assert set(hf_structure.__all__) == {*seen, "__version__"}
+def test_what_type_checkers_see():
+    """In a stub, a name that is imported is public only if it says so: `from module import name as name`."""
+    stub = ast.parse(Path(hf_structure.__file__).with_suffix(".pyi").read_text("utf-8"))
+    aliases = [alias for node in stub.body for alias in node.names]
+    assert [alias.asname for alias in aliases] == [alias.name for alias in aliases]
+    assert len({alias.name for alias in aliases}) == len(aliases)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_classes_of_families_are_exported(family):
+    for name in (family.config_class, *family.classes):
+        assert getattr(hf_structure, name.rpartition(".")[2]) is family.load(name)
+    assert family.load(family.config_class).model_type == family.model_type
 
 
 @pytest.mark.parametrize("name", hf_structure.__all__)
@@ -153,13 +164,15 @@ def test_a_module_that_is_not_there_is_not_found(modules):
         import_module("theirs.nothing")
 
 
-@pytest.mark.parametrize("config_class", _MODELS, ids=lambda config_class: config_class.model_type)
-def test_every_model_class_is_registered_with_its_configuration(config_class):
-    for place, auto_classes in _MODELS[config_class].items():
-        for auto_class in auto_classes:
-            model_class = auto_class._model_mapping[config_class]
-            assert model_class.config_class is config_class
-            assert f"{model_class.__module__}.{model_class.__name__}".endswith(f".{place}")
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_every_model_class_is_registered_with_its_configuration(family):
+    config_class = family.load(family.config_class)
+    assert CONFIG_MAPPING[family.model_type] is config_class
+    for place, auto_classes in family.classes.items():
+        for name in auto_classes:
+            auto_class = getattr(transformers, name, None) or getattr(hf_structure, name)
+            assert auto_class._model_mapping[config_class] is family.load(place)
+            assert family.load(place).config_class is config_class
 
 
 def test_auto_class_of_constituents_names_its_family():

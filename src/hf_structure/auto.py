@@ -1,31 +1,20 @@
 """
-Auto classes for tasks that transformers has none for, and registration of the families with all Auto classes, which
-`import hf_structure` has done when Auto classes are imported.
+Auto classes for tasks that transformers has none for, and the families in the tables of all Auto classes.
+`import hf_structure` has this done when Auto classes are imported.
 """
 
 import threading
 from collections import OrderedDict, UserDict
-from importlib import import_module
+from functools import partial
 from typing import TYPE_CHECKING
 
 from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
+from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, AutoConfig
-from transformers.models.auto.modeling_auto import (
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-)
 
-from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
-from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
-from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
-from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+from hf_structure.families import FAMILIES, Family
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -94,60 +83,26 @@ class _LazyClasses(UserDict):
 
     def __getitem__(self, config_class: type[PreTrainedConfig]) -> "type[PreTrainedModel]":
         model_class = super().__getitem__(config_class)
-        if isinstance(model_class, str):
-            module, _, name = model_class.rpartition(".")
-            model_class = self[config_class] = getattr(import_module(module), name)
+        if isinstance(model_class, partial):
+            model_class = self[config_class] = model_class()
         return model_class
 
 
-_MODELS = {
-    UDGNConfig: {
-        "modeling_udgn.UDGNModel": [AutoModel],
-        "classification_udgn.UDGNForSequenceClassification": [AutoModelForSequenceClassification],
-        "classification_udgn.UDGNForTokenClassification": [AutoModelForTokenClassification],
-        "modeling_udgn.UDGNForMaskedLM": [AutoModelForMaskedLM, AutoModelForDependencyParsing],
-    },
-    StructFormerConfig: {
-        "modeling_structformer.StructFormerModel": [AutoModel],
-        "classification_structformer.StructFormerForSequenceClassification": [AutoModelForSequenceClassification],
-        "classification_structformer.StructFormerForTokenClassification": [AutoModelForTokenClassification],
-        "modeling_structformer.StructFormerForMaskedLM": [
-            AutoModelForMaskedLM,
-            AutoModelForDependencyParsing,
-            AutoModelForConstituencyParsing,
-        ],
-    },
-    G2GTransformerConfig: {
-        "modeling_g2g_transformer.G2GTransformerModel": [AutoModel],
-        "modeling_g2g_transformer.G2GTransformerForParsing": [AutoModelForDependencyParsing],
-    },
-    RNGTransformerConfig: {
-        "modeling_rng_transformer.RNGTransformerModel": [AutoModel],
-        "modeling_rng_transformer.RNGTransformerForParsing": [AutoModelForDependencyParsing],
-    },
-    GiLTConfig: {
-        "modeling_gilt.GiLTModel": [AutoModel],
-        "modeling_gilt.GiLTForCausalLM": [AutoModelForCausalLM, AutoModelForDependencyParsing],
-        "classification_gilt.GiLTForSequenceClassification": [AutoModelForSequenceClassification],
-    },
-    PushdownLMConfig: {
-        "modeling_pushdown.PushdownLMModel": [AutoModel],
-        "modeling_pushdown.PushdownLMForCausalLM": [
-            AutoModelForCausalLM,
-            AutoModelForDependencyParsing,
-            AutoModelForConstituencyParsing,
-        ],
-    },
-}
-_AUTO_CLASSES = {
-    auto_class for models in _MODELS.values() for auto_classes in models.values() for auto_class in auto_classes
-}
-for auto_class in _AUTO_CLASSES:
-    auto_class._model_mapping._extra_content = _LazyClasses(auto_class._model_mapping._extra_content)
-for config_class, models in _MODELS.items():
-    family = config_class.__module__.rpartition(".")[0]
-    for place, auto_classes in models.items():
-        for auto_class in auto_classes:
-            auto_class.register(config_class, f"{family}.{place}", exist_ok=True)
+def add_family(family: Family) -> None:
+    """Makes the Auto classes know a family."""
+    config_class = family.load(family.config_class)
+    for name, auto_classes in family.classes.items():
+        for auto_class in map(_auto_class, auto_classes):
+            if not isinstance(auto_class._model_mapping._extra_content, _LazyClasses):
+                auto_class._model_mapping._extra_content = _LazyClasses(auto_class._model_mapping._extra_content)
+            auto_class.register(config_class, partial(family.load, name), exist_ok=True)
 
-__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing"]
+
+def _auto_class(name: str) -> type[_BaseAutoModelClass]:
+    return globals().get(name) or getattr(modeling_auto, name)
+
+
+for family in FAMILIES.values():
+    add_family(family)
+
+__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "add_family"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import provided
 import pytest
 from documents import ROOT
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, AutoModelForMaskedLM
 
-from hf_structure.auto import AutoModelForDependencyParsing, AutoModelForMaskedLM
+from hf_structure.auto import AutoModelForDependencyParsing
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import yaml
 from documents import DOCUMENTS, FENCED, ROOT, read
 
 import hf_structure
+from hf_structure.families import FAMILIES
 
 NOTEBOOK = {
     "cells": [
@@ -105,6 +106,10 @@ def test_all_documents_are_pages():
 def test_all_public_names_are_in_the_reference():
     reference = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/reference/*.md"))
     shown = set(re.findall(r"^::: hf_structure\.(\w+)$", reference, re.MULTILINE))
+    assert "<!-- families -->" in reference
+    for family in FAMILIES.values():
+        names = [name.rpartition(".")[2] for name in (family.config_class, *family.classes)]
+        shown |= {*names, names[0].replace("Config", "PreTrainedModel")}
     missing = {*hf_structure.__all__} - shown - {"__version__"}
     assert not missing, "docs/reference: add " + ", ".join(f"::: hf_structure.{name}" for name in sorted(missing))
     assert shown <= {*hf_structure.__all__}

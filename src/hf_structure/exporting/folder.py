@@ -166,7 +166,9 @@ def _defined(name: Name, packages: set[str]) -> Name:
     spec = find_spec(package) if package.split(".")[0] in packages else None
     if spec is None or spec.submodule_search_locations is None:  # a module: it defines its names
         return name
-    source = Path(spec.origin).read_text("utf-8") if spec.has_location else ""
+    origin = Path(spec.origin or "")
+    files = [origin, origin.with_suffix(".pyi")] if spec.has_location else []  # names of lazy packages are in the stub
+    source = "\n".join(file.read_text("utf-8") for file in files if file.is_file())
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:

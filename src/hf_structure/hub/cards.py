@@ -8,7 +8,8 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 
-from hf_structure.hub.families import PAIR, PAIRS, Family, Kind, family_of, kind_of
+from hf_structure.families import Family
+from hf_structure.hub.kinds import PAIR, PAIRS, Kind, family_of, kind_of
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
@@ -61,7 +62,7 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
         f"## Use\n\n```\npip install {_requirement(config)}\n```\n\n```python\n{_sample(config, kind, name)}\n```",
         _training(facts),
         _results(results, kind, name),
-        f"## Cite\n\n{family.cite}" if family else "",
+        f"## Cite\n\n{family.citation}" if family else "",
     ]
     return ModelCard("\n\n".join(part for part in parts if part) + "\n")
 

@@ -1,0 +1,21 @@
+"""What the package knows of Graph-to-Graph Transformer."""
+
+from hf_structure.families import Family
+
+FAMILY = Family(
+    model_type="g2g_transformer",
+    package=__package__,
+    config_class="configuration_g2g_transformer.G2GTransformerConfig",
+    classes={
+        "modeling_g2g_transformer.G2GTransformerModel": ("AutoModel",),
+        "modeling_g2g_transformer.G2GTransformerForParsing": ("AutoModelForDependencyParsing",),
+    },
+    title="Graph-to-Graph Transformer: a transition-based dependency parser",
+    citation=(
+        "Mohammadshahi, Henderson (2020): Graph-to-Graph Transformer for Transition-based Dependency Parsing."
+        " Findings of EMNLP."
+    ),
+    uses="dependency trees of text like that of its treebank",
+    limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",
+    tags=("dependency-parsing",),
+)

@@ -1,0 +1,21 @@
+"""What the package knows of Recursive Non-autoregressive Graph-to-Graph Transformer."""
+
+from hf_structure.families import Family
+
+FAMILY = Family(
+    model_type="rng_transformer",
+    package=__package__,
+    config_class="configuration_rng_transformer.RNGTransformerConfig",
+    classes={
+        "modeling_rng_transformer.RNGTransformerModel": ("AutoModel",),
+        "modeling_rng_transformer.RNGTransformerForParsing": ("AutoModelForDependencyParsing",),
+    },
+    title=("Recursive Non-autoregressive Graph-to-Graph Transformer: a dependency parser that refines its trees"),
+    citation=(
+        "Mohammadshahi, Henderson (2021): Recursive Non-Autoregressive Graph-to-Graph Transformer for "
+        "Dependency Parsing with Iterative Refinement. TACL."
+    ),
+    uses="dependency trees of text like that of its treebank",
+    limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",
+    tags=("dependency-parsing",),
+)
