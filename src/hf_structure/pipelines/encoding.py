@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeGuard
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -26,7 +26,8 @@ from hf_structure.tokenization import encode, encode_subwords
 
 _CONTENT = {"words", "text"}
 _GIVEN = (*_CONTENT, "start", "tags", "initial")
-Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
+OneSentence = str | Mapping[str, Any] | ConlluSentence
+Sentence = OneSentence | Sequence[str]
 
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-def is_one_sentence(sentences: Sentence | Iterable[Sentence]) -> bool:
+def is_one_sentence(sentences: Any) -> TypeGuard[OneSentence]:
     """Whether this is a sentence and not several: a list of strings is several raw sentences."""
     return isinstance(sentences, str | Mapping | ConlluSentence)
 
@@ -196,6 +197,7 @@ def _check_positions(number: int, kind: str, longest: int | None) -> None:
 
 
 __all__ = [
+    "OneSentence",
     "Sentence",
     "encode_all",
     "encode_sentence",

@@ -349,7 +349,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
                 [`beam_search`].
         """
         if decoder != "tree":
-            raise ValueError("GiLT finds graphs with a beam alone: leave decoder out")
+            raise ValueError(f"{type(self).__name__} finds graphs with a beam alone: leave decoder out")
         if beam_size is None:
             beam_size = max(BEAM_SIZE, 4 * k)
         if not 1 <= k <= beam_size:
