@@ -351,7 +351,9 @@ def parse_batch(
     decoded = sentences_of(decode_batch(encoded, model, tokenizer, **options))
     columns = abilities_of(model.config).columns
     pairs = zip(encoded, decoded, strict=True)
-    return [assemble_parse(sentence, found, structures, columns, punctuation) for sentence, found in pairs]
+    return [
+        Parse.from_dict(assemble_parse(sentence, found, structures, columns, punctuation)) for sentence, found in pairs
+    ]
 
 
 def decode_batch(

@@ -91,6 +91,10 @@ class DependencyTree(Value, TreeOfWords):
         labels = self.labels or (None,) * len(self.heads)
         return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
 
+    def initial_tree(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+        """The heads and labels that a parser starts from."""
+        return self.heads, self.labels
+
     def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
         """
         The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
