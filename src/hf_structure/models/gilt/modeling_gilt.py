@@ -19,7 +19,6 @@ from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.output_capturing import selected_hidden_states
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput, GraphBeamOutput
 from hf_structure.models.gilt.beam_search_gilt import beam_search
 from hf_structure.models.gilt.cache_gilt import GraphCache
@@ -33,6 +32,7 @@ from hf_structure.modules.beam_search import BEAM_SIZE
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
 from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
+from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.tape_attention import TapeLookup, read_tapes
 
 

@@ -21,7 +21,6 @@ from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
 from hf_structure.algorithms.stack import replay_stacks
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DecoderOutput, PushdownCausalLMOutput, StackBeamOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import beam_search
@@ -33,6 +32,7 @@ from hf_structure.modules.beam_search import BEAM_SIZE
 from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
 from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
+from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.tape_attention import TapeKeys, TapeLookup, read_tapes
 
 
