@@ -1,18 +1,18 @@
 """A family and two columns of predictions that nothing in the package knows: one folder, one declaration."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import spacy
 import torch
-import toy_family
 from tiny_models import randomise, save
-from toy_family.configuration_toy import ToyConfig
-from toy_family.modeling_toy import ToyForParsing
-from transformers import AutoConfig, AutoTokenizer, pipeline
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedModel, pipeline
 
 from hf_structure import AutoModelForDependencyParsing, Parse, build_word_tokenizer, export, parse
 from hf_structure.data.conllu import read_conllu
@@ -30,29 +30,41 @@ assert "hf_structure" not in sys.modules and "toy_family" not in sys.modules
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def toy() -> Iterator[type[PreTrainedModel]]:
+    """The class of the models. The family is forgotten for other tests."""
+    family = import_module("toy_family").FAMILY
+    model_class = family.load("modeling_toy.ToyForParsing")
+    yield model_class
+    for name in [name for name in sys.modules if name.split(".")[0] == "toy_family"]:
+        del sys.modules[name]
+    del FAMILIES["toy"], CONFIG_MAPPING._extra_content["toy"]
+    del AutoModelForDependencyParsing._model_mapping._extra_content[model_class.config_class]
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(toy, tmp_path_factory) -> Path:
     tokenizer = build_word_tokenizer(["the", "cat", "slept", "he", "left"])
-    return save(randomise(ToyForParsing(ToyConfig())), tokenizer, tmp_path_factory.mktemp("toy"))
+    return save(randomise(toy(toy.config_class())), tokenizer, tmp_path_factory.mktemp("toy"))
 
 
 def expected(folder: Path, sentence: str) -> dict[str, tuple]:
-    model, tokenizer = ToyForParsing.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForDependencyParsing.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = torch.tensor(tokenizer.convert_tokens_to_ids(sentence.split()))
     tones = model.tones(model.embeddings(ids)).argmax(-1).tolist()
     return {"tone": tuple(["low", "high"][tone] for tone in tones), "word_length": tuple((ids / 2).tolist())}
 
 
-def test_transformers_knows_it(folder):
-    assert type(AutoConfig.from_pretrained(folder)) is ToyConfig
-    assert type(AutoModelForDependencyParsing.from_pretrained(folder)) is ToyForParsing
-    assert FAMILIES["toy"].load("modeling_toy.ToyForParsing") is ToyForParsing
+def test_transformers_knows_it(toy, folder):
+    assert type(AutoConfig.from_pretrained(folder)) is toy.config_class
+    assert type(AutoModelForDependencyParsing.from_pretrained(folder)) is toy
     assert families_of("parsing")["toy"] == {"model_type": "toy"}
 
 
-@pytest.mark.parametrize("options", [{}, {"model": None}], ids=["name", "loaded"])
-def test_columns_reach_the_values(folder, options):
-    model = ToyForParsing.from_pretrained(folder) if options else folder
+@pytest.mark.parametrize("is_loaded", [False, True], ids=["name", "loaded"])
+def test_columns_reach_the_values(toy, folder, is_loaded):
+    model = toy.from_pretrained(folder) if is_loaded else folder
     for parsed, sentence in zip(parse(SENTENCES, model), SENTENCES, strict=True):
         tree = parsed.dependency
         assert tree.columns == expected(folder, sentence)
@@ -109,14 +121,8 @@ def test_its_export_travels(folder, tmp_path):
 def test_the_command_parses_with_it(folder, tmp_path):
     code = "import toy_family\nfrom hf_structure.cli.main import main\nmain()"
     command = [sys.executable, "-c", code, "parse", "--model", str(folder), "--format", "conllu"]
-    path = {"PYTHONPATH": str(Path(toy_family.__file__).parents[1])}
-    done = subprocess.run(command, input="the cat slept\n", capture_output=True, text=True, env=_environment(path))
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, input="the cat slept\n", capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Tone=") == 3
-
-
-def _environment(more: dict[str, str]) -> dict[str, str]:
-    import os
-
-    path = os.pathsep.join(filter(None, [more["PYTHONPATH"], os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path}

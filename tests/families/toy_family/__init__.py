@@ -2,16 +2,15 @@
 
 from hf_structure import Family, register_family
 
-register_family(
-    Family(
-        model_type="toy",
-        package=__name__,
-        config_class="configuration_toy.ToyConfig",
-        classes={"modeling_toy.ToyForParsing": ("AutoModelForDependencyParsing",)},
-        title="Toy: a parser of one table",
-        citation="Nobody (2026): Toys.",
-        uses="tests",
-        limits="anything else",
-        tags=("dependency-parsing",),
-    )
+FAMILY = Family(
+    model_type="toy",
+    package=__name__,
+    config_class="configuration_toy.ToyConfig",
+    classes={"modeling_toy.ToyForParsing": ("AutoModelForDependencyParsing",)},
+    title="Toy: a parser of one table",
+    citation="Nobody (2026): Toys.",
+    uses="tests",
+    limits="anything else",
+    tags=("dependency-parsing",),
 )
+register_family(FAMILY)
