@@ -4,7 +4,7 @@ from hf_structure.families import Family
 
 FAMILY = Family(
     model_type="g2g_transformer",
-    package=__package__,
+    package="hf_structure.models.g2g_transformer",
     config_class="configuration_g2g_transformer.G2GTransformerConfig",
     classes={
         "modeling_g2g_transformer.G2GTransformerModel": ("AutoModel",),

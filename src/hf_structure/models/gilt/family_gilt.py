@@ -4,7 +4,7 @@ from hf_structure.families import Family
 
 FAMILY = Family(
     model_type="gilt",
-    package=__package__,
+    package="hf_structure.models.gilt",
     config_class="configuration_gilt.GiLTConfig",
     classes={
         "modeling_gilt.GiLTModel": ("AutoModel",),

@@ -4,7 +4,7 @@ from hf_structure.families import Family
 
 FAMILY = Family(
     model_type="pushdown",
-    package=__package__,
+    package="hf_structure.models.pushdown",
     config_class="configuration_pushdown.PushdownLMConfig",
     classes={
         "modeling_pushdown.PushdownLMModel": ("AutoModel",),

@@ -4,7 +4,7 @@ from hf_structure.families import Family
 
 FAMILY = Family(
     model_type="rng_transformer",
-    package=__package__,
+    package="hf_structure.models.rng_transformer",
     config_class="configuration_rng_transformer.RNGTransformerConfig",
     classes={
         "modeling_rng_transformer.RNGTransformerModel": ("AutoModel",),

@@ -4,7 +4,7 @@ from hf_structure.families import Family
 
 FAMILY = Family(
     model_type="structformer",
-    package=__package__,
+    package="hf_structure.models.structformer",
     config_class="configuration_structformer.StructFormerConfig",
     classes={
         "modeling_structformer.StructFormerModel": ("AutoModel",),

@@ -4,7 +4,7 @@ from hf_structure.families import Family
 
 FAMILY = Family(
     model_type="udgn",
-    package=__package__,
+    package="hf_structure.models.udgn",
     config_class="configuration_udgn.UDGNConfig",
     classes={
         "modeling_udgn.UDGNModel": ("AutoModel",),
