@@ -96,10 +96,10 @@ def evaluate_missing(data: str, every: int, folder: Path, scorer: Scorer, raw: b
     for name, read in tqdm(find_paradigms(data).items(), unit=" paradigms"):
         path = folder / f"{name}.json"
         if not path.exists():
-            items = read()[::every]
-            if not items:
+            pairs = read()
+            if not pairs:
                 raise ValueError(f"{data}: there are no pairs of {name}")
-            write_json(evaluate(items, scorer, raw), path)
+            write_json(evaluate(pairs[::every], scorer, raw) | {"available": len(pairs)}, path)
         results[name] = load_object(path)
     return results
 
@@ -126,6 +126,9 @@ def summarize(results: dict[str, dict], tie: float) -> dict[str, dict]:
             for member in members
         }
     summary["overall"] = _overall(rights)
+    scored = {name: len(values) for name, values in rights.items()}
+    available = sum(result.get("available", scored[name]) for name, result in results.items())
+    summary["pairs"] = {"scored": sum(scored.values()), "available": available}
     known = {name: _known(values, results[name]["unknown_words"]) for name, values in rights.items()}
     if known != rights:
         counts = [sum(map(len, values.values())) for values in (known, rights)]
@@ -152,6 +155,7 @@ def to_markdown(summary: dict[str, dict]) -> str:
     overall = summary["overall"]
     rows = [["**overall**, mean of paradigms", percent(overall["paradigms"])]]
     rows.append(["**overall**, share of pairs", percent(overall["pairs"])])
+    counts = "{scored:,} of {available:,} pairs were scored".format(**summary["pairs"])
     if known := summary.get("without unknown words"):
         share = f"the {percent(known['share'])}% of pairs without unknown words"
         rows.append([f"**{share}**, mean of paradigms", percent(known["paradigms"])])
@@ -159,7 +163,7 @@ def to_markdown(summary: dict[str, dict]) -> str:
     for group in GROUPS:
         rows += [[f"*{name}*", percent(accuracy)] for name, accuracy in summary[group].items()]
     rows += [[name, percent(paradigm["accuracy"])] for name, paradigm in summary["paradigms"].items()]
-    return markdown_table(["", "accuracy"], rows)
+    return markdown_table([counts, "accuracy"], rows)
 
 
 def main() -> None:

@@ -7,11 +7,14 @@ How a masked language model learns sentence structure: all checkpoints of traini
 Of each `checkpoint-*` of each run: the masked perplexity of the test file; where that has dependencies, UAS and UUAS
 of the model's trees (by `config.tree_objective`) and of argmax heads; with `--test_brackets`, UF1; with `--blimp`, the
 accuracy on every tenth pair of BLiMP (`run_blimp.py`); and how many pairs of words its trees share with those of the
-run's last checkpoint. Punctuation is left out. A checkpoint that is done is not done again, and a run may have new
+run's last checkpoint. `commonest head` is the share of argmax heads at the place in the sentence that is chosen most
+often, such as its last word: at the beginning a UDGN points nearly all words there, and there is a warning where more
+than half still are. Punctuation is left out. A checkpoint that is done is not done again, and a run may have new
 ones: give the same command again. The table is printed, and written to `table.md`, and the figure to `dynamics.svg`.
 """
 
 import argparse
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,6 +32,7 @@ from hf_structure.data.minimal_pairs import find_paradigms
 from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.metrics.head_positions import commonest_head
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.pipelines.loading import load_model
 from hf_structure.tokenization import encode
@@ -36,15 +40,20 @@ from hf_structure.training.comparison import markdown_table, percent, run_script
 from hf_structure.training.scripts import check_same_run, file_states, load_object, run, write_json, write_text
 from hf_structure.visualization.figures import plot_curves
 
+logger = logging.getLogger("run_dynamics")
+
 BLIMP = Path(__file__).with_name("run_blimp.py")
 TENTH = 10
 AGREEMENT = "agreement"
+COMMONEST = "commonest_head"
+COLLAPSED = 0.5  # share of argmax heads at one place from which on there is a warning
 COLUMNS = {
     "perplexity": "perplexity",
     "uas": "UAS",
     "uuas": "UUAS",
     "uas_argmax": "UAS, argmax",
     "uuas_argmax": "UUAS, argmax",
+    COMMONEST: "commonest head",
     "uf1": "UF1",
     "blimp": "BLiMP",
     AGREEMENT: "agreement with the last",
@@ -86,8 +95,16 @@ def measure(checkpoint: Path, args: argparse.Namespace) -> dict:
     structures, heads = abilities_of(model.config).structures, []
     if "dependency" in structures:
         heads = heads_of(model, tokenizer, sentences, args.batch_size)
+        argmax = heads_of(model, tokenizer, sentences, args.batch_size, decoder="argmax")
+        place, scores[COMMONEST] = commonest_head(argmax)
+        if scores[COMMONEST] > COLLAPSED:
+            logger.warning(
+                "%s: %s%% of argmax heads are word %d of the sentence: the parser has collapsed, or is still to begin",
+                checkpoint,
+                percent(scores[COMMONEST]),
+                place,
+            )
         if sentences[0]["heads"] is not None:
-            argmax = heads_of(model, tokenizer, sentences, args.batch_size, decoder="argmax")
             scores |= attachment(heads, sentences) | attachment(argmax, sentences, "_argmax")
     if args.test_brackets and "constituency" in structures:
         scores["uf1"] = uf1(model, tokenizer, args)

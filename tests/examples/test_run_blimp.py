@@ -97,6 +97,7 @@ def test_accuracies(run, model, data, tmp_path, capsys, request):
     assert table in printed.out
     assert f"| island | {100 * expected['island']:.1f} |" in table
     assert f"| **overall**, mean of paradigms | {100 * mean:.1f} |" in table
+    assert table.startswith("| 50 of 50 pairs were scored | accuracy |")
 
 
 def test_sentences_are_split_into_words(script, gilt, data):

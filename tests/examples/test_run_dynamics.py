@@ -12,6 +12,7 @@ from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, pars
 from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.metrics.head_positions import commonest_head
 
 WORDS = ["the", "a", "dog", "cat", "bird", "mouse", "sees", "hears", "near", "under"]
 
@@ -46,12 +47,15 @@ def test_scores_are_those_of_the_checkpoints(run, arguments, trained, corpus, tm
     heads = {}
     for step in (5, 10, 100):
         found = json.loads((tmp_path / "out" / "checkpoints" / "udgn" / f"{step}.json").read_text())
-        trees = parse(words, trained / "udgn" / f"checkpoint-{step}")
+        model = trained / "udgn" / f"checkpoint-{step}"
+        trees = parse(words, model)
         heads[step] = [list(tree.dependency.heads) for tree in trees]
         scores = attachment_scores(heads[step], gold)
         assert (found["scores"]["uas"], found["scores"]["uuas"]) == (scores.uas, scores.uuas)
         assert found["scores"]["perplexity"] > 1
         assert math.isfinite(found["scores"]["perplexity"])
+        argmax = [list(tree.dependency.heads) for tree in parse(words, model, decoder="argmax")]
+        assert found["scores"]["commonest_head"] == commonest_head(argmax)[1] > 0
     agreement = attachment_scores(heads[5], heads[100]).uuas
     assert 0 < agreement < 1
     table = [[cell.strip() for cell in row.strip("|").split("|")] for row in capsys.readouterr().out.splitlines()]
@@ -123,3 +127,11 @@ def test_other_files_in_the_same_folder_are_refused(run, arguments, corpus):
     other = [corpus / "train.conllu" if value == corpus / "dev.conllu" else value for value in arguments[1:]]
     with pytest.raises(ValueError, match=r"is of a run with other options \(files differ\)"):
         run(*other)
+
+
+def test_a_collapsed_parser_is_warned_of(run, script, arguments, monkeypatch, caplog):
+    monkeypatch.setattr(script, "COLLAPSED", 0.0)
+    run(*arguments)
+    warnings = [record.getMessage() for record in caplog.records if "the parser has collapsed" in record.getMessage()]
+    assert len(warnings) == 4
+    assert "% of argmax heads are word " in warnings[0]
