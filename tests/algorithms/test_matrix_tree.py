@@ -4,7 +4,6 @@ import mpmath
 import pytest
 import torch
 
-from hf_structure.algorithms import matrix_tree
 from hf_structure.algorithms.spanning_tree import arc_marginals, tree_log_partition, tree_log_prob
 
 INF = torch.inf
@@ -165,38 +164,39 @@ def test_tree_probabilities_sum_to_one(all_trees):
 
 @pytest.mark.parametrize("forbidden", [0.0, 0.5, 0.9, 0.97])
 @pytest.mark.parametrize("spread", [1.0, 30.0, 100.0])
-def test_panels_change_nothing(forbidden, spread, monkeypatch):
-    """As the words of long sentences are eliminated; those of short ones beside them, and where there is no tree."""
+def test_sums_of_long_and_short_sentences_together(forbidden, spread):
+    """Each sentence against the exact determinant, and against itself alone; some of them have no tree."""
     lengths = torch.tensor([30, 30, 30, 21, 5, 1])
     scores = random_scores(6, 30, 31, spread=spread, forbidden=forbidden, seed=3).requires_grad_()
 
-    def sums():
+    def sums(scores, lengths=None):
         marginals = arc_marginals(scores, lengths)
         log_partition = tree_log_partition(scores, lengths)
         (gradient,) = torch.autograd.grad(marginals.square().sum(), scores)
         return log_partition.detach(), marginals.detach(), gradient
 
-    expected = sums()
-    monkeypatch.setattr(matrix_tree, "PANEL", 4)
-    panels = []
-    undo = matrix_tree.Panel.undo
-    monkeypatch.setattr(matrix_tree.Panel, "undo", lambda *args: panels.append(args[0]) or undo(*args))
-    torch.testing.assert_close(sums(), expected, rtol=1e-10, atol=1e-11)
-    if forbidden < 0.9 and spread < 100:
-        assert [panel.others for panel in panels] == [0, 6, 10, 14, 18, 22, 26]
+    log_partition, *others = sums(scores, lengths)
+    for i, n in enumerate(lengths.tolist()):
+        alone = scores[i : i + 1, :n, : n + 1].detach().requires_grad_()
+        alone_log_partition, *alone_others = sums(alone)
+        torch.testing.assert_close(alone_log_partition[0], log_partition[i], rtol=1e-10, atol=1e-11)
+        for value, expected in zip(alone_others, others, strict=True):
+            torch.testing.assert_close(value[0], expected[i, :n, : n + 1], rtol=1e-10, atol=1e-11)
+        if log_partition[i] > -INF:
+            expected = by_determinant(alone[0].detach())[2]
+            assert log_partition[i].item() == pytest.approx(expected, rel=1e-11, abs=1e-11)
+            rows = torch.ones(n, dtype=torch.float64)
+            torch.testing.assert_close(others[0][i, :n].sum(-1), rows)
 
 
-@pytest.mark.parametrize("panel", [1, 2])
-def test_gradients_of_panels_against_finite_differences(panel, monkeypatch):
-    monkeypatch.setattr(matrix_tree, "PANEL", panel)
+def test_gradients_of_five_words_against_finite_differences():
     scores, lengths = random_scores(2, 5, 6, spread=1.0).requires_grad_(), torch.tensor([5, 3])
     assert torch.autograd.gradcheck(lambda x: tree_log_partition(x, lengths), scores)
     assert torch.autograd.gradgradcheck(lambda x: tree_log_partition(x, lengths), scores)
 
 
-def test_a_panel_of_words_that_have_no_other_heads(monkeypatch):
-    """Words 1 and 2 have but each other and the root: of a panel of both the second has no head left."""
-    monkeypatch.setattr(matrix_tree, "PANEL", 2)
+def test_two_words_that_have_no_other_heads():
+    """Words 1 and 2 have but each other and the root."""
     scores = torch.zeros(1, 6, 7, dtype=torch.float64)
     scores[0, :2, 3:] = -INF
     scores[0, :2, 1:3] = 9.0  # their pivots are the largest
@@ -204,35 +204,38 @@ def test_a_panel_of_words_that_have_no_other_heads(monkeypatch):
 
 
 @pytest.mark.parametrize("never", [-INF, -100.0], ids=["forbidden", "improbable"])
-@pytest.mark.parametrize(("closed", "expected"), [(2, [(0, False), (3, False), (5, True)]), (3, [(0, False)])])
-def test_a_panel_whose_words_have_but_each_other(closed, expected, never, monkeypatch):
+@pytest.mark.parametrize("closed", [2, 3])
+def test_words_that_have_but_each_other(closed, never):
     """
-    The last words have no heads but each other and the root: in a panel of them the last one has no pivot. Of two such
-    words the pivots are the least, so that others are taken first. Of three they are the largest, since each of the
-    others has but one head: then all words are one panel.
+    The last words have no heads but each other and the root, so that the last of them is left without a pivot. Of two
+    such words the pivots are the least, of three the largest, since each of the others has but one head.
     """
-    n, panels = 7, []
+    n = 7
     scores = random_scores(1, n, n + 1, spread=0.1)
     scores[0, -closed:, 1 : n + 1 - closed] += never
     for word in range(n - closed if closed == 3 else 0):
         scores[0, word, [head for head in range(1, n + 1) if head != word + 2]] += never
-    monkeypatch.setattr(matrix_tree, "PANEL", closed)
-    undo = matrix_tree.Panel.undo
-    monkeypatch.setattr(matrix_tree.Panel, "undo", lambda *args: panels.append(args[0]) or undo(*args))
     marginals = arc_marginals(scores)
-    assert [(panel.others, panel.order is not None) for panel in panels] == expected
     torch.testing.assert_close(marginals.sum(-1), torch.ones(1, n, dtype=torch.float64))
     assert tree_log_partition(scores).item() == pytest.approx(by_determinant(scores[0])[2], abs=1e-12)
 
 
-def test_long_sentences_of_equal_words_take_matrix_products(monkeypatch):
-    """All trees of 400 words are equally probable; what is not in a matrix product is of panels alone."""
-    n, sizes = 400, []
-    addcmul = torch.addcmul
-    monkeypatch.setattr(torch, "addcmul", lambda *args: sizes.append(args[0].numel()) or addcmul(*args))
+def test_four_hundred_equal_words():
+    """All trees are equally probable."""
+    n = 400
     marginals = arc_marginals(torch.zeros(1, n, n + 1))
-    assert max(sizes) <= n * 2 * matrix_tree.PANEL
     expected = torch.full((1, n, n + 1), 1 / n)  # n^(n-1) trees; an arc between words is in 1 / n of them, too
     expected.diagonal(1, 1, 2).zero_()
     torch.testing.assert_close(marginals, expected)
     assert tree_log_partition(torch.zeros(1, n, n + 1)).item() == pytest.approx((n - 1) * math.log(n))
+
+
+def test_the_formula_of_the_module_docstring():
+    scores = random_scores(1, 9, 10)[0].requires_grad_()
+    weights = scores.exp().masked_fill(torch.eye(9, 10, dtype=torch.bool).roll(1, 1), 0)
+    laplacian = weights[:, 1:].sum(1).diag() - weights[:, 1:].T
+    laplacian[0] = weights[:, 0]
+    log_partition = laplacian.logdet()
+    (marginals,) = torch.autograd.grad(log_partition, scores)
+    torch.testing.assert_close(tree_log_partition(scores[None])[0], log_partition)
+    torch.testing.assert_close(arc_marginals(scores[None])[0], marginals)

@@ -1,8 +1,23 @@
-"""Chu-Liu/Edmonds by contraction, exactly one root word, for a batch of sentences in lock-step (numpy only)."""
+"""
+Chu-Liu/Edmonds by contraction, exactly one root word, for a batch of sentences in lock-step (numpy only).
+
+The simple form, for the graph of the words and the root (Edmonds 1967):
+
+    def best_tree(graph):
+        choose the best arc into every node but the root
+        if there is no cycle: return the arcs
+        contract a cycle C into one node c:
+            an arc u -> v into C becomes u -> c with score(u -> v) - score(best arc into v)
+            an arc out of C becomes one out of c
+        tree = best_tree(contracted graph)
+        return tree, with the arcs of C except for that into the word which the arc into c enters
+"""
 
 import numpy as np
 
-UNVISITED, FINISHED = -1, -2  # positions of words that are not on the path; a word on it has the depth of its node
+# Positions of words that are not on the path; a word on it has the depth of its node.
+UNVISITED = -1
+FINISHED = -2
 
 
 class Contraction:
@@ -24,22 +39,25 @@ class Contraction:
     """
 
     def __init__(self, arcs: np.ndarray, lengths: np.ndarray):
-        batch, self.n = arcs.shape[:2]
+        batch, n, _ = arcs.shape
+        self.n = n
         best = arcs[:, :, 1:].max(-1)
+        has_head = best > -np.inf
         # One row for each node, in the place of its first word: nodes are numbered by sentence * n + first word.
-        self.scores = (arcs - np.where(best > -np.inf, best, 0)[..., None]).reshape(batch * self.n, self.n + 1)
-        self.entered = np.repeat(np.tile(np.arange(self.n), batch), self.n + 1).reshape(self.scores.shape)
-        self.heads = np.where(best > -np.inf, arcs[:, :, 1:].argmax(-1) + 1, 0)  # contracted nodes may overrule them
-        self.visited = np.zeros(batch * self.n, dtype=np.int64)  # step in which each word was pushed on the path
+        self.scores = (arcs - np.where(has_head, best, 0)[..., None]).reshape(batch * n, n + 1)
+        self.entered = np.repeat(np.tile(np.arange(n), batch), n + 1).reshape(batch * n, n + 1)
+        self.heads = np.where(has_head, arcs[:, :, 1:].argmax(-1) + 1, 0)  # contracted nodes may overrule them
+        self.visited = np.zeros(batch * n, dtype=np.int64)  # step in which each word was pushed on the path
         self.choices: list[tuple[np.ndarray, ...]] = []  # sentence, interval of steps, head, word entered
         self.step = 0
 
-        self.path = np.zeros((batch, self.n), dtype=np.int64)  # nodes
-        self.position = np.where(np.arange(self.n + 1) <= lengths[:, None], UNVISITED, FINISHED)
+        self.path = np.zeros((batch, n), dtype=np.int64)  # nodes
+        self.position = np.where(np.arange(n + 1) <= lengths[:, None], UNVISITED, FINISHED)
         self.position[:, 0] = FINISHED
         self.head = np.ones(batch, dtype=np.int64)  # of the path's last node: what to look at next
         self.depth = np.full(batch, -1)  # of the path's last node
-        self.solved, self.rooted = np.ones(batch, dtype=bool), np.zeros(batch, dtype=bool)
+        self.solved = np.ones(batch, dtype=bool)
+        self.rooted = np.zeros(batch, dtype=bool)
 
     def run(self) -> tuple[np.ndarray, np.ndarray]:
         """Heads of shape `(batch, n)` (of no meaning in padding), and whether each sentence has a tree, `(batch,)`."""
@@ -70,34 +88,43 @@ class Contraction:
 
     def _contract(self, cyclic: np.ndarray, start: np.ndarray) -> None:
         """Makes the end of the path, from depth `start`, one node, and chooses the best arc into that."""
-        end, index, columns = self.depth[cyclic, None], np.arange(len(cyclic)), np.arange(self.n + 1)
-        depths = np.minimum(start[:, None] + np.arange((end[:, 0] - start).max() + 1), end)  # the last one repeats
+        index = np.arange(len(cyclic))
+        end = self.depth[cyclic]
+        most_parts = (end - start).max() + 1
+        depths = np.minimum(start[:, None] + np.arange(most_parts), end[:, None])  # the last one repeats
         parts = self.path[cyclic[:, None], depths]  # (cyclic, parts)
-        part = self.scores[parts].argmax(1)  # (cyclic, n + 1)
-        source = parts[index[:, None], part] * (self.n + 1) + columns
-        scores, entered = self.scores.take(source), self.entered.take(source)
+        best_part = self.scores[parts].argmax(1)  # (cyclic, n + 1)
+        rows = parts[index[:, None], best_part]  # (cyclic, n + 1)
+        places = rows * (self.n + 1) + np.arange(self.n + 1)
+        scores = self.scores.take(places)  # (cyclic, n + 1)
+        entered = self.entered.take(places)  # (cyclic, n + 1)
 
         position = np.minimum(self.position[cyclic], start[:, None])
         scores[position == start[:, None]] = -np.inf  # arcs within the node
         head = scores[:, 1:].argmax(1) + 1
         best = scores[index, head]
-        closed = best == -np.inf
-        head[closed] = best[closed] = 0
+        closed = best == -np.inf  # no word can be its head: it takes the root
+        head[closed] = 0
+        best[closed] = 0
 
         node = parts[:, 0]
-        self.scores[node], self.entered[node] = scores - best[:, None], entered
-        self.position[cyclic], self.depth[cyclic], self.head[cyclic] = position, start, head
+        self.scores[node] = scores - best[:, None]
+        self.entered[node] = entered
+        self.position[cyclic] = position
+        self.depth[cyclic] = start
+        self.head[cyclic] = head
         self.choices.append((cyclic, self.visited[node], np.full_like(node, self.step), head, entered[index, head]))
 
     def _restart(self, finished: np.ndarray) -> None:
-        """Takes a path away that has reached the root; another starts at an unvisited word, if there is one."""
+        """Removes a path that has reached the root and starts another at an unvisited word, if there is one."""
         root = finished[self.head[finished] == 0]
         score = self.scores[self.path[root, self.depth[root]], 0]
         self.solved[root] &= (score > -np.inf) & ~self.rooted[root]
         self.rooted[root] = True
         position = self.position[finished]
         position[position >= 0] = FINISHED
-        self.position[finished], self.depth[finished] = position, -1
+        self.position[finished] = position
+        self.depth[finished] = -1
         self.head[finished] = (position == UNVISITED).argmax(1)  # 0 if all are visited
 
     def _expand(self) -> None:
@@ -105,27 +132,27 @@ class Contraction:
         Undoes the contractions, the last one first.
 
         The arc into a contracted node breaks its cycle at the word it enters: choices made before for smaller nodes
-        with that word do not count. The words of a node are those visited in an interval of time.
+        with that word do not count. The words of a node are those visited in an interval of steps.
         """
         if not self.choices:
             return
-        sentence, start, end, head, entered = (
-            np.concatenate(column)[::-1] for column in zip(*self.choices, strict=True)
-        )
-        visited = self.visited[sentence * self.n + entered]
-        broken = [bytearray(self.step) for _ in self.heads]
-        counts = np.zeros(len(sentence), dtype=bool)
-        columns = (column.tolist() for column in (sentence, start, end, visited))
-        for choice, (sentence_, start_, end_, visited_) in enumerate(zip(*columns, strict=True)):
-            if broken[sentence_].find(1, start_, end_) < 0:
-                broken[sentence_][visited_] = 1
+        columns = (np.concatenate(column)[::-1] for column in zip(*self.choices, strict=True))
+        sentences, starts, ends, heads, entered = columns
+        visited = self.visited[sentences * self.n + entered]
+        broken = [bytearray(self.step) for _ in self.heads]  # 1 in the steps of words that have got a head
+        counts = np.zeros(len(sentences), dtype=bool)
+        intervals = zip(sentences.tolist(), starts.tolist(), ends.tolist(), visited.tolist(), strict=True)
+        for choice, (sentence, start, end, step) in enumerate(intervals):
+            if broken[sentence].find(1, start, end) < 0:
+                broken[sentence][step] = 1
                 counts[choice] = True
-        self.heads[sentence[counts], entered[counts]] = head[counts]
+        self.heads[sentences[counts], entered[counts]] = heads[counts]
 
 
 def best_trees(arcs: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Best heads `(batch, n)`, -1 in padding, of masked float64 scores, and whether there is a tree, `(batch,)`."""
-    heads, solved = arcs.argmax(-1), np.ones(len(arcs), dtype=bool)
+    heads = arcs.argmax(-1)
+    solved = np.ones(len(arcs), dtype=bool)
     search = np.flatnonzero(~_are_trees(heads, arcs, lengths))  # all words' best heads are optimal if they are a tree
     if len(search):
         heads[search], solved[search] = Contraction(arcs[search], lengths[search]).run()
@@ -140,6 +167,7 @@ def _are_trees(heads: np.ndarray, arcs: np.ndarray, lengths: np.ndarray) -> np.n
     np.copyto(above[:, 1:], heads, where=words)
     sentence = np.arange(batch)[:, None] * (n + 1)
     for _ in range(n.bit_length()):
-        above = above.take(above + sentence)
+        above = above.take(above + sentence)  # the head's head, then the head's head's head's head, ...
     one_root = ((heads == 0) & words).sum(1) == (lengths > 0)
-    return one_root & ~above.any(1) & ((arcs.max(-1) > -np.inf) | ~words).all(1)
+    allowed = ((arcs.max(-1) > -np.inf) | ~words).all(1)
+    return one_root & allowed & ~above.any(1)
