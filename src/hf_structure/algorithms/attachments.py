@@ -9,10 +9,11 @@ included. With `(the dog) (chased (a cat))`:
     token        <s>  the  dog  chased  a  cat  </s>
     attachment    0    0    1     0     0   3    6       "cat" is 3 tokens after "dog", where "the dog" ends
 
-Attachments of the tokens between and binary trees over them are the same thing said twice.
+Attachments of the tokens between and binary trees over them are two notations for the same thing.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hf_structure.algorithms.trees import heads_to_spans, is_projective, is_tree, span_children, span_order
 
@@ -22,7 +23,7 @@ Span = tuple[int, int]
 def binarise(spans: Sequence[Span], length: int) -> list[Span]:
     """
     A binary tree with all constituents of a tree: where there are more than two children, all but the first become a
-    constituent, A B C D -> A (B (C D)), as in the paper. Constituents with one child, and single words, are no merges.
+    constituent, A B C D -> A (B (C D)), as in the paper. Constituents with one child and single words are left out.
 
     Args:
         spans (sequence of `tuple[int, int]`): Constituents, half-open; whether the whole sentence is one does not
@@ -37,17 +38,17 @@ def binarise(spans: Sequence[Span], length: int) -> list[Span]:
     """
     spans = [*spans, (0, length)] if length > 1 else list(spans)
     ordered = [spans[i] for i in span_order(spans, length)]
+    starts = [start for start, _ in ordered] + list(range(length))  # of spans and words, numbered as children are
     binary = set()
     for (_, end), children in zip(ordered, span_children(ordered, length), strict=True):
-        starts = (ordered[child][0] if child < len(ordered) else child - len(ordered) for child in children[:-1])
-        binary.update((start, end) for start in starts)
+        binary.update((starts[child], end) for child in children[:-1])
     return sorted(binary, key=_pre_order)
 
 
 def projective_heads(heads: Sequence[int]) -> list[int]:
     """
-    A projective tree near a tree: as long as there are crossing arcs, the dependent of the shortest that is not
-    projective is lifted to the head of its head (Nivre and Nilsson 2005).
+    Makes a tree projective: as long as arcs cross, the dependent of the shortest non-projective arc is attached to the
+    head of its head (Nivre and Nilsson 2005).
 
     Args:
         heads (sequence of `int`): Heads of the words, numbered from 1; 0 is the root.
@@ -66,7 +67,7 @@ def projective_heads(heads: Sequence[int]) -> list[int]:
 
 
 def _dominates(heads: Sequence[int], word: int) -> bool:
-    """Whether the head of a word is above all words between the two."""
+    """Whether the head of a word dominates all words between the two."""
     head = heads[word - 1]
     for between in range(min(head, word) + 1, max(head, word)):
         while between not in (0, head):
@@ -78,7 +79,7 @@ def _dominates(heads: Sequence[int], word: int) -> bool:
 
 def dependency_spans(heads: Sequence[int]) -> list[Span]:
     """
-    A binary tree from a dependency tree: each word is joined with its dependents on the right, the nearest first, and
+    A binary tree from a dependency tree: each word is joined with its dependents on its right, the nearest first, and
     then with those on its left, the nearest first. "The dog chased a cat" becomes `(the dog) (chased (a cat))`.
 
     Args:
@@ -90,43 +91,52 @@ def dependency_spans(heads: Sequence[int]) -> list[Span]:
     Raises:
         ValueError: heads that form no projective tree with one root.
     """
-    yields, spans = heads_to_spans(heads), []
-    for head, (_, last) in enumerate(yields, start=1):
-        dependents = [word for word, its in enumerate(heads, start=1) if its == head]
-        spans += [(head - 1, yields[word - 1][1]) for word in dependents if word > head]
-        spans += [(yields[word - 1][0], last) for word in dependents if word < head]
+    yields = heads_to_spans(heads)
+    spans = []
+    for word, head in enumerate(heads, start=1):
+        start, end = yields[word - 1]
+        if head and word > head:
+            spans.append((head - 1, end))
+        elif head:
+            spans.append((start, yields[head - 1][1]))
     return sorted(spans, key=_pre_order)
 
 
 def token_spans(spans: Sequence[Span], word_ids: Sequence[int]) -> list[Span]:
     """
-    A binary tree over words as one over their tokens: a word of several is A (B (C ...)), as in the paper.
+    Turns a binary tree over words into one over their tokens: a word of several tokens becomes A (B (C ...)), as in
+    the paper.
 
     Args:
         spans (sequence of `tuple[int, int]`): Half-open spans of words, counted from 0.
-        word_ids (sequence of `int`): Word of each token, from 1; 0 for those of no word, which are left out.
+        word_ids (sequence of `int`): Word of each token, from 1; 0 for tokens of no word, which are left out.
 
     Returns:
         `list[tuple[int, int]]`: half-open spans of tokens, counted from 0 without those of no word.
     """
     words = [word for word in word_ids if word]
-    first, last = {}, {}
+    starts = {}
+    ends = {}
     for place, word in enumerate(words):
-        first.setdefault(word, place)
-        last[word] = place + 1
-    merged = [(first[start + 1], last[end]) for start, end in spans]
-    merged += [(place, last[word]) for place, word in enumerate(words) if last[word] - place > 1]
+        starts.setdefault(word, place)
+        ends[word] = place + 1
+    merged = [(starts[start + 1], ends[end]) for start, end in spans]
+    merged += [(place, ends[word]) for place, word in enumerate(words) if ends[word] - place > 1]
     return sorted(merged, key=_pre_order)
 
 
 def word_spans(spans: Sequence[Span], word_ids: Sequence[int]) -> list[Span]:
     """
-    The constituents of words in a tree over tokens, arguments and result as in [`token_spans`]: what begins or ends
-    within a word is none.
+    The constituents of words in a tree over tokens, with arguments and result as in [`token_spans`]. Spans that begin
+    or end within a word are left out.
     """
     words = [word for word in word_ids if word]
-    starts = {place: word - 1 for place, word in enumerate(words) if words[:place][-1:] != [word]}
-    ends = {place: word for place, word in enumerate(words, start=1) if words[place : place + 1] != [word]}
+    starts = {}
+    ends = {}
+    for place, (before, word) in enumerate(pairwise([0, *words, 0])):
+        if before != word:
+            ends[place] = before
+            starts[place] = word - 1
     whole = {(starts[start], ends[end]) for start, end in spans if start in starts and end in ends}
     return sorted((span for span in whole if span[1] - span[0] > 1), key=_pre_order)
 
@@ -147,28 +157,32 @@ def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
     if len(spans) != max(length - 1, 0):
         raise ValueError(f"a binary tree over {length} tokens has {max(length - 1, 0)} constituents, not {len(spans)}")
     span_order(spans, length)
-    attachments, previous = [0] * (length + 1), (-1, -1)
-    for start, end in spans:  # of those that end alike, the left part of the largest ends first
-        left_end = previous[1] if previous[0] == start else start + 1
+    attachments = [0] * (length + 1)
+    left_start, left_end = -1, -1
+    for start, end in spans:  # of spans with the same end, the left part of the largest ends first
+        if start != left_start:
+            left_end = start + 1
         attachments[end] = max(attachments[end], end - left_end)
-        previous = start, end
+        left_start, left_end = start, end
     return [*attachments, length + 1]
 
 
 def attachments_to_spans(attachments: Sequence[int]) -> list[Span]:
     """
-    The constituents that the attachments of a root and some tokens make, each of at least two tokens, in pre-order:
+    The constituents, of at least two tokens each, that the attachments of a root and some tokens make, in pre-order:
     half-open, counted from 0 without the root. What the token that ends the text is reduced with is left out.
 
     Args:
         attachments (sequence of `int`): As in [`spans_to_attachments`], with or without the token that ends the text.
     """
-    spans, stack = [], []
+    spans = []
+    stack: list[Span] = []  # constituents as the places of their first and last tokens
     for place, back in enumerate(attachments):
         starts = [place]
         while back and stack and stack[-1][1] >= place - back:
             starts.append(stack.pop()[0])
-        if starts[-1]:  # else it is reduced with the root
+        is_reduced_with_root = starts[-1] == 0
+        if not is_reduced_with_root:
             spans += [(start - 1, place) for start in starts[1:]]
         stack.append((starts[-1], place))
     return sorted(spans, key=_pre_order)

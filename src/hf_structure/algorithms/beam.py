@@ -11,7 +11,9 @@ from typing import NamedTuple
 import torch
 
 _KEYS_VALUES = 2**28  # of all hypotheses at a time, by default: 1 GiB in single precision
-_LEAST, _MOST = 2**14, 2**16  # tokens of all hypotheses at a time, by default, however large or small the model is
+# Tokens of all hypotheses at a time, by default, however large or small the model is.
+_LEAST = 2**14
+_MOST = 2**16
 
 
 class Branches(NamedTuple):
@@ -19,8 +21,8 @@ class Branches(NamedTuple):
     Where the hypotheses of a beam come from.
 
     Attributes:
-        origins (`torch.LongTensor` of shape `(rows,)`): Row that each had in the beam before.
-        choices (`torch.LongTensor` of shape `(rows,)`): What was chosen there.
+        origins (`torch.LongTensor` of shape `(rows,)`): Row of each one's origin in the beam before.
+        choices (`torch.LongTensor` of shape `(rows,)`): Choice that was made there.
     """
 
     origins: torch.Tensor
@@ -33,7 +35,7 @@ class Beam:
     Hypotheses.
 
     Args:
-        sentences (`torch.LongTensor` of shape `(rows,)`): Sentence that each is about.
+        sentences (`torch.LongTensor` of shape `(rows,)`): Sentence of each.
         log_probs (`torch.FloatTensor` of shape `(rows,)`): Log-probability of each.
     """
 
@@ -50,7 +52,7 @@ class Beam:
         return len(self.sentences)
 
     def add(self, log_probs: torch.Tensor) -> "Beam":
-        """The same hypotheses after something of log-probabilities `(rows,)` has happened to them."""
+        """The same hypotheses after events of log-probabilities `(rows,)`."""
         return replace(self, log_probs=self.log_probs + log_probs)
 
     def select(self, rows: torch.Tensor) -> "Beam":
@@ -60,18 +62,20 @@ class Beam:
     def masses(self, batch_size: int) -> torch.Tensor:
         """`(batch_size,)`: log of the sum of the probabilities of each sentence's hypotheses, -inf without any."""
         nothing = self.log_probs.new_full((batch_size,), -torch.inf)
-        largest = nothing.scatter_reduce(0, self.sentences, self.log_probs, "amax")
+        largest = nothing.scatter_reduce(0, self.sentences, self.log_probs, "amax")  # (batch_size,)
         largest = largest.masked_fill(largest == -torch.inf, 0.0)
-        shares = (self.log_probs - largest[self.sentences]).exp()
-        return largest + torch.zeros_like(largest).index_add(0, self.sentences, shares).log()
+        shares = (self.log_probs - largest[self.sentences]).exp()  # (rows,)
+        sums = torch.zeros_like(largest).index_add(0, self.sentences, shares)  # (batch_size,)
+        return largest + sums.log()
 
     def branch(self, log_probs: torch.Tensor, beam_size: int) -> tuple["Beam", Branches]:
         """
-        All hypotheses with all their choices, pruned to the best of each sentence; equally good ones in their order.
+        Extends all hypotheses by all their choices and keeps the best of each sentence; equally good ones in their
+        order.
 
         Args:
-            log_probs (`torch.FloatTensor` of shape `(rows, choices)`): Of what each hypothesis can choose, -inf for
-                what it cannot.
+            log_probs (`torch.FloatTensor` of shape `(rows, choices)`): Log-probabilities of the choices of each
+                hypothesis, -inf for those that it does not have.
             beam_size (`int`): How many hypotheses of a sentence are kept.
 
         Returns:
@@ -85,41 +89,43 @@ class Beam:
             raise ValueError("a hypothesis has nothing to choose: the scores are not numbers (NaN), or all -inf")
         origins, choices = possible.nonzero(as_tuple=True)
         beam = Beam(self.sentences[origins], self.log_probs[origins] + log_probs[origins, choices])
-        kept = (beam.ranks() < beam_size).nonzero().squeeze(1)
+        kept = (beam.ranks() < beam_size).nonzero().squeeze(1)  # (kept,)
         kept = kept[settle(origins[kept])]
         return beam.select(kept), Branches(origins[kept], choices[kept])
 
     def ranks(self) -> torch.Tensor:
         """`(rows,)`: rank of each hypothesis among those of its sentence, 0 for the best."""
         order = self.log_probs.argsort(descending=True, stable=True)
-        order = order[self.sentences[order].argsort(stable=True)]
+        order = order[self.sentences[order].argsort(stable=True)]  # sentence by sentence, the best first
         sentences = self.sentences[order]
         place = torch.arange(len(order), device=order.device)
-        return torch.empty_like(order).scatter(0, order, place - torch.searchsorted(sentences, sentences))
+        ranks = place - torch.searchsorted(sentences, sentences)
+        return torch.empty_like(order).scatter(0, order, ranks)  # (rows,)
 
     def best(self, k: int, batch_size: int) -> torch.Tensor:
         """`(batch_size, k)`: rows of the best hypotheses of each sentence, best first, -1 where there are fewer."""
         ranks = self.ranks()
         rows = (ranks < k).nonzero().squeeze(1)
         best = ranks.new_full((batch_size, k), -1)
-        return best.index_put((self.sentences[rows], ranks[rows]), rows)
+        return best.index_put((self.sentences[rows], ranks[rows]), rows)  # (batch_size, k)
 
 
 def settle(origins: torch.Tensor) -> torch.Tensor:
     """
-    An order of hypotheses in which as many as can be stay in the row of their origin, so that little has to be moved.
+    An order of hypotheses in which as many as possible stay in the row of their origin, so that little is moved.
 
     Args:
         origins (`torch.LongTensor` of shape `(rows,)`): Row that each hypothesis comes from.
 
     Returns:
         `torch.LongTensor` of shape `(rows,)`: a permutation; row `r` is to hold hypothesis `order[r]`. An origin
-            whose row is among the new rows keeps its first hypothesis there: hypotheses can be moved in place, from
-            rows that stay or are given up to rows that are free.
+            whose row is among the new rows keeps its first hypothesis there, so that hypotheses can be moved in place,
+            from rows that stay or are given up to free rows.
     """
     count = len(origins)
     number = torch.arange(count, device=origins.device)
-    first = origins.new_full((int(origins.max()) + 1,), count).scatter_reduce(0, origins, number, "amin")
+    none = origins.new_full((int(origins.max()) + 1,), count)
+    first = none.scatter_reduce(0, origins, number, "amin")  # (old rows,): first hypothesis of each origin
     stays = (first[origins] == number) & (origins < count)
     order = torch.full_like(origins, -1)
     order[origins[stays]] = number[stays]
@@ -128,7 +134,7 @@ def settle(origins: torch.Tensor) -> torch.Tensor:
 
 
 def default_max_tokens(num_layers: int, hidden_size: int) -> int:
-    """How many tokens the hypotheses that are searched at a time have in a model of this size, by default."""
+    """Default number of tokens, over all hypotheses that are searched at a time, for a model of this size."""
     return min(max(_KEYS_VALUES // (2 * num_layers * hidden_size), _LEAST), _MOST)
 
 

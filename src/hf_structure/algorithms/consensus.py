@@ -14,8 +14,8 @@ def vote_heads(trees: Sequence[Sequence[int]]) -> list[int]:
     "Parser Combination by Reparsing").
 
     Args:
-        trees (`Sequence[Sequence[int]]`): Of each tree the heads of all words, 0 = root. They may have several roots
-            or cycles.
+        trees (`Sequence[Sequence[int]]`): Heads of all words of each tree, 0 = root. Several roots and cycles are
+            allowed.
 
     Returns:
         `list[int]`: The heads of the words.
@@ -37,8 +37,8 @@ def vote_heads(trees: Sequence[Sequence[int]]) -> list[int]:
 
 def vote_labels(heads: Sequence[int], trees: Sequence[Sequence[int]], labels: Sequence[Sequence[str]]) -> list[str]:
     """
-    Labels for a tree of `vote_heads`: of each arc the one that most trees with this arc give it, of equally many that
-    of the earliest tree; `_` for an arc that no tree has.
+    Labels for a tree of `vote_heads`: each arc gets the most frequent label that the trees with this arc give it, that
+    of the earliest tree in a tie; `_` for an arc that no tree has.
 
     Args:
         heads (`Sequence[int]`): Heads of the words.
@@ -46,8 +46,9 @@ def vote_labels(heads: Sequence[int], trees: Sequence[Sequence[int]], labels: Se
     """
     chosen = []
     for word, head in enumerate(heads):
-        given = [names[word] for tree, names in zip(trees, labels, strict=True) if tree[word] == head]
-        chosen.append(Counter(given).most_common(1)[0][0] if given else "_")
+        votes = Counter(row[word] for tree, row in zip(trees, labels, strict=True) if tree[word] == head)
+        best = votes.most_common(1)
+        chosen.append(best[0][0] if best else "_")
     return chosen
 
 

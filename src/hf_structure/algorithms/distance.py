@@ -1,4 +1,4 @@
-"""Syntactic distances and heights: the trees they stand for, and the soft parent distribution of StructFormer.
+"""Syntactic distances and heights: the trees that they encode, and the soft parent distribution of StructFormer.
 
 Shen et al. (2021, StructFormer: Joint Unsupervised Induction of Dependency and Constituency Structure from Masked
 Language Modeling). A sentence of n words has n - 1 distances, one between each two neighbours, and n heights. The
@@ -6,8 +6,8 @@ greater the distance, the higher the split of the constituency tree; the highest
 Of equal distances the leftmost is the upper split; of equally high words the rightmost is the head.
 
 The first half turns numbers into trees and back: lists of one sentence, iterative. The second half is differentiable:
-tensors of padded batches on any device, at least float32, whatever padding holds. Spans are half-open, words count
-from 0 there; heads count from 1, 0 is the root, -1 padding.
+tensors of padded batches on any device, at least float32, whatever padding holds. Spans are half-open and count words
+from 0; heads count from 1, 0 is the root, -1 padding.
 """
 
 import math
@@ -34,9 +34,9 @@ def distances_to_spans(distances: Sequence[float], branching_bias: float = 0.0) 
 
     Args:
         distances (sequence of `float`): The `n - 1` distances between neighbours; infinite ones are fine.
-        branching_bias (`float`): What a distance is lowered by for each one to its left. The tree branches more to the
-            right then, or to the left with a negative one. Of two splits it counts only how far they are apart. Not in
-            the paper; Kim et al. (2020, Are Pre-trained Language Models Aware of Phrases?) give trees such a bias.
+        branching_bias (`float`): How much a distance is lowered for each one to its left. A positive bias makes the
+            tree branch more to the right, a negative one to the left. Not in the paper; Kim et al. (2020, Are
+            Pre-trained Language Models Aware of Phrases?) give trees such a bias.
 
     Raises:
         `ValueError`: if a distance is NaN.
@@ -57,7 +57,8 @@ def tree_to_heads(spans: Sequence[Span], heights: Sequence[float]) -> list[int]:
         `ValueError`: if spans cross, are empty, leave the sentence, or none covers it; if a height is NaN.
     """
     heights = _numbers(heights)
-    heads, top = [0] * len(heights), list(range(len(heights)))  # top[start]: head of the part that begins there
+    heads = [0] * len(heights)
+    top = list(range(len(heights)))  # top[start]: head of the part that begins there
     for starts in _constituents(spans, len(heights)):
         words = [top[start] for start in starts]
         head = max(reversed(words), key=heights.__getitem__)
@@ -82,17 +83,24 @@ def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[l
     Raises:
         `ValueError`: if a number is NaN, or there are not n - 1 distances for n heights.
     """
-    distances, heights = _numbers(distances), _numbers(heights)
-    if len(distances) != max(len(heights) - 1, 0):
-        raise ValueError(f"{len(heights)} words have {max(len(heights) - 1, 0)} distances, got {len(distances)}")
+    distances = _numbers(distances)
+    heights = _numbers(heights)
+    count = max(len(heights) - 1, 0)
+    if len(distances) != count:
+        raise ValueError(f"{len(heights)} words have {count} distances, got {len(distances)}")
     bounds = [math.inf, *distances]  # bounds[word]: the split to the left of a word
-    spans, heads = [], [0] * len(heights)
+    spans = []
+    heads = [0] * len(heights)
     splits: list[tuple[float, int, int]] = []  # still open: the distance, and end and head of what is right of it
     for word in reversed(range(len(heights))):
-        end, head = word + 1, word
+        end = word + 1
+        head = word
         while splits and splits[-1][0] <= bounds[word]:
             _, end, right = splits.pop()
-            head, dependent = (head, right) if heights[head] > heights[right] else (right, head)
+            if heights[head] > heights[right]:
+                dependent = right
+            else:
+                head, dependent = right, head
             heads[dependent] = head + 1
             spans.append((word, end))
         splits.append((bounds[word], end, head))
@@ -101,9 +109,9 @@ def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[l
 
 def spans_to_distances(spans: Sequence[Span], num_words: int) -> list[float]:
     """
-    Definition 3.1: for each two neighbours the height of their lowest common ancestor (a word has height 0).
+    Definition 3.1: for each pair of neighbours the height of their lowest common ancestor (a word has height 0).
 
-    On trees of `distances_to_spans` the inverse of it, but for ties. Errors as for `tree_to_heads`.
+    Up to ties, the inverse of `distances_to_spans` on its trees. Errors as for `tree_to_heads`.
     """
     distances = [0.0] * max(num_words - 1, 0)
     height = [0.0] * num_words  # height[start]: of the part that begins there
@@ -123,7 +131,8 @@ def heads_to_heights(heads: Sequence[int]) -> list[float]:
     """
     check_heads(heads)
     heads = [-1, *_numbers(heads)]
-    missing, height = Counter(heads), [0.0] * len(heads)  # dependents that are not in the order yet
+    height = [0.0] * len(heads)
+    missing = Counter(heads)  # dependents that are not in the order yet
     order = [word for word in range(1, len(heads)) if not missing[word]]  # every word after its dependents
     for word in order:
         head = heads[word]
@@ -140,7 +149,7 @@ def decode_trees(
     distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, branching_bias: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    `joint_trees` of every sentence of a batch, or with a bias the constituents of `distances_to_spans`.
+    `joint_trees` of every sentence of a batch; with a bias, the constituents are those of `distances_to_spans`.
 
     Args:
         distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances.
@@ -161,7 +170,7 @@ def decode_trees(
         sentence_spans, sentence_heads = joint_trees(distance, height[:length])
         if branching_bias:
             sentence_spans = distances_to_spans(distance, branching_bias)
-        spans[i, : len(sentence_spans)] = torch.tensor(sentence_spans, dtype=torch.long).view(-1, 2)
+        spans[i, : len(sentence_spans)] = torch.tensor(sentence_spans, dtype=torch.long).view(-1, 2)  # (spans, 2)
         heads[i, :length] = torch.tensor(sentence_heads, dtype=torch.long)
     return spans.to(heights.device), heads.to(heights.device)
 
@@ -172,7 +181,7 @@ def calibrate(
     """
     Lowers each sentence's distances until no constituent is shut off from the rest of it (appendix A.2).
 
-    Only constituents of the distance tree have to be looked at in either form: a span with an inner distance that
+    Only constituents of the distance tree have to be considered in either form: a span with an inner distance that
     reaches the lower of its two boundaries is cut there into two spans, one of which is shut off as much or more.
 
     Args:
@@ -180,7 +189,7 @@ def calibrate(
         heights (`torch.Tensor` of shape `(batch, n)`): Heights.
         lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
         spans (`str`): `"constituents"`, those of the distance tree of more than one word, as in the paper; or `"all"`
-            spans, also single words, so that no word is isolated either. Never the whole sentence.
+            spans, including single words, so that no word is isolated either. Never the whole sentence.
 
     Returns:
         `torch.Tensor` of shape `(batch, n - 1)`, zero in padding.
@@ -195,12 +204,15 @@ def calibrate(
     start, end = _split_spans(distances, inside)
     word = torch.arange(n, device=heights.device)
     covered = (word >= start[..., None]) & (word < end[..., None])  # (batch, n - 1, n)
-    highest = heights.gather(1, heights.detach()[:, None].masked_fill(~covered, -torch.inf).argmax(-1))  # eq. 19
-    gap = torch.minimum(bounds.gather(1, start), bounds.gather(1, end)) - highest  # eq. 20
+    head = heights.detach()[:, None].masked_fill(~covered, -torch.inf).argmax(-1)  # (batch, n - 1)
+    highest = heights.gather(1, head)  # eq. 19, (batch, n - 1)
+    gap = torch.minimum(bounds.gather(1, start), bounds.gather(1, end)) - highest  # eq. 20, (batch, n - 1)
     gap = gap.masked_fill(~inside, -torch.inf)
     if spans == "all":
-        gap = torch.cat([gap, torch.minimum(bounds[:, :-1], bounds[:, 1:]) - heights], dim=1)
-    margin = pad(gap.masked_fill(gap == torch.inf, 0), (0, 1)).amax(-1, keepdim=True)  # inf: the whole sentence
+        isolation = torch.minimum(bounds[:, :-1], bounds[:, 1:]) - heights  # of single words, (batch, n)
+        gap = torch.cat([gap, isolation], dim=1)
+    gap = gap.masked_fill(gap == torch.inf, 0)  # the whole sentence
+    margin = pad(gap, (0, 1)).amax(-1, keepdim=True)
     return (distances - margin).masked_fill(~inside, 0)  # eq. 21
 
 
@@ -225,7 +237,8 @@ def boundary_distributions(
     """
     distances, heights = _at_least_float32(distances, heights)
     n = heights.shape[1]
-    words, splits = _inside(n, lengths), _inside(n - 1, lengths - 1)
+    words = _inside(n, lengths)
+    splits = _inside(n - 1, lengths - 1)
     heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, -torch.inf)
     distances = (distances.masked_fill(~splits, 0) * scale).masked_fill(~splits, torch.inf)
     return BoundaryDistributions.apply(distances, heights)
@@ -260,7 +273,8 @@ def parent_distribution(
         `torch.Tensor` of shape `(batch, n, n)`, indexed `[b, i, j]`; rows of words sum to 1, zero in padding.
     """
     left, right, heights = _at_least_float32(left, right, heights)
-    words, spread = _inside(heights.shape[1], lengths), SPREAD[heights.dtype]
+    words = _inside(heights.shape[1], lengths)
+    spread = SPREAD[heights.dtype]
     heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, torch.finfo(heights.dtype).min)
     heights = (heights - heights.detach().amax(-1, keepdim=True) + spread / 2).clamp(min=-spread / 2)
     return ParentDistribution.apply(left, right, heights)
@@ -281,16 +295,18 @@ def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.
     n = heights.shape[1]
     words = _inside(n, lengths)
     itself = torch.eye(n, dtype=torch.bool, device=parents.device)
-    heads = parents.masked_fill(itself | ~words[:, None], -1).argmax(-1) + 1
-    root = n - 1 - heights.masked_fill(~words, -torch.inf).flip(-1).argmax(-1, keepdim=True)
-    return heads.scatter(1, root, 0).masked_fill(~words, -1)
+    heads = parents.masked_fill(itself | ~words[:, None], -1).argmax(-1) + 1  # (batch, n)
+    from_right = heights.masked_fill(~words, -torch.inf).flip(-1).argmax(-1, keepdim=True)  # of equal words the last
+    root = n - 1 - from_right  # (batch, 1)
+    return heads.scatter(1, root, 0).masked_fill(~words, -1)  # (batch, n)
 
 
 def _constituents(spans: Sequence[Span], num_words: int) -> Iterator[list[int]]:
     """For every constituent, inner ones first, where its parts begin: the constituents and words right below it."""
     starts: list[int] = []  # of the parts so far that are in no constituent yet
     passed = 0
-    for start, end in sorted({(int(start), int(end)) for start, end in spans}, key=lambda span: (span[1], -span[0])):
+    unique = {(int(start), int(end)) for start, end in spans}
+    for start, end in sorted(unique, key=lambda span: (span[1], -span[0])):
         if not 0 <= start < end <= num_words:
             raise ValueError(f"the span ({start}, {end}) is empty or not within a sentence of {num_words} words")
         starts += range(passed, end)
@@ -313,13 +329,15 @@ def _numbers(values: Sequence[float]) -> list[float]:
 
 def _split_spans(distances: torch.Tensor, inside: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Start and end `(batch, n - 1)` of the constituent that each split cuts: up to the next greater ones around."""
-    split = torch.arange(distances.shape[1], device=distances.device)
-    here, other = distances[..., None], distances[:, None]
+    count = distances.shape[1]
+    split = torch.arange(count, device=distances.device)
+    here = distances[..., None]  # (batch, n - 1, 1)
+    other = distances[:, None]  # (batch, 1, n - 1)
     ends_left = (other >= here) & (split < split[:, None])  # the leftmost of equal distances is the upper split
     ends_right = ((other > here) | ~inside[:, None]) & (split > split[:, None])
-    count = distances.shape[1]
-    left, right = torch.where(ends_left, split + 1, 0), torch.where(ends_right, split - count, 0)
-    return pad(left, (0, 1)).amax(-1), pad(right, (0, 1)).amin(-1) + count + 1
+    start = torch.where(ends_left, split + 1, 0)  # (batch, n - 1, n - 1)
+    end = torch.where(ends_right, split - count, 0)
+    return pad(start, (0, 1)).amax(-1), pad(end, (0, 1)).amin(-1) + count + 1
 
 
 def _inside(n: int, lengths: torch.Tensor) -> torch.Tensor:

@@ -1,9 +1,16 @@
 """
 The two steps of StructFormer's parent distribution (eq. 7-12), with gradients derived by hand.
 
-Letting autograd find them would take more passes over the matrices and keep more of them. There are no second
-derivatives. Padding and temperatures are the matter of `distance`, which is what to call. Matrices are `(batch, n, n)`
-and indexed `[b, i, j]`.
+Autograd would make more passes over the matrices and keep more of them. There are no second derivatives. Call the
+functions of `distance`, which deal with padding and temperatures. Matrices are `(batch, n, n)` and indexed `[b, i, j]`.
+
+The simple forms, for one sentence:
+
+    barrier = [[max(distances[min(i, j) : max(i, j)]) for j in words] for i in words]
+    reach = sigmoid(heights[:, None] - barrier)  # eq. 7: j is in C(i)
+    p(l|i) = reach[i, l] - reach[i, l - 1]  for l <= i, with reach[i, i] = 1, reach[i, -1] = 0  # eq. 8
+    p(r|i) = reach[i, r] - reach[i, r + 1]  for r >= i, with reach[i, i] = 1, reach[i, n] = 0  # eq. 9
+    p(j|i) = sum(p(l|i) p(r|i) softmax(heights[l : r + 1])[j - l] for l <= i <= r if l <= j <= r)  # eq. 10-12
 """
 
 import torch
@@ -25,7 +32,8 @@ class BoundaryDistributions(torch.autograd.Function):
         heights = heights[..., None]
         left_reach = (heights - barriers.mT.contiguous()).sigmoid_()  # eq. 7 for j < i
         right_reach = (heights - barriers).sigmoid_()  # eq. 7 for j > i
-        left, right = left_reach.clone(), right_reach.clone()
+        left = left_reach.clone()
+        right = right_reach.clone()
         left[..., 1:].sub_(left_reach[..., :-1])  # eq. 8
         right[..., :-1].sub_(right_reach[..., 1:])  # eq. 9
         ctx.save_for_backward(where, left_reach, right_reach)
@@ -35,14 +43,15 @@ class BoundaryDistributions(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad_left: torch.Tensor, grad_right: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         where, left_reach, right_reach = ctx.saved_tensors
-        left, right = grad_left.clone(), grad_right.clone()
+        left = grad_left.clone()
+        right = grad_right.clone()
         left[..., :-1].sub_(grad_left[..., 1:])  # eq. 8
         right[..., 1:].sub_(grad_right[..., :-1])  # eq. 9
         left = torch.ops.aten.sigmoid_backward(left, left_reach)  # eq. 7
         right = torch.ops.aten.sigmoid_backward(right, right_reach)
         grad_heights = left.sum(-1) + right.sum(-1)
-        both = right.add_(left.mT.contiguous()).flatten(1)
-        grad_bounds = torch.zeros_like(grad_heights).scatter_add_(1, where.flatten(1), both)
+        both = right.add_(left.mT.contiguous()).flatten(1)  # (batch, n * n)
+        grad_bounds = torch.zeros_like(grad_heights).scatter_add_(1, where.flatten(1), both)  # (batch, n)
         return -grad_bounds[:, 1:], grad_heights
 
 
@@ -61,12 +70,13 @@ class ParentDistribution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, left: torch.Tensor, right: torch.Tensor, heights: torch.Tensor) -> torch.Tensor:
-        weights = heights.exp()[:, None]
+        weights = heights.exp()[:, None]  # (batch, 1, n)
         ones = torch.ones_like(left[0])
         mass = (weights * ones.triu()).cumsum_(-1).add_(ones.tril(-1))  # Z(l, r); 1 for l > r, where it has no part
         inverse = mass.reciprocal_()
         with torch.autocast(left.device.type, enabled=False):
-            begin, end = torch.bmm(right, inverse.mT), torch.bmm(left, inverse)  # A(i, l) and C(i, r)
+            begin = torch.bmm(right, inverse.mT)  # A(i, l)
+            end = torch.bmm(left, inverse)  # C(i, r)
         parents = (left * begin).cumsum_(-1).tril_()  # sum over l <= j, for j <= i
         parents.addcmul_(_reversed_cumsum(right * end), ones.triu_(1)).mul_(weights)  # sum over r >= j, for j > i
         ctx.save_for_backward(left, right, inverse, begin, end, weights, parents)
@@ -79,7 +89,8 @@ class ParentDistribution(torch.autograd.Function):
         weighted = grad * weights  # G
         outer_right = (weighted * torch.ones_like(inverse[0]).triu_(1)).cumsum_(-1)  # V
         outer_left = _reversed_cumsum(weighted.tril_())  # U
-        by_left, by_right = outer_left * left, outer_right * right
+        by_left = outer_left * left
+        by_right = outer_right * right
         with torch.autocast(grad.device.type, enabled=False):
             grad_left = outer_left.mul_(begin).baddbmm_(by_right, inverse.mT).tril_()  # beyond i may be infinite
             grad_right = outer_right.mul_(end).baddbmm_(by_left, inverse).triu_()
@@ -93,12 +104,12 @@ def _barriers(distances: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Greatest distance between words i < j, and the word right of it, each `(batch, n, n)`.
 
-    For j <= i there is none: a number less than all distances, but not -inf, which heights may be.
+    For j <= i there is none, and a number below all distances stands in for it; not -inf, which heights may be.
     """
     n = distances.shape[1] + 1
     after = distances.new_full((n, n), torch.inf).triu_(1)
     limit = after + distances.new_full((n, n), torch.finfo(distances.dtype).min / 2).tril_()
-    return torch.minimum(pad(distances, (1, 0))[:, None], limit).cummax(-1)
+    return torch.minimum(pad(distances, (1, 0))[:, None], limit).cummax(-1)  # (batch, n, n)
 
 
 def _reversed_cumsum(x: torch.Tensor) -> torch.Tensor:

@@ -25,31 +25,39 @@ class Chart:
 
     def __init__(self, arcs: np.ndarray):
         self.arcs = arcs
-        batch, n = arcs.shape[:2]
+        batch, n, _ = arcs.shape
         shape = (batch, n, n)  # sentence, end of the span that the name says, distance of the other end
-        self.right_by_start, self.right_by_end, self.left_by_start, self.left_by_end = (
-            np.full(shape, -np.inf) for _ in range(4)
-        )
-        for complete in (self.right_by_start, self.right_by_end, self.left_by_start, self.left_by_end):
-            complete[..., 0] = 0.0
-        self.right_open_by_start, self.left_open_by_end = np.full(shape, -np.inf), np.full(shape, -np.inf)
+        none = np.full(shape, -np.inf)
+        complete = none.copy()
+        complete[..., 0] = 0.0
+        self.right_by_start = complete.copy()
+        self.right_by_end = complete.copy()
+        self.left_by_start = complete.copy()
+        self.left_by_end = complete.copy()
+        self.right_open_by_start = none.copy()
+        self.left_open_by_end = none.copy()
         # How far from the start the spans of a start and a width split.
-        self.split_open, self.split_right, self.split_left = (np.zeros(shape, dtype=np.int32) for _ in range(3))
+        self.split_open = np.zeros(shape, dtype=np.int32)
+        self.split_right = np.zeros(shape, dtype=np.int32)
+        self.split_left = np.zeros(shape, dtype=np.int32)
         for width in range(1, n):
             self._fill(width, n - width)
 
     def _fill(self, width: int, count: int) -> None:
-        start, end = np.arange(count), np.arange(count) + width
+        start = np.arange(count)
+        end = start + width
         inner, self.split_open[:, :count, width] = _best(
             self.right_by_start[:, :count, :width], self.left_by_end[:, width:, :width]
         )
         self.right_open_by_start[:, :count, width] = inner + self.arcs[:, end, start + 1]
         self.left_open_by_end[:, width:, width] = inner + self.arcs[:, start, end + 1]
         right, split = _best(self.right_open_by_start[:, :count, 1 : width + 1], self.right_by_end[:, width:, :width])
-        self.right_by_start[:, :count, width] = self.right_by_end[:, width:, width] = right
+        self.right_by_start[:, :count, width] = right
+        self.right_by_end[:, width:, width] = right
         self.split_right[:, :count, width] = split + 1
         left, split = _best(self.left_by_start[:, :count, :width], self.left_open_by_end[:, width:, 1 : width + 1])
-        self.left_by_start[:, :count, width] = self.left_by_end[:, width:, width] = left
+        self.left_by_start[:, :count, width] = left
+        self.left_by_end[:, width:, width] = left
         self.split_left[:, :count, width] = split
 
     def best_heads(self, sentence: int, length: int) -> np.ndarray | None:
@@ -88,15 +96,19 @@ class Chart:
 
 
 def _best(from_start: np.ndarray, from_end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Best sum, and where, of two parts of a span: the longer the first, the shorter the second. `(batch, count)`."""
-    sums = from_start + from_end[..., ::-1]
+    """
+    Best sum of two adjacent parts of a span, and where it splits, `(batch, count)`: the longer the first part, the
+    shorter the second.
+    """
+    sums = from_start + from_end[..., ::-1]  # (batch, count, splits)
     where = sums.argmax(-1)
-    return np.take_along_axis(sums, where[..., None], axis=-1)[..., 0], where
+    return np.take_along_axis(sums, where[..., None], axis=-1)[..., 0], where  # (batch, count)
 
 
 def best_projective_trees(arcs: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Best heads `(batch, n)`, -1 in padding, of masked float64 scores, and whether there is a tree, `(batch,)`."""
-    heads, solved = np.full(arcs.shape[:2], -1), np.ones(len(arcs), dtype=bool)
+    heads = np.full(arcs.shape[:2], -1)
+    solved = np.ones(len(arcs), dtype=bool)
     chart = Chart(arcs)
     for sentence, length in enumerate(lengths.tolist()):
         best = chart.best_heads(sentence, length) if length else heads[sentence, :0]
