@@ -47,7 +47,7 @@ def test_gradients():
 
 
 def test_nobody_is_told_how_it_is_done():
-    lookup._say_once_that_it_is_beta.cache_clear()
+    lookup._silence_beta_warning.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Lookup(torch.tensor([[0, 2]])).dots(torch.ones(1, 2), torch.ones(3, 2))

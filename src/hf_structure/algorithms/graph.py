@@ -18,16 +18,17 @@ _UNREACHABLE = 2**28  # four of them can be added in 32 bits
 @dataclass(frozen=True)
 class TapeFeatures:
     """
-    What is read from a graph.
+    The features that are read from a graph.
 
     Args:
         names (`Sequence[str]`): Any of `"degree"`, `"distance"` and `"depth"`, in the order of the tapes.
         degree_weights (`tuple[int, int]`): What an outgoing and an incoming arc add to a word's degree.
-        distance_weights (`tuple[int, int]`): Length of an arc followed from head to dependent, and against that.
-        max_value (`int`): Larger values are read as this one; at most 255.
+        distance_weights (`tuple[int, int]`): Length of an arc followed from head to dependent, and from dependent to
+            head.
+        max_value (`int`): Larger values are clipped to this one; at most 255.
 
     Raises:
-        ValueError: an unknown or doubled name, a weight below 1, or `max_value` not in 1..255.
+        ValueError: an unknown or repeated name, a weight below 1, or `max_value` not in 1..255.
     """
 
     names: Sequence[str] = FEATURES
@@ -87,22 +88,27 @@ class DependencyGraphs:
         Adds one word to each graph, exactly and in O(n^2) time per graph.
 
         Args:
-            words (`torch.LongTensor` of shape `(batch_size,)`): Number of each graph's new word, there being room for
-                it; 0 leaves a graph as it is.
+            words (`torch.LongTensor` of shape `(batch_size,)`): Number of each graph's new word, for which there must
+                be room; 0 leaves a graph as it is.
             heads, dependents (`torch.BoolTensor` of shape `(batch_size, n + 1)`): The new word's heads and dependents
                 among the earlier words.
         """
         is_new = torch.arange(self.arcs.shape[-1], device=words.device) == words.unsqueeze(1)
         is_new[:, 0] = False
         inserted = is_new.any(1, keepdim=True)
-        heads, dependents = heads & inserted, dependents & inserted
-        arcs = self.arcs | (is_new.unsqueeze(2) & dependents.unsqueeze(1)) | (heads.unsqueeze(2) & is_new.unsqueeze(1))
-        to, back = (
-            _arc_lengths(*both, self.features).masked_fill(is_new.unsqueeze(1), 0)
-            for both in ((dependents, heads), (heads, dependents))
-        )
+        heads = heads & inserted
+        dependents = dependents & inserted
+        outgoing = is_new.unsqueeze(2) & dependents.unsqueeze(1)  # (B, n + 1, n + 1)
+        incoming = heads.unsqueeze(2) & is_new.unsqueeze(1)
+        arcs = self.arcs | outgoing | incoming
+        to = _arc_lengths(dependents, heads, self.features).masked_fill(is_new.unsqueeze(1), 0)  # (B, kinds, n + 1)
+        back = _arc_lengths(heads, dependents, self.features).masked_fill(is_new.unsqueeze(1), 0)
         distances = self.distances.clone()
-        _insert(*(part.permute(*range(1, part.dim()), 0) for part in (distances, to, back)))
+        _insert(
+            distances.permute(1, 2, 3, 0),  # (kinds, n + 1, n + 1, B)
+            to.permute(1, 2, 0),  # (kinds, n + 1, B)
+            back.permute(1, 2, 0),
+        )
         return replace(self, arcs=arcs, distances=distances)
 
     def tape(self, words: torch.Tensor) -> torch.Tensor:
@@ -120,15 +126,17 @@ class DependencyGraphs:
         for name in self.features.names:
             if name == "degree":
                 out, into = self.features.degree_weights
-                values = out * self.arcs.sum(2) + into * self.arcs.sum(1)
+                values = out * self.arcs.sum(2) + into * self.arcs.sum(1)  # (B, n + 1)
                 values = values.clamp(max=self.features.max_value)
             elif name == "distance":
-                index = words.view(-1, 1, 1).expand(-1, 1, self.arcs.shape[-1])
-                values = _values(name, next(paths).gather(1, index).squeeze(1), self.features)
+                index = words.view(-1, 1, 1).expand(-1, 1, self.arcs.shape[-1])  # (B, 1, n + 1)
+                values = _values(name, next(paths).gather(1, index).squeeze(1), self.features)  # (B, n + 1)
             else:
                 values = _values(name, next(paths)[:, 0], self.features)
             tape.append(values.to(torch.uint8))
-        return torch.stack(tape, dim=1) if tape else self.arcs.new_zeros(len(words), 0, self.arcs.shape[-1]).byte()
+        if not tape:
+            return self.arcs.new_zeros(len(words), 0, self.arcs.shape[-1]).byte()
+        return torch.stack(tape, dim=1)  # (B, features, n + 1)
 
     def select(self, rows: torch.Tensor) -> "DependencyGraphs":
         """The graphs of some rows of the batch, in this order."""
@@ -141,7 +149,7 @@ def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> to
 
     Args:
         arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The graphs; padding has no arcs.
-        features ([`TapeFeatures`], *optional*): What to read; the paper's by default.
+        features ([`TapeFeatures`], *optional*): The features; the paper's by default.
 
     Returns:
         `torch.ByteTensor` of shape `(batch_size, features, n + 1, n + 1)`: `[b, f, i, j]` is feature `f` of word `j`
@@ -151,12 +159,18 @@ def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> to
 
 
 def replay(arcs: torch.Tensor, features: TapeFeatures) -> tuple[torch.Tensor, DependencyGraphs]:
-    """Inserts all words of whole graphs, one after the other: the tapes of all prefixes, and the graphs at the end."""
-    size, kinds = arcs.shape[-1], [name for name in features.names if name != "degree"]
-    distances = _batch_last(_no_paths(arcs, features))
-    lengths = _batch_last(_arc_lengths(arcs, arcs.transpose(1, 2), features))
+    """
+    Inserts all words of whole graphs, one after the other.
+
+    Returns:
+        The tapes of all prefixes, as from [`prefix_tapes`], and the graphs at the end.
+    """
+    size = arcs.shape[-1]
+    kinds = [name for name in features.names if name != "degree"]
+    distances = _batch_last(_no_paths(arcs, features))  # (kinds, n + 1, n + 1, B)
+    lengths = _batch_last(_arc_lengths(arcs, arcs.transpose(1, 2), features))  # (kinds, n + 1, n + 1, B)
     lengths.diagonal(dim1=1, dim2=2).zero_()
-    read = torch.full_like(distances, _UNREACHABLE)  # the paths that tapes tell of, a row for each prefix
+    read = torch.full_like(distances, _UNREACHABLE)  # the paths that are on tapes, a row for each prefix
     read[:, 0, 0] = 0
     for word in range(1, size if kinds else 0):
         known = slice(word + 1)
@@ -164,16 +178,21 @@ def replay(arcs: torch.Tensor, features: TapeFeatures) -> tuple[torch.Tensor, De
         _insert(paths, lengths[:, word, known], lengths[:, known, word])
         for kind, name in enumerate(kinds):
             read[kind, word, known] = paths[kind, word if name == "distance" else 0]
-    rows = iter(read.permute(0, 3, 1, 2))
+    rows = iter(read.permute(0, 3, 1, 2))  # of each kind (B, n + 1, n + 1)
     tapes = torch.zeros(len(arcs), len(features.names), size, size, dtype=torch.uint8, device=arcs.device)
     for place, name in enumerate(features.names):
-        tapes[:, place] = _prefix_degrees(arcs, features) if name == "degree" else _values(name, next(rows), features)
-    return tapes, DependencyGraphs(features, arcs, distances.permute(3, 0, 1, 2))
+        if name == "degree":
+            tapes[:, place] = _prefix_degrees(arcs, features)
+        else:
+            tapes[:, place] = _values(name, next(rows), features)
+    return tapes, DependencyGraphs(features, arcs, distances.permute(3, 0, 1, 2))  # (B, kinds, n + 1, n + 1)
 
 
 def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """
-    From words to tokens.
+    Turns tapes over words into tapes over tokens. The simple form, for one sentence:
+
+        tapes[:, rows][:, :, columns] * (columns > 0)
 
     Args:
         tapes (`torch.Tensor` of shape `(batch_size, features, n + 1, n + 1)`): Tapes of all prefixes.
@@ -183,19 +202,20 @@ def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor)
     Returns:
         `torch.Tensor` of shape `(batch_size, features, queries, keys)`.
     """
-    cells = (tapes.shape[-1] * rows.unsqueeze(2) + columns.unsqueeze(1)).flatten(1)
-    expanded = tapes.flatten(2).gather(2, cells.unsqueeze(1).expand(-1, tapes.shape[1], -1))
-    expanded = expanded.view(*tapes.shape[:2], rows.shape[1], columns.shape[1])
+    cells = (tapes.shape[-1] * rows.unsqueeze(2) + columns.unsqueeze(1)).flatten(1)  # (B, queries * keys)
+    cells = cells.unsqueeze(1).expand(-1, tapes.shape[1], -1)  # (B, features, queries * keys)
+    expanded = tapes.flatten(2).gather(2, cells)  # (B, features, queries * keys)
+    expanded = expanded.view(*tapes.shape[:2], rows.shape[1], columns.shape[1])  # (B, features, queries, keys)
     return expanded * (columns > 0).view(len(columns), 1, 1, -1)
 
 
 def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
     """
-    Values of arcs by the word that they become known with.
+    Values of arcs, sorted by the later of their two words, with which they become known.
 
     Args:
         values (`torch.Tensor` of shape `(batch_size, n + 1, n + 1)`): One value for every arc, heads in rows.
-        fill: What stands where there can be no arc.
+        fill: Value where there can be no arc.
 
     Returns:
         `torch.Tensor` of shape `(batch_size, n + 1, 2, n + 1)`: `[b, i, 0, j]` is the value of the arc from `j` to
@@ -203,24 +223,25 @@ def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
     """
     position = torch.arange(values.shape[-1], device=values.device)
     earlier = position < position.unsqueeze(1)
-    is_candidate = torch.stack([earlier, earlier & (position > 0)], dim=1)
-    return torch.stack([values.transpose(1, 2), values], dim=2).masked_fill(~is_candidate, fill)
+    is_candidate = torch.stack([earlier, earlier & (position > 0)], dim=1)  # (n + 1, 2, n + 1)
+    candidates = torch.stack([values.transpose(1, 2), values], dim=2)  # (B, n + 1, 2, n + 1)
+    return candidates.masked_fill(~is_candidate, fill)
 
 
 def best_arcs(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """
-    The best arcs of each word, as many as are asked for (section 3.2).
+    The best arcs of each word, a given number of them (section 3.2).
 
     Args:
-        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` for impossible.
+        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` if impossible.
         counts (`torch.LongTensor` of shape `(batch_size, n)`): Number of arcs that come with each word.
 
     Returns:
         `torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`: the graphs.
     """
     counts = torch.nn.functional.pad(counts, (1, 0))
-    chosen = best_new_arcs(new_arcs(scores, -torch.inf), counts)
-    return chosen[:, :, 0].transpose(1, 2) | chosen[:, :, 1]
+    chosen = best_new_arcs(new_arcs(scores, -torch.inf), counts)  # (B, n + 1, 2, n + 1)
+    return chosen[:, :, 0].transpose(1, 2) | chosen[:, :, 1]  # (B, n + 1, n + 1)
 
 
 def best_new_arcs(candidates: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
@@ -228,23 +249,24 @@ def best_new_arcs(candidates: torch.Tensor, counts: torch.Tensor) -> torch.Tenso
     The best arcs of single words.
 
     Args:
-        candidates (`torch.FloatTensor` of shape `(..., 2, n + 1)`): Scores as from [`new_arcs`].
+        candidates (`torch.FloatTensor` of shape `(..., 2, n + 1)`): Scores, as from [`new_arcs`].
         counts (`torch.LongTensor` of shape `(...)`): How many arcs to choose.
 
     Returns:
         `torch.BoolTensor` of shape `(..., 2, n + 1)`.
     """
-    flat = candidates.flatten(-2)
+    flat = candidates.flatten(-2)  # (..., 2 * (n + 1))
     rank = flat.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
-    return ((rank < counts.unsqueeze(-1)) & (flat > -torch.inf)).unflatten(-1, (2, -1))
+    chosen = (rank < counts.unsqueeze(-1)) & (flat > -torch.inf)
+    return chosen.unflatten(-1, (2, -1))  # (..., 2, n + 1)
 
 
 def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch.Tensor) -> dict[str, int]:
     """
-    How the arcs that a model finds best compare with the annotated ones: sums, to be added up over batches.
+    Compares the arcs that a model predicts with the annotated ones: sums, to be added up over batches.
 
     Args:
-        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` for impossible.
+        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` if impossible.
         count_scores (`torch.FloatTensor` of shape `(batch_size, n, classes)`): Scores of the number of new arcs.
         arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The annotated graphs.
 
@@ -254,7 +276,7 @@ def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch
     counts = count_scores.argmax(-1)
     predicted = best_arcs(scores, counts)
     is_word = scores[:, 0, 1:] > -torch.inf
-    gold_counts = new_arcs(arcs.bool()).flatten(2).sum(2)[:, 1:]
+    gold_counts = new_arcs(arcs.bool()).flatten(2).sum(2)[:, 1:]  # (B, n)
     sums = {
         "correct": predicted & arcs.bool(),
         "predicted": predicted,
@@ -267,23 +289,23 @@ def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch
 
 def _insert(distances: torch.Tensor, to: torch.Tensor, back: torch.Tensor) -> None:
     """
-    One more word in all-pairs distances `(kinds, n, n, B)`, in place. `to` and `back`, both `(kinds, n, B)`, are the
-    lengths of the arcs from and to the new word (0 for itself, else unreachable where there is none).
+    Inserts a word into all-pairs distances `(kinds, n, n, B)`, in place. `to` and `back`, both `(kinds, n, B)`, are the
+    lengths of the arcs from and to the new word (0 for itself, unreachable where there is none).
 
         d(i, v) = min_j to_j + d(j, v),  d(u, i) = min_j d(u, j) + back_j,  d(u, v) = min(d(u, v), d(u, i) + d(i, v))
 
     A shortest path passes the new word `i` at most once, so old distances are all that is needed.
     """
-    sums = to.unsqueeze(2) + distances
-    leaving = sums.amin(1)
+    sums = to.unsqueeze(2) + distances  # (kinds, n, n, B)
+    leaving = sums.amin(1)  # (kinds, n, B)
     arriving = torch.add(distances, back.unsqueeze(1), out=sums).amin(2)
     torch.add(arriving.unsqueeze(2), leaving.unsqueeze(1), out=sums)
     torch.minimum(distances, sums, out=distances)
 
 
 def _batch_last(values: torch.Tensor) -> torch.Tensor:
-    """`(kinds, n, n, B)`: numbers of many sentences side by side are faster to work on than short rows of words."""
-    return values.permute(1, 2, 3, 0).contiguous()
+    """`(kinds, n, n, B)`: many sentences side by side vectorise better than short rows of words."""
+    return values.permute(1, 2, 3, 0).contiguous()  # (kinds, n, n, B)
 
 
 def _no_paths(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
@@ -296,23 +318,22 @@ def _no_paths(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
 
 def _arc_lengths(outgoing: torch.Tensor, incoming: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
     """Lengths `(B, kinds, ...)` of single arcs followed from a word, from masks `(B, ...)` of its arcs."""
-    kinds = []
-    for along, against in features.lengths:
-        lengths = torch.full(outgoing.shape, _UNREACHABLE, dtype=torch.int32, device=outgoing.device)
+    shape = (len(outgoing), len(features.lengths), *outgoing.shape[1:])
+    lengths = torch.full(shape, _UNREACHABLE, dtype=torch.int32, device=outgoing.device)
+    for kind, (along, against) in enumerate(features.lengths):
         for length, mask in sorted([(along, outgoing), (against, incoming)], key=lambda pair: -pair[0]):
-            lengths.masked_fill_(mask, length)  # the shorter last: it counts where there are arcs both ways
-        kinds.append(lengths)
-    return torch.stack(kinds, 1) if kinds else outgoing.new_zeros(len(outgoing), 0, *outgoing.shape[1:]).int()
+            lengths[:, kind].masked_fill_(mask, length)  # the shorter last: it counts where there are arcs both ways
+    return lengths
 
 
 def _prefix_degrees(arcs: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
     """`(B, n + 1, n + 1)`: weighted degree of each word (column) in each prefix (row)."""
     out, into = features.degree_weights
-    added = out * arcs.transpose(1, 2).int() + into * arcs.int()  # [i, j]: to word j by arcs from and to word i
+    added = out * arcs.transpose(1, 2).int() + into * arcs.int()  # [i, j]: to word j by arcs to and from word i
     return added.cumsum(1, dtype=torch.int32).tril_().clamp_(max=features.max_value).to(torch.uint8)
 
 
 def _values(name: str, paths: torch.Tensor, features: TapeFeatures) -> torch.Tensor:
     """Values of distance or depth from the lengths of paths."""
-    values = (paths if name == "distance" else paths + 1).masked_fill(paths >= _UNREACHABLE, 0)
-    return values.clamp_(max=features.max_value)
+    values = paths if name == "distance" else paths + 1
+    return values.masked_fill(paths >= _UNREACHABLE, 0).clamp_(max=features.max_value)

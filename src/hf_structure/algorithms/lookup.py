@@ -1,6 +1,6 @@
 """
-Products with rows of a table that are looked up, as attention of many hypotheses over the tokens that they share needs
-them: nothing is copied out of the table, which stays in the processor's cache where it is small.
+Products with rows that are looked up in a table, for the attention of many hypotheses over tokens that they share.
+Nothing is copied out of the table, which stays in the processor's cache if it is small.
 """
 
 import warnings
@@ -11,7 +11,7 @@ import torch
 
 class Lookup:
     """
-    Rows of a table for each of some vectors.
+    Rows of a table for each of several vectors.
 
     Args:
         index (`torch.LongTensor` of shape `(batch_size, n)`): Rows for each vector, at least one.
@@ -23,26 +23,28 @@ class Lookup:
 
     def dots(self, vectors: torch.Tensor, table: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
         """
-        Products of each vector with its own rows of a table.
+        Dot products of each vector with its own rows of a table.
 
         Args:
             vectors (`torch.FloatTensor` of shape `(batch_size, size)`): The vectors.
             table (`torch.FloatTensor` of shape `(rows, size)`): The table.
-            more (`torch.FloatTensor` of shape `(batch_size, n)` or `(batch_size, 1)`, *optional*): What is added.
+            more (`torch.FloatTensor` of shape `(batch_size, n)` or `(batch_size, 1)`, *optional*): Summand.
 
         Returns:
             `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
         """
         more = vectors.new_zeros(()) if more is None else more
-        if not _has_kernels(vectors, table, more) or self.index.shape[1] > len(table):  # a matrix has no more places
-            return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1) + more
+        fits = self.index.shape[1] <= len(table)  # a sparse matrix has no more places
+        if not fits or not _has_kernels(vectors, table, more):
+            return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1) + more  # (batch_size, n)
         places = self._places_among(len(table))
         places.values().view(self.index.shape).copy_(more)
-        return torch.sparse.sampled_addmm(places, vectors, table.T).values().view(self.index.shape)
+        products = torch.sparse.sampled_addmm(places, vectors, table.T)
+        return products.values().view(self.index.shape)  # (batch_size, n)
 
     def weighted_sums(self, weights: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
         """
-        Sums of rows of a table.
+        Weighted sums of rows of a table.
 
         Args:
             weights (`torch.FloatTensor` of shape `(batch_size, n)`): Weights of the rows.
@@ -52,13 +54,13 @@ class Lookup:
             `torch.FloatTensor` of shape `(batch_size, size)`.
         """
         if not _has_kernels(weights, table):
-            return (weights.unsqueeze(1) @ table[self.index]).squeeze(1)
+            return (weights.unsqueeze(1) @ table[self.index]).squeeze(1)  # (batch_size, size)
         return torch.nn.functional.embedding_bag(self.index, table, mode="sum", per_sample_weights=weights)
 
     def _places_among(self, rows: int) -> torch.Tensor:
-        """The products that are asked for, as the places of a sparse matrix `(batch_size, rows)`, kept."""
+        """The wanted products as the places of a sparse matrix `(batch_size, rows)`, made once."""
         if self._places is None or self._places.shape[1] != rows:
-            _say_once_that_it_is_beta()
+            _silence_beta_warning()
             index = self.index
             self._places = torch.sparse_csr_tensor(
                 torch.arange(0, index.numel() + 1, index.shape[1]),
@@ -71,15 +73,15 @@ class Lookup:
 
 
 def _has_kernels(*tensors: torch.Tensor) -> bool:
-    """Whether torch has fast kernels for this; they are for processors, and know no half precision."""
-    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    types = {tensor.dtype for tensor in tensors}
-    return not needs_gradient and types <= {torch.float32} and all(tensor.device.type == "cpu" for tensor in tensors)
+    """Whether torch has fast kernels for these tensors: on CPUs, in single precision, without gradients."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return False
+    return all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
 
 
 @cache
-def _say_once_that_it_is_beta() -> None:
-    """Takes the warning that torch gives with the first sparse tensor of a process."""
+def _silence_beta_warning() -> None:
+    """Swallows the warning that torch gives for the first sparse tensor of a process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.eye(1, dtype=torch.float32).to_sparse_csr()

@@ -1,12 +1,11 @@
-"""Trees with exactly one root word over padded batches of arc scores: the best, the best k, and sums over all of them.
+"""Trees with exactly one root word over padded batches of arc scores: the best, the k best, and sums over all of them.
 
 `scores[b, d, h]` scores word `h` (0 = root) as the head of word `d + 1`; self arcs and padding are ignored, -inf
 forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64.
 
-What searches (`find_heads` and the functions it calls) takes torch tensors on any device and numpy arrays alike,
-returns its results in kind, runs in numpy on the CPU and is not differentiable. What sums (`tree_log_partition`,
-`arc_marginals`, `tree_score`, `tree_log_prob`) takes torch tensors, runs on their device and is differentiable, also
-twice.
+Searches (`find_heads` and the functions it calls) take torch tensors on any device and numpy arrays alike, return the
+same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`, `tree_score`,
+`tree_log_prob`) take torch tensors, run on their device and are twice differentiable.
 """
 
 import numpy as np
@@ -107,7 +106,7 @@ def find_heads(scores: Array, lengths: Array | None = None, decoder: str = "tree
         scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores; -inf forbids an arc.
         lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
         decoder (`"tree"`, `"projective"` or `"argmax"`): `max_spanning_tree`, `max_projective_tree`, `argmax_heads`.
-        k (`int`): Number of trees; more than one of the kind `"tree"` only.
+        k (`int`): Number of trees; more than one only with `"tree"`.
 
     Returns:
         Heads of shape `(batch, k, n)`, int64, of the kind of `scores`; -1 where a sentence has fewer trees.
@@ -123,7 +122,7 @@ def find_heads(scores: Array, lengths: Array | None = None, decoder: str = "tree
 
 
 def check_decoder(decoder: str, k: int) -> None:
-    """Raises `ValueError` for an unknown decoder, or a number of trees that it does not give."""
+    """Raises `ValueError` for an unknown decoder, or for a number of trees that it cannot return."""
     if decoder not in DECODERS:
         raise ValueError(f"decoder must be 'tree', 'projective' or 'argmax', not {decoder!r}")
     if k < 1 or (decoder != "tree" and k > 1):
@@ -141,8 +140,9 @@ def chosen_scores(scores: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
     Returns:
         `torch.Tensor` of shape `(batch, k, n)`; 0 where there is no head.
     """
-    picked = scores.unsqueeze(1).expand(-1, heads.shape[1], -1, -1).gather(3, heads.clamp(min=0).unsqueeze(3))
-    return picked.squeeze(3).masked_fill(heads < 0, 0.0)
+    scores = scores.unsqueeze(1).expand(-1, heads.shape[1], -1, -1)  # (batch, k, n, n + 1)
+    chosen = scores.gather(3, heads.clamp(min=0).unsqueeze(3)).squeeze(3)  # (batch, k, n)
+    return chosen.masked_fill(heads < 0, 0.0)
 
 
 def tree_log_probs(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
@@ -157,7 +157,8 @@ def tree_log_probs(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Ten
     Returns:
         `torch.Tensor` of shape `(batch, k)`, at least float32; -inf where there is no tree.
     """
-    values = chosen_scores(scores, heads).sum(-1).masked_fill(~(heads >= 0).any(-1), -torch.inf)
+    is_tree = (heads >= 0).any(-1)
+    values = chosen_scores(scores, heads).sum(-1).masked_fill(~is_tree, -torch.inf)  # (batch, k)
     return values - tree_log_partition(scores, lengths).unsqueeze(1)
 
 
@@ -226,8 +227,8 @@ def _tree_score(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor
     if lengths is not None:
         lengths = torch.as_tensor(lengths, device=heads.device)
         counts = counts & (torch.arange(heads.shape[1], device=heads.device) < lengths[:, None])
-    picked = scores.double().gather(2, heads.clamp(min=0)[..., None]).squeeze(-1)
-    return torch.where(counts, picked, 0).sum(-1)
+    chosen = scores.double().gather(2, heads.clamp(min=0)[..., None]).squeeze(-1)  # (batch, n)
+    return torch.where(counts, chosen, 0).sum(-1)
 
 
 def _masked_array(scores: Array, lengths: Array | None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,9 +1,9 @@
 """
 Stacks of constituents that grow token by token, and the tapes read from them (Murty et al. 2023, "Pushdown Layers").
 
-What happens to a stack is told by attachments, see [`~hf_structure.algorithms.attachments`]: a token is pushed, and
-reduced with constituents from the top of the stack downwards, up to the one that ends so many tokens before it. With
-every reduction the *depth* of all tokens of the new constituent grows by one. The tape of a token is the depth of all
+Attachments say what happens to a stack, see [`~hf_structure.algorithms.attachments`]: a token is pushed, and reduced
+with constituents from the top of the stack downwards, up to the one that ends that many tokens before it. Every
+reduction increases the *depth* of all tokens of the new constituent by one. The tape of a token is the depth of all
 tokens up to it, after it has been reduced.
 """
 
@@ -27,23 +27,31 @@ class Stacks:
 
     @classmethod
     def empty(cls, batch_size: int, tokens: int, device: torch.device | str | None = None) -> "Stacks":
-        """Stacks of nothing, with room for so many tokens."""
+        """Empty stacks with room for a number of tokens."""
         depths = torch.zeros(batch_size, tokens, dtype=torch.long, device=device)
         return cls(torch.zeros_like(depths, dtype=torch.bool), depths)
 
     def push(self, place: int, attachments: torch.Tensor, is_token: torch.Tensor | None = None) -> "Stacks":
         """
-        The stacks after the token at a place.
+        The stacks after the token at a place. The simple form, for one stack of `(start, end)`:
+
+            start = place
+            while attachment and stack and stack[-1].end >= place - attachment:
+                start = stack.pop().start
+                depths[start : place + 1] += 1
+            stack.append((start, place))
 
         Args:
-            place (`int`): Where the token is, the places before having been pushed.
+            place (`int`): Where the token is; all places before it have been pushed.
             attachments (`torch.LongTensor` of shape `(batch_size,)`): How many tokens back the last constituent ends
                 that it is reduced with; 0 for none.
-            is_token (`torch.BoolTensor` of shape `(batch_size,)`, *optional*): False for padding, which nothing
-                happens to.
+            is_token (`torch.BoolTensor` of shape `(batch_size,)`, *optional*): False for padding, which changes
+                nothing.
         """
         token = torch.arange(self.ends.shape[1], device=self.ends.device)
-        reduces = attachments > 0 if is_token is None else (attachments > 0) & is_token
+        reduces = attachments > 0
+        if is_token is not None:
+            reduces = reduces & is_token
         below = self.ends & (token < (place - attachments).unsqueeze(1))
         popped = self.ends & ~below & reduces.unsqueeze(1)
         first = (below * (token + 1)).amax(1, keepdim=True)  # of the new constituent
@@ -56,14 +64,13 @@ class Stacks:
 
     def candidates(self, place: int, is_last: torch.Tensor) -> torch.Tensor:
         """
-        What the token at a place, the next, can be reduced with, `(batch_size, tokens)`: the last tokens of all
-        constituents on the stack but the lowest, which holds the root; or nothing, which is the token itself. The last
-        token of a text is reduced with the lowest.
+        What the next token, at a place, can be reduced with, `(batch_size, tokens)`: the last tokens of all
+        constituents on the stack but the lowest, which holds the root; or nothing, for which the token itself stands.
+        The last token of a text is reduced with the lowest.
 
         Args:
             place (`int`): The place.
-            is_last (`torch.BoolTensor` of shape `(batch_size,)`): Whether the token ends the text. A root does not,
-                whatever is said.
+            is_last (`torch.BoolTensor` of shape `(batch_size,)`): Whether the token ends the text; ignored for a root.
         """
         lowest = self.ends & (self.ends.cumsum(1) == 1)
         is_last = (is_last & lowest.any(1)).unsqueeze(1)
@@ -76,9 +83,11 @@ class Stacks:
         return replace(self, ends=self.ends.index_select(0, rows), depths=self.depths.index_select(0, rows))
 
     def with_room(self, tokens: int) -> "Stacks":
-        """The same with room for so many tokens, at least as many as before."""
+        """The same stacks with room for more tokens."""
         missing = (0, tokens - self.ends.shape[1])
-        return Stacks(*(torch.nn.functional.pad(part, missing) for part in (self.ends, self.depths)))
+        ends = torch.nn.functional.pad(self.ends, missing)
+        depths = torch.nn.functional.pad(self.depths, missing)
+        return Stacks(ends, depths)
 
 
 def replay_stacks(
@@ -88,19 +97,23 @@ def replay_stacks(
     Stacks while whole texts are read.
 
     Args:
-        attachments (`torch.LongTensor` of shape `(batch_size, queries)`): Those of the tokens.
+        attachments (`torch.LongTensor` of shape `(batch_size, queries)`): Attachments of the tokens.
         mask (`torch.Tensor` of shape `(batch_size, queries)`, *optional*): 1 for tokens, 0 for padding.
-        stacks ([`Stacks`], *optional*): Those of the tokens before these.
+        stacks ([`Stacks`], *optional*): Stacks of the tokens before these.
 
     Returns:
-        What each token can be reduced with, as from [`Stacks.candidates`], the one that is reduced with the lowest
-        constituent being the last; the tape after each token, both `(batch_size, queries, tokens)`; and the stacks.
+        What each token can be reduced with, as from [`Stacks.candidates`] (a token that is reduced with the lowest
+        constituent is the last one), and the tape after each token, both `(batch_size, queries, tokens)`; and the
+        stacks.
     """
-    (batch, length), past = attachments.shape, 0 if stacks is None else stacks.ends.shape[1]
-    stacks = Stacks.empty(batch, 0, attachments.device) if stacks is None else stacks
+    batch, length = attachments.shape
+    if stacks is None:
+        stacks = Stacks.empty(batch, 0, attachments.device)
+    past = stacks.ends.shape[1]
     stacks = stacks.with_room(past + length)
     mask = torch.ones_like(attachments) if mask is None else mask
-    candidates, tapes = [], []
+    candidates = []
+    tapes = []
     for place, (back, is_token) in enumerate(zip(attachments.unbind(1), mask.bool().unbind(1), strict=True), past):
         lowest = stacks.ends.byte().argmax(1)
         candidates.append(stacks.candidates(place, place - back == lowest))
