@@ -15,11 +15,21 @@ from hf_structure.algorithms.trees import (
     remove_words,
     restore_spans,
     restore_words,
-    root_of,
     span_children,
     span_order,
-    spans_to_heads,
 )
+
+
+def spans_to_heads(spans):
+    """The projective tree whose yields are given: a word depends on the one with the smallest yield around its own."""
+    heads = [0] * len(spans)
+    around = []
+    for word in sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1])):
+        while around and spans[around[-1]][1] <= spans[word][0]:
+            around.pop()
+        heads[word] = around[-1] + 1 if around else 0
+        around.append(word)
+    return heads
 
 
 @st.composite
@@ -90,7 +100,6 @@ def test_heads_may_be_of_any_kind(kind):
     check_heads(heads)
     assert is_tree(heads)
     assert is_projective(heads)
-    assert root_of(heads) == 2
     assert heads_to_spans(heads) == [(0, 1), (0, 3), (2, 3)]
     assert remove_words(heads, kind([True, False, True])) == [0, 0]
     assert restore_words(heads, kind([True, True, False, True])) == [2, 0, 2, 2]
@@ -104,12 +113,6 @@ def test_is_tree_against_enumeration(all_trees, n):
 
 def test_is_tree_of_nothing():
     assert not is_tree([])
-
-
-@pytest.mark.parametrize("heads", [[], [2, 1], [0, 0]])
-def test_root_of_raises_unless_there_is_one(heads):
-    with pytest.raises(ValueError, match="one root"):
-        root_of(heads)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
@@ -134,19 +137,6 @@ def test_is_projective_with_several_roots_and_cycles():
     assert is_projective([0, 0, 2])
     assert not is_projective([0, 0, 1])
     assert not is_projective([2, 1, 0])
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_spans_to_heads_rejects_everything_else(all_trees, n):
-    intervals = [(start, end) for start in range(n) for end in range(start + 1, n + 1)]
-    yields = [heads_to_spans(heads) for heads in all_trees(n) if is_projective(heads)]
-    for choice in np.indices((len(intervals),) * n).reshape(n, -1).T:
-        spans = [intervals[i] for i in choice]
-        if spans in yields:
-            assert heads_to_spans(spans_to_heads(spans)) == spans
-        else:
-            with pytest.raises(ValueError, match="yields"):
-                spans_to_heads(spans)
 
 
 def test_heads_to_spans_rejects_what_is_no_tree():

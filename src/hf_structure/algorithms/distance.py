@@ -11,15 +11,12 @@ from 0; heads count from 1, 0 is the root, -1 padding.
 """
 
 import math
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch.nn.functional import pad
 
 from hf_structure.algorithms.distance_gradients import BoundaryDistributions, ParentDistribution
-from hf_structure.algorithms.trees import check_heads
 
 Span = tuple[int, int]
 
@@ -45,33 +42,16 @@ def distances_to_spans(distances: Sequence[float], branching_bias: float = 0.0) 
     return joint_trees(biased, [0.0] * (len(biased) + 1))[0]
 
 
-def tree_to_heads(spans: Sequence[Span], heights: Sequence[float]) -> list[int]:
-    """
-    Algorithm 2 for trees of any arity: in every constituent the highest word is the head of its parts' heads.
-
-    Args:
-        spans (sequence of `(start, end)`): Constituents in any order; those of single words may be left out.
-        heights (sequence of `float`): Height of each of the `n` words.
-
-    Raises:
-        `ValueError`: if spans cross, are empty, leave the sentence, or none covers it; if a height is NaN.
-    """
-    heights = _numbers(heights)
-    heads = [0] * len(heights)
-    top = list(range(len(heights)))  # top[start]: head of the part that begins there
-    for starts in _constituents(spans, len(heights)):
-        words = [top[start] for start in starts]
-        head = max(reversed(words), key=heights.__getitem__)
-        for word in words:
-            if word != head:
-                heads[word] = head + 1
-        top[starts[0]] = head
-    return heads
-
-
 def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[list[Span], list[int]]:
     """
-    Algorithm 3: both trees of a sentence in one pass from right to left, O(n).
+    Algorithm 3: both trees of a sentence in one pass from right to left, O(n). The simple form (algorithms 1 and 2):
+
+        def tree(words):
+            split at the greatest distance between two of the words, the leftmost of equal ones
+            left = tree(the words to the left of it)
+            right = tree(the words to the right of it)
+            the lower of both heads depends on the higher; of equal ones the left on the right
+            return the higher
 
     Args:
         distances (sequence of `float`): The `n - 1` distances between neighbours; infinite ones are fine.
@@ -105,44 +85,6 @@ def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[l
             spans.append((word, end))
         splits.append((bounds[word], end, head))
     return spans[::-1], heads
-
-
-def spans_to_distances(spans: Sequence[Span], num_words: int) -> list[float]:
-    """
-    Definition 3.1: for each pair of neighbours the height of their lowest common ancestor (a word has height 0).
-
-    Up to ties, the inverse of `distances_to_spans` on its trees. Errors as for `tree_to_heads`.
-    """
-    distances = [0.0] * max(num_words - 1, 0)
-    height = [0.0] * num_words  # height[start]: of the part that begins there
-    for starts in _constituents(spans, num_words):
-        if len(starts) > 1:
-            height[starts[0]] = 1 + max(height[start] for start in starts)
-            for start in starts[1:]:
-                distances[start - 1] = height[starts[0]]
-    return distances
-
-
-def heads_to_heights(heads: Sequence[int]) -> list[float]:
-    """
-    Definition 3.2: for each word the height of its subtree (0 without dependents); several roots are allowed.
-
-    Raises `ValueError` if a head is out of range or words form a cycle.
-    """
-    check_heads(heads)
-    heads = [-1, *_numbers(heads)]
-    height = [0.0] * len(heads)
-    missing = Counter(heads)  # dependents that are not in the order yet
-    order = [word for word in range(1, len(heads)) if not missing[word]]  # every word after its dependents
-    for word in order:
-        head = heads[word]
-        height[head] = max(height[head], height[word] + 1)
-        missing[head] -= 1
-        if head and not missing[head]:
-            order.append(head)
-    if len(order) < len(heads) - 1:
-        raise ValueError("the heads form a cycle")
-    return height[1:]
 
 
 def decode_trees(
@@ -299,25 +241,6 @@ def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.
     from_right = heights.masked_fill(~words, -torch.inf).flip(-1).argmax(-1, keepdim=True)  # of equal words the last
     root = n - 1 - from_right  # (batch, 1)
     return heads.scatter(1, root, 0).masked_fill(~words, -1)  # (batch, n)
-
-
-def _constituents(spans: Sequence[Span], num_words: int) -> Iterator[list[int]]:
-    """For every constituent, inner ones first, where its parts begin: the constituents and words right below it."""
-    starts: list[int] = []  # of the parts so far that are in no constituent yet
-    passed = 0
-    unique = {(int(start), int(end)) for start, end in spans}
-    for start, end in sorted(unique, key=lambda span: (span[1], -span[0])):
-        if not 0 <= start < end <= num_words:
-            raise ValueError(f"the span ({start}, {end}) is empty or not within a sentence of {num_words} words")
-        starts += range(passed, end)
-        passed = end
-        first = bisect_left(starts, start)
-        if starts[first] != start:
-            raise ValueError(f"the span ({start}, {end}) crosses another one")
-        yield starts[first:]
-        del starts[first + 1 :]
-    if num_words > 1 and (passed < num_words or len(starts) > 1):
-        raise ValueError("no span covers the whole sentence")
 
 
 def _numbers(values: Sequence[float]) -> list[float]:

@@ -2,7 +2,7 @@
 The two steps of StructFormer's parent distribution (eq. 7-12), with gradients derived by hand.
 
 Autograd would make more passes over the matrices and keep more of them. There are no second derivatives. Call the
-functions of `distance`, which deal with padding and temperatures. Matrices are `(batch, n, n)` and indexed `[b, i, j]`.
+functions of `distance`, which deal with padding and temperatures. Matrices are `(batch, n, n)`, indexed `[b, i, j]`.
 
 The simple forms, for one sentence:
 

@@ -289,8 +289,8 @@ def arc_statistics(scores: torch.Tensor, count_scores: torch.Tensor, arcs: torch
 
 def _insert(distances: torch.Tensor, to: torch.Tensor, back: torch.Tensor) -> None:
     """
-    Inserts a word into all-pairs distances `(kinds, n, n, B)`, in place. `to` and `back`, both `(kinds, n, B)`, are the
-    lengths of the arcs from and to the new word (0 for itself, unreachable where there is none).
+    Inserts a word into all-pairs distances `(kinds, n, n, B)`, in place. `to` and `back`, both `(kinds, n, B)`, are
+    the lengths of the arcs from and to the new word (0 for itself, unreachable where there is none).
 
         d(i, v) = min_j to_j + d(j, v),  d(u, i) = min_j d(u, j) + back_j,  d(u, v) = min(d(u, v), d(u, i) + d(i, v))
 

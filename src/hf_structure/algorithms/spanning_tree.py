@@ -4,8 +4,8 @@
 forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64.
 
 Searches (`find_heads` and the functions it calls) take torch tensors on any device and numpy arrays alike, return the
-same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`, `tree_score`,
-`tree_log_prob`) take torch tensors, run on their device and are twice differentiable.
+same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`,
+`tree_score`, `tree_log_prob`) take torch tensors, run on their device and are twice differentiable.
 """
 
 import numpy as np

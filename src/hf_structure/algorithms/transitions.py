@@ -147,7 +147,7 @@ def oracle_path(
     The static oracle: transitions that build given trees, and the states on the way.
 
     An arc is made as soon as its dependent has all its own dependents, words are swapped as soon as they stand in the
-    wrong order for a tree without crossing arcs (Nivre 2009, the eager oracle), and otherwise the next word is shifted.
+    wrong order for a tree without crossing arcs (Nivre 2009, the eager oracle); otherwise the next word is shifted.
 
     Args:
         heads (`torch.LongTensor` of shape `(batch, n)`): Heads, 0 for the root; anything beyond the lengths.
@@ -186,8 +186,9 @@ def oracle_path(
 
 def projective_order(heads: torch.Tensor) -> torch.Tensor:
     """
-    The place of every word when a tree is read in order: left dependents, the head itself, right dependents. The simple
-    form, for one tree:
+    The place of every word when a tree is read in order: left dependents, the head itself, right dependents.
+
+    The simple form, for one tree:
 
         def read(head):
             for word in left_dependents[head]: read(word)

@@ -1,12 +1,13 @@
-"""Dependency trees as arrays of heads, constituency trees as lists of spans: conventions, validity, words left out.
+"""Dependency trees as arrays of heads, constituency trees as lists of spans: conventions, validity, omitted words.
 
 Words are numbered from 1; `heads[i]` is the head of word `i + 1`, and head 0 is the artificial root. A tree has
 exactly one word whose head is 0. Spans are half-open intervals `(start, end)` of words counted from 0. All functions
-take sequences of integers (lists, tuples, arrays or tensors) for one sentence, are iterative, and take O(n) or
+take sequences of integers (lists, tuples, arrays or tensors) for one sentence, are iterative, and run in O(n) or
 O(n log n) time.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from numbers import Integral
 
 
@@ -42,21 +43,13 @@ def check_arcs(arcs: Iterable[Sequence[int]], length: int) -> None:
 
 
 def is_tree(heads: Sequence[int]) -> bool:
-    """Whether heads are in range, exactly one word hangs on the root, and every word is reached from it."""
+    """Whether heads are in range, exactly one word depends on the root, and every word can be reached from it."""
     heads = _as_list(heads)
     try:
         check_heads(heads)
     except ValueError:
         return False
     return heads.count(0) == 1 and len(_top_down(heads)) == len(heads)
-
-
-def root_of(heads: Sequence[int]) -> int:
-    """The number (from 1) of the root word. Raises `ValueError` unless exactly one word has head 0."""
-    heads = _as_list(heads)
-    if heads.count(0) != 1:
-        raise ValueError(f"expected exactly one root word, got {heads.count(0)}")
-    return heads.index(0) + 1
 
 
 def is_projective(heads: Sequence[int]) -> bool:
@@ -87,26 +80,6 @@ def heads_to_spans(heads: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def spans_to_heads(spans: Sequence[tuple[int, int]]) -> list[int]:
-    """
-    Heads of the projective tree whose yields are given: the inverse of `heads_to_spans`.
-
-    The head of a word is the word with the smallest yield that contains its own. Raises `ValueError` if the intervals
-    are not the yields of a projective tree.
-    """
-    spans = [(int(start), int(end)) for start, end in spans]
-    heads = [0] * len(spans)
-    around: list[int] = []  # words whose intervals contain the place we are at, outermost first
-    for word in sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1])):
-        while around and spans[around[-1]][1] <= spans[word][0]:
-            around.pop()
-        heads[word] = around[-1] + 1 if around else 0
-        around.append(word)
-    if not is_tree(heads) or _yields(heads) != spans:
-        raise ValueError("the spans are not the yields of a projective tree")
-    return heads
-
-
 def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     """
     Heads of the kept words, renumbered `1..m`: a dependent of a dropped word goes to its nearest kept ancestor.
@@ -119,11 +92,13 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
         heads (sequence of `int`): Heads of all `n` words.
         keep (sequence of `bool`): For each of the `n` words, whether it stays.
     """
-    heads, keep = _as_list(heads), _as_mask(keep)
+    heads = _as_list(heads)
+    keep = _as_mask(keep)
     check_heads(heads)
     if len(heads) != len(keep):
         raise ValueError(f"{len(heads)} heads but {len(keep)} marks of what to keep")
-    ancestor = [0] + [word if kept else -1 for word, kept in enumerate(keep, start=1)]  # nearest kept; -1: not known
+    ancestor = [0]  # nearest kept ancestor or the word itself; -1: not known
+    ancestor += [word if kept else -1 for word, kept in enumerate(keep, start=1)]
     for word in range(1, len(heads) + 1):
         chain = []
         while ancestor[word] < 0:
@@ -132,17 +107,21 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
             word = heads[word - 1]
         for dropped in chain:
             ancestor[dropped] = ancestor[word]
-    number = _numbers(keep)
-    above = [0 if ancestor[head] == word else ancestor[head] for word, head in enumerate(heads, start=1)]
-    return [number[head] for head, kept in zip(above, keep, strict=True) if kept]
+    number = [0, *accumulate(keep)]  # new numbers of the kept words
+    remaining = []
+    for word, head in enumerate(heads, start=1):
+        if keep[word - 1]:
+            above = ancestor[head]
+            remaining.append(0 if above == word else number[above])
+    return remaining
 
 
 def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     """
     Puts dropped words back into a tree over the kept ones; existing arcs stay as they are.
 
-    A word that is put back attaches to the head end of the shortest arc between kept words that spans its place, and
-    where no arc does (at the edges of the sentence) to the root word. In a projective tree the arcs over one place are
+    A restored word attaches to the head of the shortest arc between kept words that spans its place, and to the root
+    word where there is no such arc (at the edges of the sentence). In a projective tree the arcs over one place are
     nested, the shortest is the innermost, and the result is again a projective tree. If nothing was kept, the first
     word becomes the root and the others attach to it; if no kept word is a root (argmax output), the first kept word
     stands in for it.
@@ -154,7 +133,8 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     Returns:
         `list[int]`: Heads of all `n` words.
     """
-    heads, keep = _as_list(heads), _as_mask(keep)
+    heads = _as_list(heads)
+    keep = _as_mask(keep)
     check_heads(heads)
     if len(heads) != sum(keep):
         raise ValueError(f"{len(heads)} heads but {sum(keep)} kept words")
@@ -162,20 +142,22 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
         return [min(place, 1) for place in range(len(keep))]
     place = [0] + [word for word, kept in enumerate(keep, start=1) if kept]  # in the sentence, of kept word 1..m
     over_gap = _shortest_arcs_over_gaps(heads)
-    restored, passed = [], 0
+    restored = []
+    passed = 0
     for kept in keep:
         passed += kept
-        restored.append(place[heads[passed - 1] if kept else over_gap[passed]])
+        head = heads[passed - 1] if kept else over_gap[passed]
+        restored.append(place[head])
     return restored
 
 
 def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:
     """
     Places in `spans` of the constituents of a tree in pre-order: from left to right, outer ones before inner ones, and
-    equal ones (unary chains) in the order given.
+    equal ones (unary chains) in the given order.
 
-    Raises `ValueError` unless the spans are a tree's: not empty, within the sentence, none crossing another, and one
-    of them around the whole sentence if it has more than one word.
+    Raises `ValueError` unless the spans form a tree: not empty, within the sentence, none crossing another, and one of
+    them covering the whole sentence if it has more than one word.
     """
     spans = _as_spans(spans)
     for start, end in spans:
@@ -220,18 +202,19 @@ def restore_spans(spans: Sequence[tuple[int, int]], keep: Sequence[bool]) -> lis
     """
     Puts dropped words back into a constituency tree over the kept ones; no constituent loses or gains a kept word.
 
-    A word that is put back belongs to the smallest constituent that has kept words on both sides of its place, and at
-    the edges of the sentence to the whole sentence (of several such spans, the first). Where there is no span of the
-    whole sentence because one word was kept, or none, but there are several, it is put in front of the others.
+    A restored word belongs to the smallest constituent that has kept words on both sides of its place, and at the
+    edges of the sentence to the whole sentence (the first of several such spans). If there is no span of the whole
+    sentence, because at most one of several words was kept, one is put in front of the others.
 
     Args:
         spans (sequence of `(int, int)`): Constituents of the `m` kept words, in any order.
         keep (sequence of `bool`): For each of all `n` words, whether it is among the `m`.
 
     Returns:
-        `list[tuple[int, int]]`: Spans in all `n` words, in the order given.
+        `list[tuple[int, int]]`: Spans of all `n` words, in the given order.
     """
-    spans, keep = _as_spans(spans), _as_mask(keep)
+    spans = _as_spans(spans)
+    keep = _as_mask(keep)
     span_order(spans, sum(keep))
     place = [word for word, kept in enumerate(keep) if kept]
     restored = [(place[start], place[end - 1] + 1) for start, end in spans]
@@ -244,11 +227,12 @@ def restore_spans(spans: Sequence[tuple[int, int]], keep: Sequence[bool]) -> lis
 
 def _shortest_arcs_over_gaps(heads: list[int]) -> list[int]:
     """Head of the shortest arc over each of the `m + 1` places before, between and after `m` words; else the root."""
-    gaps = [heads.index(0) + 1 if 0 in heads else 1] * (len(heads) + 1)
+    root = heads.index(0) + 1 if 0 in heads else 1
+    gaps = [root] * (len(heads) + 1)
     following = list(range(len(heads) + 1))  # leads from a gap to the next one (itself included) not filled yet
     arcs = [(head, word) for word, head in enumerate(heads, start=1) if head]
     for head, word in sorted(arcs, key=lambda arc: abs(arc[0] - arc[1])):
-        gap, end = min(head, word), max(head, word)
+        gap, end = sorted((head, word))
         while (gap := _find(following, gap)) < end:
             gaps[gap] = head
             following[gap] = gap + 1
@@ -274,25 +258,24 @@ def _top_down(heads: list[int]) -> list[int]:
 
 
 def _yields(heads: list[int]) -> list[tuple[int, int]] | None:
-    """Interval of every word's yield, or `None` if some yield is no interval or some word hangs on a cycle."""
+    """Interval of every word's yield, or `None` if some yield is no interval or some word depends on a cycle."""
+    n = len(heads)
     order = _top_down(heads)
-    start, end, size = list(range(len(heads))), list(range(1, len(heads) + 1)), [1] * len(heads)
+    if len(order) < n:
+        return None
+    start = list(range(n))
+    end = list(range(1, n + 1))
+    size = [1] * n
     for word in reversed(order):
-        child, parent = word - 1, heads[word - 1] - 1
+        child = word - 1
+        parent = heads[child] - 1
         if parent >= 0:
             start[parent] = min(start[parent], start[child])
             end[parent] = max(end[parent], end[child])
             size[parent] += size[child]
-    intervals = all(end[i] - start[i] == size[i] for i in range(len(heads)))
-    return list(zip(start, end, strict=True)) if intervals and len(order) == len(heads) else None
-
-
-def _numbers(keep: list[bool]) -> list[int]:
-    """New numbers of the old words: `[0, ...]`, meaningful for kept words only."""
-    number = [0]
-    for kept in keep:
-        number.append(number[-1] + kept)
-    return [0] + [count if kept else 0 for count, kept in zip(number[1:], keep, strict=True)]
+    if any(end[i] - start[i] != size[i] for i in range(n)):
+        return None
+    return list(zip(start, end, strict=True))
 
 
 def _as_list(heads: Sequence[int]) -> list[int]:
