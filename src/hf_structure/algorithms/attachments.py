@@ -158,7 +158,7 @@ def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
         raise ValueError(f"a binary tree over {length} tokens has {max(length - 1, 0)} constituents, not {len(spans)}")
     span_order(spans, length)
     attachments = [0] * (length + 1)
-    left_start, left_end = -1, -1
+    left_start = left_end = -1
     for start, end in spans:  # of spans with the same end, the left part of the largest ends first
         if start != left_start:
             left_end = start + 1

@@ -12,6 +12,7 @@ from 0; heads count from 1, 0 is the root, -1 padding.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.nn.functional import pad
@@ -243,7 +244,7 @@ def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.
     return heads.scatter(1, root, 0).masked_fill(~words, -1)  # (batch, n)
 
 
-def _numbers(values: Sequence[float]) -> list[float]:
+def _numbers(values: Any) -> list[float]:
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     if any(math.isnan(value) for value in values):
         raise ValueError("distances and heights must not be NaN")

@@ -244,7 +244,7 @@ def _masked_array(scores: Array, lengths: Array | None) -> tuple[np.ndarray, np.
     inside = columns <= lengths[:, None]
     allowed = inside[:, 1:, None] & inside[:, None, :] & (columns != columns[1:, None])
     arcs = np.where(allowed, scores, -np.inf).astype(np.float64, copy=False)
-    _require((arcs < np.inf).all((1, 2)), "scores hold NaN or +inf")
+    _require(np.all(arcs < np.inf, axis=(1, 2)), "scores hold NaN or +inf")
     return arcs, lengths
 
 

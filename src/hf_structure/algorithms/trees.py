@@ -9,6 +9,7 @@ O(n log n) time.
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from numbers import Integral
+from typing import Any
 
 
 def check_heads(heads: Sequence[int]) -> None:
@@ -107,7 +108,7 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
             word = heads[word - 1]
         for dropped in chain:
             ancestor[dropped] = ancestor[word]
-    number = [0, *accumulate(keep)]  # new numbers of the kept words
+    number = list(accumulate(keep, initial=0))  # new numbers of the kept words
     remaining = []
     for word, head in enumerate(heads, start=1):
         if keep[word - 1]:
@@ -278,16 +279,17 @@ def _yields(heads: list[int]) -> list[tuple[int, int]] | None:
     return list(zip(start, end, strict=True))
 
 
-def _as_list(heads: Sequence[int]) -> list[int]:
-    return heads.tolist() if hasattr(heads, "tolist") else list(heads)
+def _as_list(values: Any) -> list:
+    """Of a sequence, an array or a tensor."""
+    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _as_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    spans = [tuple(_as_list(span)) for span in _as_list(spans)]
-    for span in spans:
-        if len(span) != 2 or not all(isinstance(edge, Integral) for edge in span):
-            raise ValueError(f"a span is a pair of integers, not {span!r}")
-    return spans
+    pairs = [tuple(_as_list(span)) for span in _as_list(spans)]
+    for pair in pairs:
+        if len(pair) != 2 or not all(isinstance(edge, Integral) for edge in pair):
+            raise ValueError(f"a span is a pair of integers, not {pair!r}")
+    return pairs
 
 
 def _as_mask(keep: Sequence[bool]) -> list[bool]:

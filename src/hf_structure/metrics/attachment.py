@@ -11,12 +11,11 @@ from typing import Protocol
 
 from hf_structure.algorithms.trees import check_heads
 
-_UNLABELLED, _LABELLED = ("uas", "uuas"), ("las", "ulas")
 UNDIRECTED = ("pairs", "words")  # what the undirected scores count
 
 
 class Sentence(Protocol):
-    """What `score_sentences` reads of a sentence; `hf_structure.data.conllu.ConlluSentence` has it."""
+    """What `score_sentences` needs of a sentence; `hf_structure.data.conllu.ConlluSentence` has it."""
 
     @property
     def forms(self) -> Sequence[str]: ...
@@ -34,9 +33,9 @@ class AttachmentScores:
     Args:
         uas (`float`): Share of words with the gold head.
         las (`float` or None): Share of words with the gold head and label; None without labels.
-        uuas (`float`): Share of gold pairs (word and head, in no order) that are also predicted; with
+        uuas (`float`): Share of gold pairs (word and head, unordered) that are also predicted; with
             `undirected="words"`, share of words whose predicted pair is a gold one.
-        ulas (`float` or None): The same of pairs with their labels; None without labels.
+        ulas (`float` or None): The same for labelled pairs; None without labels.
         sentences (`int`): Number of sentences.
         words (`int`): Number of scored words.
         pairs (`int`): Number of gold pairs; the number of words, if the gold heads form trees.
@@ -65,9 +64,9 @@ def attachment_scores(
     """
     Compares the heads of a corpus with gold heads.
 
-    The undirected scores compare, sentence by sentence, the sets of unordered pairs {word, head} by position, a root
-    word being a pair with itself: |predicted ∩ gold| / |gold|. Heads taken by argmax may predict one pair twice, from
-    both ends; it counts once. Words left out of the scoring give no pairs of their own, but may be heads.
+    The undirected scores compare, sentence by sentence, the sets of unordered pairs {word, head} by position, where a
+    root word forms a pair with the root: |predicted ∩ gold| / |gold|. Heads taken by argmax may predict a pair twice,
+    from both ends; it counts once. Words that are not scored have no pairs of their own, but may be heads.
 
     Args:
         predicted, gold (`Sequence[Sequence[int]]`): Per sentence the head of every word, 0 = root.
@@ -75,19 +74,19 @@ def attachment_scores(
             Per sentence the label of every word. The labelled scores need both.
         keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
         ignore_labels (`Collection[str]`):
-            Words with these gold labels (or subtypes of them) are not scored: `{"punct"}` leaves punctuation out.
-            Where it has another label, `keep` leaves it out: see `keep_mask`.
+            Words with these gold labels (or subtypes of them) are not scored: `{"punct"}` leaves out punctuation.
+            Where it has another label, use `keep`: see `keep_mask`.
         universal_labels (`bool`):
             Whether labels are compared without subtype (`nsubj:pass` as `nsubj`), as the CoNLL 2018 evaluator does.
         undirected (`"pairs"` or `"words"`):
-            What the undirected scores count: `"pairs"` as said above, the same as UDGN's released code; or `"words"`
-            whose predicted pair is a gold one, as StructFormer's released code does, from which its paper's UUAS is.
-            There a pair that is predicted from both ends counts twice: of trees both are the same, argmax heads score
-            some points more.
+            What the undirected scores count: `"pairs"` as described above, like UDGN's released code; or `"words"`
+            whose predicted pair is a gold one, like StructFormer's released code, which its paper's UUAS comes from.
+            There a pair that is predicted from both ends counts twice: for trees both scores are the same, argmax
+            heads score a few points more.
 
     Raises:
         ValueError: different numbers of sentences or words, invalid heads (the message names the sentence), no word to
-            score, `ignore_labels` that is a string or has no gold labels to look at, an unknown way to count.
+            score, `ignore_labels` that is a string or comes without gold labels, an unknown way to count.
     """
     if undirected not in UNDIRECTED:
         raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
@@ -95,27 +94,42 @@ def attachment_scores(
         raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
     if ignore_labels and gold_labels is None:
         raise ValueError("ignore_labels needs gold labels")
-    scores = _UNLABELLED if predicted_labels is None or gold_labels is None else _UNLABELLED + _LABELLED
-    matched, total, pairs = Counter(), Counter(), 0
+    is_labelled = predicted_labels is not None and gold_labels is not None
+    scores = ("uas", "uuas", "las", "ulas") if is_labelled else ("uas", "uuas")
+    matched = Counter()
+    total = Counter()
+    pairs = 0
     columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
-    for number, (heads, gold_heads, labels, names, mask) in enumerate(columns, start=1):
+    for number, (heads, gold_heads, labels, true_labels, mask) in enumerate(columns, start=1):
         try:
-            _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=names, mask_values=mask)
+            _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=true_labels, mask_values=mask)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from error
-        words = scored_words(len(gold_heads), mask, names, ignore_labels)
+        words = scored_words(len(gold_heads), mask, true_labels, ignore_labels)
         arcs = _arcs(heads, labels, words, universal_labels)
-        gold_arcs = _arcs(gold_heads, names, words, universal_labels)
+        gold_arcs = _arcs(gold_heads, true_labels, words, universal_labels)
         for score in scores:
-            wanted, found = set(_view(gold_arcs, score)), _view(arcs, score)
-            by_word = undirected == "words" and score in ("uuas", "ulas")
-            matched[score] += sum(arc in wanted for arc in (found if by_word else set(found)))
-            total[score] += len(found) if by_word else len(wanted)
+            found = _view(arcs, score)
+            wanted = set(_view(gold_arcs, score))
+            if undirected == "words" and score in ("uuas", "ulas"):
+                matched[score] += sum(arc in wanted for arc in found)
+                total[score] += len(found)
+            else:
+                matched[score] += len(wanted & set(found))
+                total[score] += len(wanted)
         pairs += len(set(_view(gold_arcs, "uuas")))
     if not total["uas"]:
         raise ValueError("there is no word to score")
-    values = {score: matched[score] / total[score] if score in scores else None for score in _UNLABELLED + _LABELLED}
-    return AttachmentScores(**values, sentences=len(gold), words=total["uas"], pairs=pairs)
+    shares = {score: matched[score] / total[score] for score in scores}
+    return AttachmentScores(
+        uas=shares["uas"],
+        las=shares.get("las"),
+        uuas=shares["uuas"],
+        ulas=shares.get("ulas"),
+        sentences=len(gold),
+        words=total["uas"],
+        pairs=pairs,
+    )
 
 
 def score_sentences(
@@ -164,7 +178,8 @@ def aligned_columns(
     Raises:
         ValueError: different words or numbers of sentences, a word without a head.
     """
-    predicted, gold = list(predicted), list(gold)
+    predicted = list(predicted)
+    gold = list(gold)
     for number, (system, reference) in enumerate(zip(predicted, gold, strict=False), start=1):
         check_words(system.forms, reference.forms, number)
     if len(predicted) != len(gold):
@@ -192,26 +207,29 @@ def scored_words(
 ) -> list[int]:
     """Numbers, from 0, of the words that are scored: see `attachment_scores`."""
     words = [i for i in range(length) if keep is None or keep[i]]
-    if not ignore_labels:
+    if not ignore_labels or labels is None:
         return words
-    return [i for i in words if labels[i] not in ignore_labels and universal_label(labels[i]) not in ignore_labels]
+    return [i for i in words if not {labels[i], universal_label(labels[i])} & set(ignore_labels)]
 
 
 def _arcs(
     heads: Sequence[int], labels: Sequence[str] | None, words: Sequence[int], universal_labels: bool
 ) -> list[tuple[int, int, str | None]]:
     """`(word, head, label)` of the scored words."""
-    names = [None] * len(heads) if labels is None else labels
-    return [
-        (i + 1, int(heads[i]), universal_label(names[i]) if universal_labels and labels else names[i]) for i in words
-    ]
+    if labels is None:
+        return [(i + 1, int(heads[i]), None) for i in words]
+    if universal_labels:
+        labels = [universal_label(label) for label in labels]
+    return [(i + 1, int(heads[i]), labels[i]) for i in words]
 
 
 def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> list[tuple]:
-    """What of the arcs a score compares."""
+    """The parts of arcs that a score compares."""
     if score in ("uuas", "ulas"):
-        arcs = ((min(word, head), max(word, head), label) for word, head, label in arcs)  # a root word's: 0 and itself
-    return list(arcs) if score in _LABELLED else [(first, second) for first, second, _ in arcs]
+        arcs = [(min(word, head), max(word, head), label) for word, head, label in arcs]
+    if score in ("uas", "uuas"):
+        return [(first, second) for first, second, _ in arcs]
+    return list(arcs)
 
 
 def universal_label(label: str) -> str:
@@ -223,17 +241,21 @@ def check_words(predicted: Sequence[str], gold: Sequence[str], number: int) -> N
     """Raises `ValueError`, naming the sentence's number and the first word that differs, if the words differ."""
     for position, (word, expected) in enumerate(zip_longest(predicted, gold), start=1):
         if word != expected:
-            found, wanted = ("missing" if form is None else repr(form) for form in (word, expected))
+            found = "missing" if word is None else repr(word)
+            wanted = "missing" if expected is None else repr(expected)
             raise ValueError(f"sentence {number}: word {position} is {found} in the prediction, {wanted} in the gold")
 
 
 def _heads(sentences: Sequence[Sentence], name: str) -> list[Sequence[int]]:
-    heads = [sentence.heads for sentence in sentences]
-    if None in heads:
-        raise ValueError(f"sentence {heads.index(None) + 1} of the {name} sentences has words without a head")
-    return heads
+    columns = []
+    for number, sentence in enumerate(sentences, start=1):
+        if sentence.heads is None:
+            raise ValueError(f"sentence {number} of the {name} sentences has words without a head")
+        columns.append(sentence.heads)
+    return columns
 
 
 def _labels(sentences: Sequence[Sentence]) -> list[Sequence[str]] | None:
     labels = [sentence.deprels for sentence in sentences]
-    return labels if any(label != "_" for row in labels for label in row) else None
+    has_labels = any(set(row) - {"_"} for row in labels)
+    return labels if has_labels else None

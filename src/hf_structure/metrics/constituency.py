@@ -3,16 +3,15 @@
 A constituent is a span `(start, end)` or `(start, end, label)`: half-open, in words from 0. Punctuation is left out of
 the sentences first (`hf_structure.data.corpus.load_sentences(..., punctuation="drop")`).
 
-What counts is a matter of convention that is worth several points. Papers on unsupervised parsing mostly report the
-mean of the sentences' F1 over sets of spans, without single words and whole sentences. They differ in very short
-sentences:
+What counts is a matter of convention, and worth several points. Papers on unsupervised parsing mostly report the mean
+of the sentences' F1 over sets of spans, without single words and whole sentences. They differ in very short sentences:
 
 - PRPN, ON-LSTM, StructFormer: every sentence counts, one without gold constituents with recall 1. These are the
   defaults. In their tables, left branching has 9.0 and right branching 39.8 on the WSJ test set.
 - C-PCFG and what builds on it: sentences of one word are skipped, `min_length=2` (left 8.7, right 39.5).
 
 Older evaluations count whole sentences too, `count_whole_sentences=True`, which adds 4 to 7 points to these baselines.
-Supervised parsing (EVALB) looks at the F1 of the corpus with all three `count_...` switches on.
+Supervised parsing (EVALB) reports the F1 of the corpus with all three `count_...` switches on.
 """
 
 from collections import Counter
@@ -22,12 +21,14 @@ from itertools import accumulate
 from operator import index
 from random import Random
 from statistics import fmean
+from typing import Any
 
 from hf_structure.metrics.counts import precision_recall_f1
 
 EMPTY_GOLD = ("recall", "one", "zero", "skip")
 
 Span = Sequence[int | str]  # (start, end) or (start, end, label)
+LabelledSpan = tuple[int, int, str | None]
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def unlabeled_f1(
     max_length: int | None = None,
 ) -> ConstituencyScores:
     """
-    Compares the constituents of a corpus with gold constituents; labels are not looked at.
+    Compares the constituents of a corpus with gold constituents; labels are ignored.
 
     Args:
         predicted, gold (`Sequence[Sequence[Span]]`): Per sentence the constituents, in any order.
@@ -92,11 +93,11 @@ def unlabeled_f1(
         count_duplicates (`bool`):
             Whether a span that occurs n times (a unary chain) counts n times, in multisets, or once.
         empty_gold (`str`):
-            The F1 of a sentence that has no gold constituent, after what does not count is left out: `"recall"` takes
-            its recall as 1, and its precision too if nothing is predicted (F1 is 1 then, else 0); `"one"` and `"zero"`
-            give it this F1; `"skip"` leaves the sentence out of all figures. Unless it is skipped, what is predicted
-            for it counts in the precision of the corpus.
-        min_length, max_length (`int`): Sentences of fewer or more words are left out of all figures.
+            The F1 of a sentence without gold constituents that count: `"recall"` sets its recall to 1, and its
+            precision too if nothing is predicted (F1 is then 1, else 0); `"one"` and `"zero"` set its F1; `"skip"`
+            leaves the sentence out of all figures. Unless it is skipped, its predicted constituents count in the
+            precision of the corpus.
+        min_length, max_length (`int`): Sentences with fewer or more words are left out of all figures.
 
     Raises:
         ValueError: different numbers of sentences, a span that is none of its sentence (the message names both), no
@@ -104,24 +105,42 @@ def unlabeled_f1(
     """
     if empty_gold not in EMPTY_GOLD:
         raise ValueError(f"empty_gold={empty_gold!r} is none of {', '.join(EMPTY_GOLD)}")
-    sentence_f1, depths, counts = [], [], Counter()
-    for length, *sides in _sentences(predicted, gold, lengths, min_length, max_length):
-        scored = [_scored(spans, length, count_single_words, count_whole_sentences) for spans in sides]
-        found, wanted = (
-            Counter(pairs if count_duplicates else set(pairs))
-            for pairs in ([(start, end) for start, end, _ in spans] for spans in scored)
-        )
+    f1_scores = []
+    depths = []
+    gold_depths = []
+    counts = Counter()
+
+    def counted(spans: list[LabelledSpan], length: int) -> Counter:
+        scored = _scored(spans, length, count_single_words, count_whole_sentences)
+        pairs = [(start, end) for start, end, _ in scored]
+        return Counter(pairs if count_duplicates else set(pairs))
+
+    for length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
+        found = counted(spans, length)
+        wanted = counted(gold_spans, length)
         if not wanted and empty_gold == "skip":
             continue
         sizes = {"matched": (found & wanted).total(), "predicted": found.total(), "gold": wanted.total()}
         counts.update(sizes)
-        depths.append([tree_depth(spans) for spans in sides])
-        fixed = None if wanted else {"one": 1.0, "zero": 0.0}.get(empty_gold)
-        sentence_f1.append(precision_recall_f1(**sizes)[-1] if fixed is None else fixed)
-    if not sentence_f1:
+        depths.append(tree_depth(spans))
+        gold_depths.append(tree_depth(gold_spans))
+        if not wanted and empty_gold in ("one", "zero"):
+            f1_scores.append(float(empty_gold == "one"))
+        else:
+            f1_scores.append(precision_recall_f1(**sizes)[-1])
+    if not f1_scores:
         raise ValueError("there is no sentence to score")
-    corpus, means = precision_recall_f1(**counts), map(fmean, zip(*depths, strict=True))
-    return ConstituencyScores(fmean(sentence_f1), *corpus, *means, sentences=len(sentence_f1), **counts)
+    precision, recall, f1 = precision_recall_f1(**counts)
+    return ConstituencyScores(
+        uf1=fmean(f1_scores),
+        precision=precision,
+        recall=recall,
+        f1=f1,
+        depth=fmean(depths),
+        gold_depth=fmean(gold_depths),
+        sentences=len(f1_scores),
+        **counts,
+    )
 
 
 def label_recall(
@@ -137,10 +156,10 @@ def label_recall(
     """
     Share of the gold constituents that are predicted, label by label (StructFormer paper, table 3).
 
-    Where gold constituents of several labels have one span, each of them counts, but a label once.
+    If gold constituents with different labels have the same span, each of them counts, but each label only once.
 
     Args:
-        predicted (`Sequence[Sequence[Span]]`): Per sentence the constituents, with labels (not looked at) or without.
+        predicted (`Sequence[Sequence[Span]]`): Per sentence the constituents, with labels (ignored) or without.
         gold (`Sequence[Sequence[Span]]`): Per sentence the constituents as `(start, end, label)`.
         lengths, count_single_words, count_whole_sentences, min_length, max_length: As for [`unlabeled_f1`].
 
@@ -150,9 +169,11 @@ def label_recall(
     Raises:
         ValueError: a gold constituent without label; else as [`unlabeled_f1`].
     """
-    matched, total = Counter(), Counter()
-    for length, *sides in _sentences(predicted, gold, lengths, min_length, max_length):
-        found, wanted = (_scored(spans, length, count_single_words, count_whole_sentences) for spans in sides)
+    matched = Counter()
+    total = Counter()
+    for length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
+        found = _scored(spans, length, count_single_words, count_whole_sentences)
+        wanted = _scored(gold_spans, length, count_single_words, count_whole_sentences)
         pairs = {(start, end) for start, end, _ in found}
         for start, end, label in set(wanted):
             if label is None:
@@ -165,26 +186,28 @@ def label_recall(
 
 def one_headed_share(spans: Sequence[Sequence[Span]], heads: Sequence[Sequence[int]]) -> float:
     """
-    Share of the constituents of a corpus that have one head: of their words, one alone has its head outside of them.
+    Share of the constituents of a corpus that have one head: exactly one of their words has its head outside of them.
 
-    It says how far the constituents and the dependency trees of a parser agree, without gold trees. Single words and
-    whole sentences, of which it is true in every tree, are left out.
+    It measures how far the constituents and the dependency trees of a parser agree, without gold trees. Single words
+    and whole sentences, which have one head in every tree, are left out.
 
     Args:
         spans (`Sequence[Sequence[Span]]`): Per sentence the constituents.
         heads (`Sequence[Sequence[int]]`): Per sentence the head of each word, from 1; 0 is the root, which is outside.
 
     Raises:
-        ValueError: different numbers of sentences, a span that is none of its sentence, no constituent to look at.
+        ValueError: different numbers of sentences, a span that is none of its sentence, no constituent to count.
     """
     if len(spans) != len(heads):
         raise ValueError(f"constituents of {len(spans)} sentences, but heads of {len(heads)}")
     one_headed = total = 0
-    for number, (constituents, of_words) in enumerate(zip(spans, heads, strict=True), start=1):
-        checked = _checked(constituents, len(of_words), number)
-        for start, end, _ in _scored(checked, len(of_words), single_words=False, whole_sentences=False):
+    for number, (constituents, sentence_heads) in enumerate(zip(spans, heads, strict=True), start=1):
+        length = len(sentence_heads)
+        checked = _checked(constituents, length, number)
+        for start, end, _ in _scored(checked, length, single_words=False, whole_sentences=False):
+            outside = sum(not start < head <= end for head in sentence_heads[start:end])
             total += 1
-            one_headed += sum(not start < head <= end for head in of_words[start:end]) == 1
+            one_headed += outside == 1
     if not total:
         raise ValueError("there is no constituent but single words and whole sentences")
     return one_headed / total
@@ -192,10 +215,10 @@ def one_headed_share(spans: Sequence[Sequence[Span]], heads: Sequence[Sequence[i
 
 def tree_depth(spans: Sequence[Span]) -> int:
     """
-    Depth of a tree: how many constituents its deepest word is in. Only those of two words and more count, and those of
-    the same span (a unary chain) once, so that trees with and without such nodes can be compared.
+    Depth of a tree: how many constituents its deepest word is in. Only constituents of two words and more count, and
+    those of the same span (a unary chain) once, so that trees with and without such nodes can be compared.
     """
-    change = Counter()  # constituents that begin, less those that end, at a position
+    change = Counter()  # constituents that begin at a position, minus those that end there
     for start, end in {(int(start), int(end)) for start, end, *_ in spans}:
         if end - start > 1:
             change[start] += 1
@@ -215,14 +238,16 @@ def right_branching(length: int) -> list[tuple[int, int]]:
 
 def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
     """
-    Constituents of two words and more of a random binary tree, outer ones first. Every constituent is split at a place
-    drawn uniformly, from the whole sentence down; flat trees are likelier so than if all trees were equally likely.
+    Constituents of two words and more of a random binary tree, outer ones first. Every constituent, from the whole
+    sentence down, is split at a place drawn uniformly; flat trees are more likely than under a uniform distribution
+    over trees.
 
     Args:
         length (`int`): Number of words.
-        generator (`random.Random`): Where the numbers come from: `Random(seed)` gives the same trees each time.
+        generator (`random.Random`): Source of random numbers: `Random(seed)` gives the same trees each time.
     """
-    spans, waiting = [], [(0, length)]
+    spans = []
+    waiting = [(0, length)]
     while waiting:
         start, end = waiting.pop()
         if end - start > 1:
@@ -238,28 +263,30 @@ def _sentences(
     lengths: Sequence[int],
     min_length: int,
     max_length: int | None,
-) -> Iterator[tuple[int, list[tuple], list[tuple]]]:
+) -> Iterator[tuple[int, list[LabelledSpan], list[LabelledSpan]]]:
     """`(length, predicted, gold)` of the sentences of these lengths, checked; all spans are `(start, end, label)`."""
     if not len(predicted) == len(gold) == len(lengths):
         raise ValueError(f"{len(predicted)} predicted and {len(gold)} gold sentences, {len(lengths)} lengths")
-    for number, (length, *sides) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
-        checked = [_checked(spans, length, number) for spans in sides]
+    for number, (length, spans, gold_spans) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
+        checked = _checked(spans, length, number)
+        gold_checked = _checked(gold_spans, length, number)
         if min_length <= length and (max_length is None or length <= max_length):
-            yield length, *checked
+            yield length, checked, gold_checked
 
 
-def _checked(spans: Sequence[Span], length: int, number: int) -> list[tuple[int, int, str | None]]:
-    """The spans of a sentence as `(start, end, label)`. Raises `ValueError`, with its number, if one is none of it."""
+def _checked(spans: Sequence[Span], length: int, number: int) -> list[LabelledSpan]:
+    """The spans of a sentence as `(start, end, label)`. Raises `ValueError`, with its number, if one is invalid."""
     try:
         return [_check_span(span, length) for span in spans]
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from error
 
 
-def _check_span(span: Span, length: int) -> tuple[int, int, str | None]:
+def _check_span(span: Any, length: int) -> LabelledSpan:
     try:
         start, end, label = span if len(span) == 3 else (*span, None)
-        start, end = index(start), index(end)
+        start = index(start)
+        end = index(end)
     except (TypeError, ValueError):
         raise ValueError(f"{span!r} is no span (start, end) or (start, end, label)") from None
     if not 0 <= start < end <= length:
@@ -267,6 +294,9 @@ def _check_span(span: Span, length: int) -> tuple[int, int, str | None]:
     return start, end, label
 
 
-def _scored(spans: list[tuple], length: int, single_words: bool, whole_sentences: bool) -> list[tuple]:
-    sizes = range(1 if single_words else 2, length + whole_sentences)
+def _scored(
+    spans: list[LabelledSpan], length: int, single_words: bool, whole_sentences: bool
+) -> list[LabelledSpan]:
+    shortest = 1 if single_words else 2
+    sizes = range(shortest, length + whole_sentences)
     return [(start, end, label) for start, end, label in spans if end - start in sizes]

@@ -1,4 +1,4 @@
-"""Scores of dependency graphs: unlabelled arcs, those from the root included, over all sentences of a corpus."""
+"""Scores of dependency graphs: unlabelled arcs, including those from the root, over all sentences of a corpus."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[st
             words numbered from 1, 0 being the root.
 
     Raises:
-        ValueError: different words or numbers of sentences, an arc that is none (the message names the sentence), no
+        ValueError: different words or numbers of sentences, an invalid arc (the message names the sentence), no
             sentence to score.
     """
     sentences = words = exact = 0
@@ -53,16 +53,20 @@ def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[st
         if None in pair:
             side, other = ("predicted", "gold") if pair[0] is None else ("gold", "predicted")
             raise ValueError(f"{number - 1} {side} sentences, but more {other} sentences")
-        check_words(*(side["words"] for side in pair), number)
-        found, wanted = (_arcs(side, number) for side in pair)
-        sentences, words, exact = sentences + 1, words + len(pair[1]["words"]), exact + (found == wanted)
-        for name, arcs in (("matched", found & wanted), ("predicted", found), ("gold", wanted)):
-            counts[name] += len(arcs)
+        system, reference = pair
+        check_words(system["words"], reference["words"], number)
+        found = _arcs(system, number)
+        wanted = _arcs(reference, number)
+        sentences += 1
+        words += len(reference["words"])
+        exact += found == wanted
+        counts["matched"] += len(found & wanted)
+        counts["predicted"] += len(found)
+        counts["gold"] += len(wanted)
     if not sentences:
         raise ValueError("there is no sentence to score")
-    return ArcScores(
-        *precision_recall_f1(**counts), exact=exact / sentences, sentences=sentences, words=words, **counts
-    )
+    precision, recall, f1 = precision_recall_f1(**counts)
+    return ArcScores(precision, recall, f1, exact / sentences, sentences, words, **counts)
 
 
 def _arcs(sentence: Mapping[str, Any], number: int) -> set[tuple[int, int]]:

@@ -18,7 +18,8 @@ def masked_log_likelihood(model, batches: Iterable[dict[str, torch.Tensor]]) -> 
     Returns:
         `tuple[float, int]`: The sum in nats and the number of masked words.
     """
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for batch in batches:
         batch = {name: value.to(model.device) for name, value in batch.items()}
         labels = batch.pop("labels")

@@ -49,13 +49,14 @@ class AttachmentScore(evaluate.Metric):
         )
 
     def _infer_feature_from_example(self, example: dict) -> datasets.Features:
-        # evaluate tries the formats one after another, and stumbles over arrays
+        # evaluate tries the formats one after another and fails on arrays
         return self.features[0 if isinstance(example["predictions"], dict) else 1]
 
     def _compute(self, predictions, references, **options) -> dict[str, float | int]:
-        labels = ()
         if isinstance(predictions[0], dict):
-            labels = [[sentence["labels"] for sentence in side] for side in (predictions, references)]
-            predictions, references = ([sentence["heads"] for sentence in side] for side in (predictions, references))
-        scores = asdict(attachment_scores(predictions, references, *labels, **options))
+            options["predicted_labels"] = [sentence["labels"] for sentence in predictions]
+            options["gold_labels"] = [sentence["labels"] for sentence in references]
+            predictions = [sentence["heads"] for sentence in predictions]
+            references = [sentence["heads"] for sentence in references]
+        scores = asdict(attachment_scores(predictions, references, **options))
         return {name: value for name, value in scores.items() if value is not None}
