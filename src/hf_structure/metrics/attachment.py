@@ -209,7 +209,8 @@ def scored_words(
     words = [i for i in range(length) if keep is None or keep[i]]
     if not ignore_labels or labels is None:
         return words
-    return [i for i in words if not {labels[i], universal_label(labels[i])} & set(ignore_labels)]
+    ignored = set(ignore_labels)
+    return [i for i in words if labels[i] not in ignored and universal_label(labels[i]) not in ignored]
 
 
 def _arcs(

@@ -294,9 +294,7 @@ def _check_span(span: Any, length: int) -> LabelledSpan:
     return start, end, label
 
 
-def _scored(
-    spans: list[LabelledSpan], length: int, single_words: bool, whole_sentences: bool
-) -> list[LabelledSpan]:
+def _scored(spans: list[LabelledSpan], length: int, single_words: bool, whole_sentences: bool) -> list[LabelledSpan]:
     shortest = 1 if single_words else 2
     sizes = range(shortest, length + whole_sentences)
     return [(start, end, label) for start, end, label in spans if end - start in sizes]

@@ -4,7 +4,7 @@ Where dependency parsers make errors (McDonald & Nivre 2007; section 5.2 and app
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,12 +27,14 @@ class Arc(NamedTuple):
 
     @property
     def length_class(self) -> str:
-        """How far head and dependent are apart, a name of `LENGTHS`."""
-        return _class_of(abs(self.head - self.dependent)) if self.head else LENGTHS[0]
+        """Distance between head and dependent, a name of `LENGTHS`."""
+        if self.head == 0:
+            return LENGTHS[0]
+        return _class_of(abs(self.head - self.dependent))
 
     @property
     def distance_class(self) -> str:
-        """How many dependencies there are on the way from the dependent to the root, a name of `DISTANCES`."""
+        """Number of dependencies between the dependent and the root, a name of `DISTANCES`."""
         return _class_of(self.distance)
 
 
@@ -59,11 +61,11 @@ class ErrorAnalysis:
     """
     Args:
         dependency_length (`ClassScores`):
-            F1 by the length of dependencies, `|head - dependent|`; those of root words are a class.
+            F1 by the length of dependencies, `|head - dependent|`; those of root words are a class of their own.
         root_distance (`ClassScores`):
-            F1 by the number of dependencies between the dependent and the root. A predicted dependency has the class
-            that its own tree gives it, so it may be right and yet count in another class than in the gold tree.
-        sentence_length (`ClassScores`): LAS by the number of words in the sentence, ignored ones counted too.
+            F1 by the number of dependencies between the dependent and the root. The class of a predicted dependency is
+            that in its own tree, so it may be right and yet count in another class than in the gold tree.
+        sentence_length (`ClassScores`): LAS by the number of words in the sentence, including ignored ones.
     """
 
     dependency_length: ClassScores
@@ -95,15 +97,15 @@ def error_analysis(
     heads, gold_heads, labels, gold_labels = aligned_columns(predicted, gold)
     if ignore_labels and gold_labels is None:
         raise ValueError("ignore_labels needs gold labels")
-    names = gold_labels or [None] * len(gold_heads)
+    true_labels = gold_labels or [None] * len(gold_heads)
     masks = keep or [None] * len(gold_heads)
-    columns = zip(gold_heads, masks, names, strict=True)
-    words = [scored_words(len(row), mask, known, ignore_labels) for row, mask, known in columns]
+    words = []
+    for row, mask, row_labels in zip(gold_heads, masks, true_labels, strict=True):
+        words.append(scored_words(len(row), mask, row_labels, ignore_labels))
     if labels is None or gold_labels is None:
         labels = gold_labels = None
-    system, reference = (
-        _arcs(rows, known, words, universal_labels) for rows, known in ((heads, labels), (gold_heads, gold_labels))
-    )
+    system = _arcs(heads, labels, words, universal_labels)
+    reference = _arcs(gold_heads, gold_labels, words, universal_labels)
     right = {arc[:4] for arc in system} & {arc[:4] for arc in reference}
     sizes = [_sentence_class(len(row)) for row in gold_heads]
     return ErrorAnalysis(
@@ -140,28 +142,38 @@ def _arcs(
 ) -> list[Arc]:
     arcs = []
     for number, (row, scored) in enumerate(zip(heads, words, strict=True)):
-        names = [None] * len(row) if labels is None else labels[number]
-        if universal_labels and labels is not None:
-            names = [universal_label(name) for name in names]
+        row_labels = [None] * len(row)
+        if labels is not None:
+            row_labels = [universal_label(label) if universal_labels else label for label in labels[number]]
         distances = root_distances(row)
-        arcs += [Arc(number, i + 1, int(row[i]), names[i], distances[i]) for i in scored]
+        arcs += [Arc(number, i + 1, int(row[i]), row_labels[i], distances[i]) for i in scored]
     return arcs
 
 
 def _scores(
-    classes: Sequence[str], system: list[Arc], reference: list[Arc], right: set[tuple], class_of
+    classes: Sequence[str],
+    system: list[Arc],
+    reference: list[Arc],
+    right: set[tuple],
+    class_of: Callable[[Arc], str],
 ) -> ClassScores:
-    """F1 of precision and recall by class; where both sides have the same classes, that is the share of right ones."""
-    predicted, gold = (Counter(map(class_of, arcs)) for arcs in (system, reference))
-    found, hit = (Counter(class_of(arc) for arc in arcs if arc[:4] in right) for arcs in (system, reference))
+    """F1 by class; the share of right dependencies if these have the same class on both sides."""
+    predicted = Counter(map(class_of, system))
+    gold = Counter(map(class_of, reference))
+    right_predicted = Counter(class_of(arc) for arc in system if arc[:4] in right)
+    right_gold = Counter(class_of(arc) for arc in reference if arc[:4] in right)
     scores = []
     for name in classes:
-        precision = found[name] / predicted[name] if predicted[name] else 0.0
-        recall = hit[name] / gold[name] if gold[name] else 0.0
+        precision = right_predicted[name] / predicted[name] if predicted[name] else 0.0
+        recall = right_gold[name] / gold[name] if gold[name] else 0.0
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         scores.append(f1 if predicted[name] or gold[name] else None)
-    counts = (tuple(counter[name] for name in classes) for counter in (predicted, gold))
-    return ClassScores(tuple(classes), tuple(scores), *counts)
+    return ClassScores(
+        classes=tuple(classes),
+        scores=tuple(scores),
+        predicted=tuple(predicted[name] for name in classes),
+        gold=tuple(gold[name] for name in classes),
+    )
 
 
 def _class_of(number: int) -> str:

@@ -1,13 +1,13 @@
 """
-Formulas over the surprisals of regions, as the predictions of SyntaxGym's test suites are written:
+Formulas over the surprisals of regions, in which the predictions of SyntaxGym's test suites are written:
 
     (5;%what_nogap%) > (5;%that_nogap%) & [(6;%that_gap%) - (6;%what_gap%)] > 0
 
 `(5;%what_nogap%)` is the surprisal of region 5 in the sentence of the condition `what_nogap`. Operators, the loosest
-first: `|`; `&`; `<`, `>` and `=`; `+` and `-`, which are of the same rank and are taken from left to right. `[ ]` and
-`( )` are brackets, and white space means nothing. What a formula says is true or false of an item.
+first: `|`; `&`; `<`, `>` and `=`; `+` and `-`. Operators of the same rank associate to the left. `[ ]` and `( )` are
+brackets; white space is ignored. A formula is true or false for an item.
 
-`=` is equality up to the tolerance of the syntaxgym package, 0.001 and 0.00001 of the right side.
+`=` is equality up to the tolerance of the syntaxgym package: 0.001 plus 0.00001 times the right side.
 """
 
 import operator
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
 
 
 class FormulaError(ValueError):
-    """A formula that is malformed, or names a region or condition that is not there; says where in the formula."""
+    """A malformed formula, or one with an unknown region or condition; the message says where in the formula."""
 
     def __init__(self, message: str, text: str, position: int):
         super().__init__(f"{message}, at character {position + 1} of the formula {text!r}")
@@ -54,7 +54,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Region:
-    """The surprisal of a region in a condition; `position` is where it stands in the formula."""
+    """The surprisal of a region in a condition; `position` is its place in the formula."""
 
     condition: str
     number: int
@@ -78,9 +78,10 @@ class Operation:
         return self.sign not in LEVELS[-1]
 
     def evaluate(self, table: Table) -> bool | float:
-        chain, node = [], self  # a long sum is deep on the left
+        chain = []
+        node = self
         while isinstance(node, Operation):
-            chain.append(node)
+            chain.append(node)  # not recursive: a long sum is deep on the left
             node = node.left
         value = node.evaluate(table)
         for operation in reversed(chain):
@@ -96,7 +97,7 @@ class Formula:
     """
     Args:
         text (`str`): The formula as it was written.
-        root (`Operation`): What it says.
+        root (`Operation`): Root of its syntax tree.
     """
 
     text: str
@@ -104,7 +105,8 @@ class Formula:
 
     def regions(self) -> list[Region]:
         """All mentions of regions, from left to right."""
-        nodes, found = [self.root], []
+        nodes: list[Node] = [self.root]
+        found = []
         while nodes:
             node = nodes.pop()
             if isinstance(node, Operation):
@@ -135,8 +137,8 @@ def parse_formula(text: str) -> Formula:
     Reads a formula.
 
     Raises:
-        FormulaError: what it is, or a part of it, is no formula, or nested too deeply; operators on values of the
-            wrong kind, such as a sum of comparisons; a formula that is a number.
+        FormulaError: a syntax error; brackets that are nested too deeply; operators on values of the wrong kind, such
+            as a sum of comparisons; a formula that is a number.
     """
     return _Parser(text).formula()
 
@@ -150,7 +152,9 @@ class _Parser:
     """
 
     def __init__(self, text: str):
-        self.text, self.tokens, self.depth = text, _tokens(text), 0
+        self.text = text
+        self.tokens = _tokens(text)
+        self.depth = 0
         self.advance()
 
     def advance(self) -> None:
@@ -158,9 +162,11 @@ class _Parser:
 
     def formula(self) -> Formula:
         root = self.level(0)
+        if isinstance(self.token, str):
+            raise self.error(f"{self.token!r} does not belong here")
         if self.token is not None:
-            raise self.error(f"{self.token!r} does not belong here" if self.is_sign() else "an operator is missing")
-        if not root.is_truth:
+            raise self.error("an operator is missing")
+        if not isinstance(root, Operation) or not root.is_truth:
             raise FormulaError("a number, which is neither true nor false", self.text, 0)
         return Formula(self.text, root)
 
@@ -168,12 +174,14 @@ class _Parser:
         if number == len(LEVELS):
             return self.operand()
         left = self.level(number + 1)
-        while self.token in LEVELS[number]:
-            sign, position = self.token, self.position
+        while isinstance(self.token, str) and self.token in LEVELS[number]:
+            sign = self.token
+            position = self.position
             self.advance()
             right = self.level(number + 1)
-            if left.is_truth != (number < 2) or right.is_truth != (number < 2):
-                sides = "truth values, which comparisons are" if number < 2 else "numbers"
+            joins_truths = number < 2
+            if left.is_truth != joins_truths or right.is_truth != joins_truths:
+                sides = "truth values, which comparisons are" if joins_truths else "numbers"
                 raise FormulaError(f"{sign!r} needs {sides}, on both sides", self.text, position)
             left = Operation(sign, left, right)
         return left
@@ -181,7 +189,7 @@ class _Parser:
     def operand(self) -> Node:
         if isinstance(self.token, Node):
             node = self.token
-        elif self.token in BRACKETS:
+        elif isinstance(self.token, str) and self.token in BRACKETS:
             node = self.bracketed(BRACKETS[self.token])
         else:
             raise self.error("a region, number or bracket is missing")
@@ -198,9 +206,6 @@ class _Parser:
             raise self.error(f"{closing!r} is missing")
         self.depth -= 1
         return node
-
-    def is_sign(self) -> bool:
-        return isinstance(self.token, str)
 
     def error(self, message: str) -> FormulaError:
         return FormulaError(message, self.text, self.position)

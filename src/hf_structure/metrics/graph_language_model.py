@@ -19,28 +19,30 @@ def language_model_sums(
     model, batch: Mapping[str, torch.Tensor], words: int, predict_graphs: bool = False
 ) -> dict[str, float]:
     """
-    What the scores of a text are made of, to be added up over batches.
+    Sums that the scores of a text are computed from, to be added up over batches.
 
     Args:
         model (`PreTrainedModel`): A causal language model, in evaluation mode.
         batch (`Mapping[str, torch.Tensor]`): `input_ids`, `attention_mask`, `labels` and, for a model that reads them,
             `word_ids`, `graph` and `tapes`, as from [`GraphCollator`], or `attachments`, as from [`CausalCollator`].
         words (`int`): Number of words in the batch.
-        predict_graphs (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily (a text
-            is still given a probability: the structure before a token depends on the tokens before it alone); else it
-            reads the given ones. What is found is compared with the given ones in both cases.
+        predict_graphs (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily (this
+            still gives a text a probability: the structure before a token depends only on the tokens before it); else
+            it reads the given ones. Its predictions are compared with the given ones in both cases.
 
     Returns:
-        `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of `tokens` predicted, of `words` and of sentence
-            `ends`, and what [`arc_statistics`] counts, or [`attachment_statistics`].
+        `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of predicted `tokens`, of `words` and of sentence
+            `ends`, and the counts of [`arc_statistics`] or [`attachment_statistics`].
     """
-    batch, gold, attachments = dict(batch), batch.get("graph"), batch.get("attachments")
+    gold = batch.get("graph")
+    attachments = batch.get("attachments")
+    batch = dict(batch)
     if predict_graphs and attachments is not None:
         found = model.beam_search(batch["input_ids"], attention_mask=batch["attention_mask"])
         batch["attachments"] = found.attachments[:, 0]
     elif predict_graphs:
         batch["graph"] = model.predict_graphs(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
-        batch["tapes"] = None
+        batch.pop("tapes", None)
     outputs = model(**batch)
     tokens = int((batch["labels"] != -100).sum())
     sums = dict.fromkeys(SUMS, 0.0) | {"tokens": tokens, "words": words, "ends": len(batch["labels"])}
@@ -58,11 +60,11 @@ def attachment_statistics(
     logits: torch.Tensor, attachments: torch.Tensor, attention_mask: torch.Tensor
 ) -> dict[str, int]:
     """
-    How the attachments that a model finds best compare with the annotated ones: sums, to be added up over batches.
+    Compares the attachments that a model predicts with the annotated ones: sums, to be added up over batches.
 
     Args:
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`): Of where the last constituent ends that
-            each token is reduced with.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`): Scores of the place where the last
+            constituent ends that each token is reduced with.
         attachments, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): The annotated ones; 1 for
             tokens, 0 for padding.
 
@@ -83,9 +85,9 @@ def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
         sums (`Mapping[str, float]`): As from [`language_model_sums`].
 
     Returns:
-        `dict[str, float]`: `perplexity` of a token and `word_perplexity` of a word, the end of a sentence being one of
-            each; where there are graphs `arc_precision`, `arc_recall` and `arc_f1` of unlabelled arcs, and
-            `count_accuracy`, the share of words that the right number of arcs comes with; where there are trees
+        `dict[str, float]`: `perplexity` per token and `word_perplexity` per word, where the end of a sentence counts
+            as one of each; with graphs, `arc_precision`, `arc_recall` and `arc_f1` of unlabelled arcs, and
+            `count_accuracy`, the share of words that come with the right number of arcs; with trees,
             `attachment_accuracy`, the share of tokens that are reduced as annotated.
     """
     scores = {

@@ -1,9 +1,11 @@
-"""Differences of two models on the same items, and how far chance may have made them."""
+"""Differences between two models on the same items, and their standard errors."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+
+_DIFFERENT_GROUPS = "one of them has groups of items that the other has not"
 
 Scores = Sequence[float] | Mapping[str, "Scores"]  # of items, or of groups of them
 
@@ -13,9 +15,9 @@ class PairedDifference:
     """
     Args:
         first, second (`float`): Mean scores of the two models.
-        difference (`float`): The first less the second.
-        standard_error (`float`, *optional*): Of the difference; None where a group has one item alone.
-        items (`int`): How many items both have.
+        difference (`float`): The first minus the second.
+        standard_error (`float`, *optional*): Standard error of the difference; None if a group has a single item.
+        items (`int`): Number of items.
     """
 
     first: float
@@ -28,20 +30,22 @@ class PairedDifference:
 def paired_difference(first: Scores, second: Scores) -> PairedDifference:
     """
     The mean difference of paired scores, with its standard error: the sample standard deviation of the items'
-    differences over the root of their number.
+    differences divided by the root of their number.
 
-    Scores that are grouped, also more than once, are means of the groups' means, each group counting alike. The groups
-    are taken as given and the items in them as drawn, so that the variances of the groups add up.
+    For grouped scores, also with nested groups, the mean is that of the groups' means, with equal weights. The groups
+    are considered fixed and their items sampled, so that the variances of the groups add up.
 
     Args:
         first, second (sequences of `float`, or mappings of names to such or to further mappings):
             Scores of the same items in the same order.
 
     Raises:
-        ValueError: other groups, or another number of items; no items at all.
+        ValueError: different groups or numbers of items; no items at all.
     """
-    if isinstance(first, Mapping) or isinstance(second, Mapping):
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
         return _of_groups(first, second)
+    if isinstance(first, Mapping) or isinstance(second, Mapping):
+        raise ValueError(_DIFFERENT_GROUPS)
     if len(first) != len(second):
         raise ValueError(f"{len(first)} items, and {len(second)}: they must be the same")
     if not first:
@@ -53,35 +57,38 @@ def paired_difference(first: Scores, second: Scores) -> PairedDifference:
 
 def mean_scores(several: Sequence[Scores]) -> Scores:
     """
-    Item by item the mean of the scores of several models, of one model with several seeds say, grouped as they are.
+    The mean of the scores of several models, such as one model with several seeds, for each item; grouped like them.
 
     Raises:
-        ValueError: other groups, or another number of items; no models at all.
+        ValueError: different groups or numbers of items; no models at all.
     """
     if not several:
         raise ValueError("there are no scores to take the mean of")
-    first = several[0]
-    if isinstance(first, Mapping):
-        if any(not isinstance(scores, Mapping) or set(scores) != set(first) for scores in several):
+    groups = [scores for scores in several if isinstance(scores, Mapping)]
+    items = [scores for scores in several if not isinstance(scores, Mapping)]
+    if isinstance(several[0], Mapping):
+        if items or any(set(scores) != set(groups[0]) for scores in groups):
             raise ValueError("they have not the same groups of items")
-        return {name: mean_scores([scores[name] for scores in several]) for name in first}
-    if any(isinstance(scores, Mapping) or len(scores) != len(first) for scores in several):
+        return {name: mean_scores([scores[name] for scores in groups]) for name in groups[0]}
+    if groups or any(len(scores) != len(items[0]) for scores in items):
         raise ValueError("they have not the same items")
-    return [fmean(of_item) for of_item in zip(*several, strict=True)]
+    return [fmean(scores_of_item) for scores_of_item in zip(*items, strict=True)]
 
 
-def _of_groups(first: Scores, second: Scores) -> PairedDifference:
-    groups = [set(side) if isinstance(side, Mapping) else None for side in (first, second)]
-    if None in groups or groups[0] != groups[1]:
-        only = "" if None in groups else ": " + ", ".join(sorted(groups[0] ^ groups[1]))
-        raise ValueError(f"one of them has groups of items that the other has not{only}")
+def _of_groups(first: Mapping[str, Scores], second: Mapping[str, Scores]) -> PairedDifference:
+    if unshared := set(first) ^ set(second):
+        raise ValueError(f"{_DIFFERENT_GROUPS}: {', '.join(sorted(unshared))}")
     if not first:
         raise ValueError("there are no items to compare")
     parts = [_of_group(name, first[name], second[name]) for name in first]
-    means = (fmean(getattr(part, name) for part in parts) for name in ("first", "second", "difference"))
-    errors = [part.standard_error for part in parts]
-    error = None if None in errors else math.hypot(*errors) / len(parts)
-    return PairedDifference(*means, error, sum(part.items for part in parts))
+    errors = [part.standard_error for part in parts if part.standard_error is not None]
+    return PairedDifference(
+        first=fmean(part.first for part in parts),
+        second=fmean(part.second for part in parts),
+        difference=fmean(part.difference for part in parts),
+        standard_error=math.hypot(*errors) / len(parts) if len(errors) == len(parts) else None,
+        items=sum(part.items for part in parts),
+    )
 
 
 def _of_group(name: str, first: Scores, second: Scores) -> PairedDifference:

@@ -1,17 +1,17 @@
 """
-Syntactic generalisation: the test suites of SyntaxGym (Hu et al. 2020), read, evaluated and summed up.
+Syntactic generalisation: the test suites of SyntaxGym (Hu et al. 2020), read, evaluated and summarised.
 
 An item of a suite has a sentence for every condition, cut into numbered regions. A prediction is a formula over the
-surprisals of these regions (see `hf_structure.metrics.formulas`), and an item counts as right if it holds. The score
-of a suite is the share of items that are right, that of a circuit (a phenomenon) the mean over its suites, and the SG
-score of the GiLT paper the mean over the six circuits (`"without_other"`). A circuit knows its suites by their names.
+surprisals of these regions (see `hf_structure.metrics.formulas`), and an item is right if it holds. The score of a
+suite is the share of items that are right, that of a circuit (a phenomenon) the mean over its suites, and the SG score
+of the GiLT paper the mean over the six circuits (`"without_other"`). Circuits are lists of the names of suites.
 
-Where a suite has several predictions (`fgd_hierarchy` and `nn-nv-rpl`), published figures are on the first one; the
-second one of `fgd_hierarchy` asks for equal surprisals, which hardly occur. `PREDICTIONS` are the ways to count:
+Where a suite has several predictions (`fgd_hierarchy` and `nn-nv-rpl`), published figures use the first one; the
+second one of `fgd_hierarchy` requires equal surprisals, which hardly ever occur. `PREDICTIONS` are the ways to count:
 
-- `"first"`: the first prediction. So in the results published with Hu et al. 2020, and with GiLT.
-- `"mean"`: the mean over predictions of the share of items that each of them is right for.
-- `"all"`: an item is right if all predictions are.
+- `"first"`: the first prediction, as in the results published with Hu et al. 2020 and with GiLT.
+- `"mean"`: the mean over predictions of the share of items for which they hold.
+- `"all"`: an item is right if all predictions hold.
 """
 
 import json
@@ -24,7 +24,7 @@ from statistics import fmean
 from hf_structure.metrics.formulas import MAX_DIGITS, Formula, FormulaError, Table, parse_formula
 
 PREDICTIONS = ("first", "mean", "all")
-CIRCUITS = {
+CIRCUITS = {  # the names of their suites
     "Agreement": ("number_orc", "number_prep", "number_src"),
     "Licensing": (
         "npi_orc_any",
@@ -57,11 +57,11 @@ CIRCUITS = {
         "fgd_subject",
     ),
     "Other": ("nn-nv-rpl",),
-}  # the names of their suites
+}
 
 
 class SuiteError(ValueError):
-    """A file that is no test suite; the message begins with its name."""
+    """An invalid test suite; the message begins with the name of the file."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Item:
 class Suite:
     """
     Args:
-        name (`str`): Name of the suite, which tells its circuit.
+        name (`str`): Name of the suite, which determines its circuit.
         predictions (`tuple[Formula, ...]`): One or more formulas.
         items (`tuple[Item, ...]`): One or more items.
     """
@@ -91,8 +91,10 @@ class Suite:
 
     def sentences(self) -> list[str]:
         """The different sentences of the suite, in their order."""
-        texts = (sentence_of(regions) for item in self.items for regions in item.sentences.values())
-        return list(dict.fromkeys(texts))
+        texts = {}
+        for item in self.items:
+            texts |= dict.fromkeys(map(sentence_of, item.sentences.values()))
+        return list(texts)
 
 
 def read_suite(path: str | os.PathLike) -> Suite:
@@ -100,8 +102,8 @@ def read_suite(path: str | os.PathLike) -> Suite:
     Reads a test suite in SyntaxGym's JSON format.
 
     Raises:
-        SuiteError: not JSON, not of this form, a metric other than `sum`, a malformed formula, or one with a region or
-            condition that an item lacks; the message names the file, and formula and position.
+        SuiteError: not JSON, not of this format, a metric other than `sum`, a malformed formula, or one with a region
+            or condition that an item lacks; the message names the file, the formula and the position.
         OSError: the file cannot be read.
     """
     try:
@@ -132,11 +134,15 @@ def _prediction(values: Mapping) -> Formula:
 
 
 def _item(place: int, values: Mapping) -> Item:
-    number, sentences = _whole(values, "item_number", f"item {place} of the file"), {}
+    number = _whole_number(values, "item_number", f"item {place} of the file")
+    sentences = {}
     for condition in values["conditions"]:
-        name, regions = _string(condition, "condition_name", f"item {number}"), condition["regions"]
+        name = _string(condition, "condition_name", f"item {number}")
+        regions = condition["regions"]
         where = f"item {number}, condition {name!r}"
-        texts = {_whole(region, "region_number", where): _string(region, "content", where) for region in regions}
+        texts = {}
+        for region in regions:
+            texts[_whole_number(region, "region_number", where)] = _string(region, "content", where)
         if name in sentences or len(texts) < len(regions):
             raise ValueError(f"item {number}: condition {name!r}, or one of its regions, is there twice")
         sentences[name] = texts
@@ -149,7 +155,7 @@ def _string(values: Mapping, key: str, where: str) -> str:
     return values[key]
 
 
-def _whole(values: Mapping, key: str, where: str) -> int:
+def _whole_number(values: Mapping, key: str, where: str) -> int:
     """A whole number, or its digits."""
     digits = str(values[key])
     if isinstance(values[key], bool) or not digits.isdecimal() or len(digits) > MAX_DIGITS:
@@ -160,8 +166,10 @@ def _whole(values: Mapping, key: str, where: str) -> int:
 def _check(suite: Suite) -> None:
     if Path(suite.name).name != suite.name:
         raise ValueError(f"the name {suite.name!r} cannot be that of a file")
-    if not suite.predictions or not suite.items:
-        raise ValueError("no predictions" if suite.items else "no items")
+    if not suite.items:
+        raise ValueError("no items")
+    if not suite.predictions:
+        raise ValueError("no predictions")
     for item in suite.items:
         for condition, regions in item.sentences.items():
             if not sentence_of(regions):
@@ -183,7 +191,7 @@ def _check_formula(formula: Formula, item: Item) -> None:
 
 def sentence_of(regions: Mapping[int, str]) -> str:
     """The text of a sentence: that of its regions, with single spaces."""
-    return " ".join(word for content in regions.values() for word in content.split())
+    return " ".join(" ".join(regions.values()).split())
 
 
 def region_surprisals(
@@ -194,7 +202,7 @@ def region_surprisals(
 
     Args:
         regions (`Mapping[int, str]`): The text of each region, in their order.
-        words (`Sequence[str]`): The words of the sentence, split in whatever way, white space within them or not.
+        words (`Sequence[str]`): The words of the sentence, however it is split, with or without white space in them.
         surprisals (`Sequence[float]`): One for each word.
 
     Returns:
@@ -203,11 +211,14 @@ def region_surprisals(
     Raises:
         ValueError: words that are not those of the sentence, or that reach over the end of a region.
     """
-    region_at = [number for number, content in regions.items() for _ in "".join(content.split())]
+    region_at = []  # of each character but white space
+    for number, content in regions.items():
+        region_at += [number] * len("".join(content.split()))
     glued = ["".join(word.split()) for word in words]
     if "".join(glued) != "".join(sentence_of(regions).split()):
         raise ValueError(f"the words {' '.join(words)!r} are not those of the sentence {sentence_of(regions)!r}")
-    sums, start = dict.fromkeys(regions, 0.0), 0
+    sums = dict.fromkeys(regions, 0.0)
+    start = 0
     for word, surprisal in zip(glued, surprisals, strict=True):
         end = start + len(word)
         if end > start and region_at[start] != region_at[end - 1]:
@@ -237,7 +248,7 @@ def suite_score(results: Sequence[Sequence[bool]], predictions: str = "first") -
 
     Args:
         results (`Sequence[Sequence[bool]]`): What [`evaluate_item`] gives for each item.
-        predictions (`str`, defaults to `"first"`): What counts where there are several predictions, see above.
+        predictions (`str`, defaults to `"first"`): How several predictions are counted, see above.
 
     Raises:
         ValueError: no items, or unknown `predictions`.
@@ -251,7 +262,7 @@ def suite_score(results: Sequence[Sequence[bool]], predictions: str = "first") -
 
 
 def circuit_of(suite: str) -> str | None:
-    """Name of the circuit that a suite belongs to; None for suites that are not of Hu et al. 2020."""
+    """Name of the circuit that a suite belongs to; None for suites that are not from Hu et al. 2020."""
     return next((circuit for circuit, suites in CIRCUITS.items() if suite in suites), None)
 
 
@@ -260,15 +271,17 @@ def circuit_scores(scores: Mapping[str, float]) -> dict[str, float]:
     Mean score of the suites of each circuit.
 
     Args:
-        scores (`Mapping[str, float]`): Scores by the names of suites; those that belong to no circuit do not count.
+        scores (`Mapping[str, float]`): Scores by the names of suites; those that belong to no circuit are ignored.
 
     Returns:
-        `dict[str, float]`: Scores of the circuits that there are suites of, in the order of `CIRCUITS`.
+        `dict[str, float]`: Scores of the circuits with at least one suite, in the order of `CIRCUITS`.
     """
-    groups = {
-        circuit: [score for name, score in scores.items() if circuit_of(name) == circuit] for circuit in CIRCUITS
-    }
-    return {circuit: fmean(group) for circuit, group in groups.items() if group}
+    means = {}
+    for circuit, suites in CIRCUITS.items():
+        present = [scores[suite] for suite in suites if suite in scores]
+        if present:
+            means[circuit] = fmean(present)
+    return means
 
 
 def overall_scores(circuits: Mapping[str, float]) -> dict[str, float | None]:
@@ -279,14 +292,14 @@ def overall_scores(circuits: Mapping[str, float]) -> dict[str, float | None]:
         circuits (`Mapping[str, float]`): As from [`circuit_scores`].
 
     Returns:
-        `dict[str, float | None]`: `without_other` and `with_other`; None where one of the circuits is missing, so that
-            there is no number that could be taken for the mean over all of them.
+        `dict[str, float | None]`: `without_other` and `with_other`; None if one of the circuits is missing, so that no
+            number is mistaken for the mean over all of them.
     """
-    names = {"without_other": list(CIRCUITS)[:-1], "with_other": list(CIRCUITS)}
-    return {
-        name: fmean(circuits[circuit] for circuit in wanted) if set(wanted) <= set(circuits) else None
-        for name, wanted in names.items()
-    }
+    means: dict[str, float | None] = {}
+    for name, wanted in {"without_other": list(CIRCUITS)[:-1], "with_other": list(CIRCUITS)}.items():
+        complete = set(wanted) <= set(circuits)
+        means[name] = fmean(circuits[circuit] for circuit in wanted) if complete else None
+    return means
 
 
 __all__ = [
