@@ -2,13 +2,14 @@
 The parsing networks of UDGN and StructFormer as programs that need neither Python nor transformers: `torch.export`
 and ONNX, for batches and sentences of any size.
 
-A program gives what trees are found from; the search itself, which is not made of tensors, stays outside of it, see
-`docs/deployment.md`.
+A program computes the scores that trees are found from; the search itself, which does not operate on tensors, stays
+outside of it, see `docs/deployment.md`.
 """
 
 import copy
 import math
 import os
+from typing import cast
 
 import torch
 from torch import nn
@@ -17,14 +18,29 @@ from transformers import PreTrainedModel
 from transformers.utils.import_utils import is_torch_greater_or_equal
 
 from hf_structure.abilities import abilities_of
-from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel, arc_probs
-from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel, score_roots
+from hf_structure.models.structformer.modeling_structformer import (
+    StructFormerParser,
+    StructFormerPreTrainedModel,
+    arc_probs,
+)
+from hf_structure.models.udgn.modeling_udgn import UDGNParser, UDGNPreTrainedModel, score_roots
 from hf_structure.modules.padding import words_first
 
 DOUBLINGS = 14  # for sentences of up to 16,384 words
 
 
-class UDGNParsingNetwork(nn.Module):
+class ParsingNetwork(nn.Module):
+    """
+    The part of a model that trees are found from.
+
+    Attributes:
+        outputs (`tuple[str, ...]`): Names of what it returns.
+    """
+
+    outputs: tuple[str, ...]
+
+
+class UDGNParsingNetwork(ParsingNetwork):
     """Scores of arcs `(batch_size, seq_len, seq_len + 1)`."""
 
     outputs = ("scores",)
@@ -36,7 +52,8 @@ class UDGNParsingNetwork(nn.Module):
                 f"head_normalization='kirchhoff' with root_score={model.config.root_score!r} cannot be exported: its "
                 "scores are sums over trees"
             )
-        self.parser, self.root_score = model.base_model.parser, model.config.root_score
+        self.parser = cast(UDGNParser, model.base_model.parser)
+        self.root_score = model.config.root_score
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor]:
         scores = self.parser.score(input_ids, attention_mask)
@@ -45,7 +62,7 @@ class UDGNParsingNetwork(nn.Module):
         return (scores,)
 
 
-class StructFormerParsingNetwork(nn.Module):
+class StructFormerParsingNetwork(ParsingNetwork):
     """
     Distances of neighbours `(batch_size, seq_len - 1)`, heights of words `(batch_size, seq_len)`, and probabilities of
     arcs `(batch_size, seq_len, seq_len + 1)`.
@@ -59,25 +76,26 @@ class StructFormerParsingNetwork(nn.Module):
             raise ValueError('a model with attention="softmax" has no parser')
         if model.config.num_front_layers:
             raise ValueError("a parser that reads the output of layers (num_front_layers) cannot be exported alone")
-        self.embeddings, self.parser = model.get_input_embeddings(), model.base_model.parser
+        self.embeddings = model.get_input_embeddings()
+        self.parser = cast(StructFormerParser, model.base_model.parser)
 
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         lengths = attention_mask.long().sum(1)
-        words = self.embeddings(input_ids.gather(1, words_first(attention_mask)))
+        words = self.embeddings(input_ids.gather(1, words_first(attention_mask)))  # (batch_size, seq_len, size)
         distances, heights, *_, parents = self.parser(words, lengths)
         return distances, heights, arc_probs(parents)
 
 
-def parsing_network(model: PreTrainedModel) -> nn.Module:
+def parsing_network(model: PreTrainedModel) -> ParsingNetwork:
     """
     A copy of a model's parsing network, from `input_ids` and `attention_mask`, both of shape `(batch_size, seq_len)`,
-    to what trees are found from, see [`UDGNParsingNetwork`] and [`StructFormerParsingNetwork`]; the words of each
-    sentence stand first there, wherever the padding is.
+    to the scores that trees are found from, see [`UDGNParsingNetwork`] and [`StructFormerParsingNetwork`], where the
+    words of each sentence come first, wherever the padding is.
 
     Raises:
-        ValueError: if the model is none of UDGN or StructFormer, or has a parser that cannot be exported.
+        ValueError: if the model is neither a UDGN nor a StructFormer, or has a parser that cannot be exported.
     """
     networks = {UDGNPreTrainedModel: UDGNParsingNetwork, StructFormerPreTrainedModel: StructFormerParsingNetwork}
     for kind, network in networks.items():
@@ -93,8 +111,8 @@ def parsing_network(model: PreTrainedModel) -> nn.Module:
 
 def export_parser(model: PreTrainedModel) -> ExportedProgram:
     """
-    A model's parsing network by `torch.export`, with dynamic shapes. A program of UDGN is loaded and run where
-    `hf_structure.deployment` is imported, which has its LSTM.
+    A model's parsing network as exported by `torch.export`, with dynamic shapes. To load and run a program of UDGN,
+    import `hf_structure.deployment`, which defines its LSTM.
 
     Raises:
         ImportError: torch is older than 2.8.
@@ -133,6 +151,7 @@ def export_onnx(model: PreTrainedModel, path: str | os.PathLike) -> None:
         dynamo=True,
         verbose=False,
     )
+    assert program is not None  # as without dynamo=True
     program.save(path)
 
 
@@ -173,7 +192,7 @@ def _onnx_lstm(op):
         size = hidden_weight.shape[1]
 
         def gates(weights):
-            parts = [op.Slice(weights, [i * size], [(i + 1) * size], [0]) for i in (0, 3, 1, 2)]
+            parts = [op.Slice(weights, [i * size], [(i + 1) * size], [0]) for i in (0, 3, 1, 2)]  # iofc from ifco
             return op.Concat(*parts, axis=0)
 
         weights = [op.Unsqueeze(gates(each), [0]) for each in (input_weight, hidden_weight)]
@@ -186,8 +205,8 @@ def _onnx_lstm(op):
 
 def _onnx_cummax(op):
     """
-    Running maxima along the last axis, which ONNX has not, of up to 2^`DOUBLINGS` numbers: each of the larger of
-    itself and the one 1, 2, 4, ... places before. Where they stand is for gradients, and left out.
+    Running maxima along the last axis, which ONNX lacks, of up to 2^`DOUBLINGS` numbers: the maximum of each number
+    and the one 1, 2, 4, ... places before. Their places, which only gradients need, are left out.
     """
 
     def cummax(values, dim):

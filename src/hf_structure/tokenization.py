@@ -1,5 +1,5 @@
 """
-Word-level tokenizers, one word, one id; subword tokenizers, and the words that subwords belong to.
+Word-level tokenizers, with one id for each word; subword tokenizers, and the words that subwords belong to.
 
 They are plain `tokenizers` pipelines inside `TokenizersBackend`, so `AutoTokenizer` loads them without custom code.
 The papers' normalisation (lower case, digit runs to `N`) is part of the pipeline and is saved with it.
@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -19,8 +20,9 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
 SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 SUBWORD_KINDS = ("unigram", "bpe")  # of tokenizers that are trained
-_PLAIN = {"add_special_tokens": False, "verbose": False}  # no warning of long texts: callers say which are too long
-_SPACES = ("\u0120", "\u2581")  # how a piece says that it begins with a space: byte-level BPE and SentencePiece
+# No warning about long texts: callers report those that are too long.
+_PLAIN: dict[str, Any] = {"add_special_tokens": False, "verbose": False}
+_SPACES = ("\u0120", "\u2581")  # mark pieces that begin with a space: byte-level BPE and SentencePiece
 
 
 def build_word_tokenizer(
@@ -38,14 +40,16 @@ def build_word_tokenizer(
         replace_digits (`bool`):
             Whether each run of digits becomes `N`.
         skip_punctuation (`bool`):
-            Stored beside the vocabulary: whether the model was trained without punctuation, so that parsing keeps
-            punctuation from it.
+            Stored with the vocabulary: whether the model was trained without punctuation, so that parsing withholds it
+            from the model.
     """
     vocabulary = {token: i for i, token in enumerate(SPECIAL_TOKENS.values())}
     for word in words:
         vocabulary.setdefault(word, len(vocabulary))
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
-    steps = [normalizers.Lowercase()] if lowercase else []
+    steps: list[normalizers.Normalizer] = []
+    if lowercase:
+        steps.append(normalizers.Lowercase())
     if replace_digits:
         steps.append(normalizers.Replace(Regex("[0-9]+"), "N"))
     backend.normalizer = normalizers.Sequence(steps)
@@ -74,9 +78,9 @@ def train_word_tokenizer(
         sentences (`Iterable[Sequence[str]]`):
             Sentences as lists of words.
         min_frequency (`int`):
-            Words seen fewer times become `<unk>`.
+            Less frequent words become `<unk>`.
         vocab_size (`int`, *optional*):
-            Upper bound on the vocabulary, special tokens included.
+            Upper bound on the size of the vocabulary, including special tokens.
         lowercase, replace_digits, skip_punctuation:
             See [`build_word_tokenizer`].
 
@@ -84,14 +88,15 @@ def train_word_tokenizer(
         ValueError: if no word is frequent enough.
     """
     options = {"lowercase": lowercase, "replace_digits": replace_digits, "skip_punctuation": skip_punctuation}
-    normalizer = build_word_tokenizer([], **options).backend_tokenizer.normalizer
+    normalizer: Any = build_word_tokenizer([], **options).backend_tokenizer.normalizer
     raw = Counter(word for sentence in sentences for word in sentence)
     counts = Counter()
     for word, count in raw.items():
         counts[normalizer.normalize_str(word)] += count
     for token in SPECIAL_TOKENS.values():
         counts.pop(token, None)
-    ranked = sorted((word for word, count in counts.items() if count >= min_frequency), key=lambda w: (-counts[w], w))
+    frequent = [word for word, count in counts.items() if count >= min_frequency]
+    ranked = sorted(frequent, key=lambda word: (-counts[word], word))
     if not ranked:
         raise ValueError(
             f"no word occurs {min_frequency} times or more in {sum(raw.values())} words: lower min_frequency"
@@ -107,63 +112,87 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
     a word with a special token inside, such as `<unk>-like`, is unknown.
 
     Raises:
-        ValueError: if the tokenizer has no vocabulary of words, or is none of the fast ones.
+        ValueError: if the tokenizer has no vocabulary of words, or is not a fast one.
     """
     if not is_word_level(tokenizer):
         raise ValueError("the vocabulary of the tokenizer is one of pieces: one of words is needed")
-    backend, added = tokenizer.backend_tokenizer, tokenizer.added_tokens_encoder
+    if not words:
+        return []
+    tokenizer = _fast(tokenizer)
+    backend = tokenizer.backend_tokenizer
+    added = tokenizer.added_tokens_encoder
+    unknown = _special_id(tokenizer, "unk_token")
     glued = ["".join(word.split()) for word in words]
-    # In one go: no normaliser of ours looks beyond a letter, and none of the words has a line break in it.
-    text = "\n".join(glued) if backend.normalizer is None else backend.normalizer.normalize_str("\n".join(glued))
-    ids = (added.get(word, backend.token_to_id(known)) for word, known in zip(glued, text.split("\n"), strict=True))
-    return [tokenizer.unk_token_id if number is None else number for number in ids] if words else []
+    text = "\n".join(glued)  # normalised in one go: by letter, so that each line stays a word
+    if backend.normalizer is not None:
+        text = backend.normalizer.normalize_str(text)
+    ids = []
+    for word, normalised in zip(glued, text.split("\n"), strict=True):
+        token_id = added.get(word, backend.token_to_id(normalised))
+        ids.append(unknown if token_id is None else token_id)
+    return ids
 
 
 def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
     """
-    `input_ids` of given words, without special tokens: with a word-level tokenizer as [`encode_words`] gives them;
-    with one of subwords there are also `word_ids`, the word of each id from 0, and a word that the tokenizer makes
-    nothing of is unknown.
+    `input_ids` of given words, without special tokens: with a word-level tokenizer those of [`encode_words`]. With a
+    subword tokenizer there are also `word_ids`, the word of each id from 0, and a word that the tokenizer drops
+    becomes the unknown token.
 
     Raises:
-        ValueError: if that happens and the tokenizer has no unknown token, or if it is none of the fast ones.
+        ValueError: if the tokenizer drops a word and has no unknown token, or if it is not a fast one.
     """
     if is_word_level(tokenizer):
         return {"input_ids": encode_words(words, tokenizer)}
-    pieces = _without_gaps(words, _ids_of_words(words, tokenizer), tokenizer)
-    return {
-        "input_ids": [token_id for ids in pieces for token_id in ids],
-        "word_ids": [word for word, ids in enumerate(pieces) for _ in ids],
-    }
+    input_ids, word_ids = _flat(_without_gaps(words, _ids_of_words(words, tokenizer), tokenizer))
+    return {"input_ids": input_ids, "word_ids": word_ids}
 
 
 def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether the vocabulary is one of words, not of pieces. Raises `ValueError` for a tokenizer that is not fast."""
-    _check_fast(tokenizer)
-    return isinstance(tokenizer.backend_tokenizer.model, models.WordLevel)
+    return isinstance(_fast(tokenizer).backend_tokenizer.model, models.WordLevel)
 
 
-def _check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
-    if not tokenizer.is_fast:
+def _fast(tokenizer: PreTrainedTokenizerBase) -> TokenizersBackend:
+    if not isinstance(tokenizer, TokenizersBackend):
         raise ValueError("this tokenizer does not tell where its tokens stand in the text: a fast one is needed")
+    return tokenizer
+
+
+def _special_id(tokenizer: PreTrainedTokenizerBase, name: str) -> int | None:
+    return getattr(tokenizer, f"{name}_id")
+
+
+def _flat(ids_of_words: list[list[int]], first: int = 0) -> tuple[list[int], list[int]]:
+    """All ids one after another, and the word of each, counted from `first`."""
+    input_ids = []
+    word_ids = []
+    for word, ids in enumerate(ids_of_words, start=first):
+        input_ids += ids
+        word_ids += [word] * len(ids)
+    return input_ids, word_ids
 
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     encoding = tokenizer(list(words), is_split_into_words=True, **_PLAIN)
     ids_of_words = [[] for _ in words]
     for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):
-        ids_of_words[word].append(token_id)
+        if word is not None:
+            ids_of_words[word].append(token_id)
     return ids_of_words
 
 
 def _without_gaps(
     words: Sequence[str], ids_of_words: list[list[int]], tokenizer: PreTrainedTokenizerBase
 ) -> list[list[int]]:
-    """With the unknown token for every word that the tokenizer makes nothing of."""
+    """The same with the unknown token for every word that the tokenizer drops."""
+    unknown = _special_id(tokenizer, "unk_token")
+    filled = []
     for word, ids in zip(words, ids_of_words, strict=True):
-        if not ids and tokenizer.unk_token_id is None:
+        if not ids and unknown is None:
             raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
-    return [ids or [tokenizer.unk_token_id] for ids in ids_of_words]
+        filled.append(ids or [unknown])
+    return filled
 
 
 def train_subword_tokenizer(
@@ -174,17 +203,17 @@ def train_subword_tokenizer(
     word_tokenizer: str = "english",
 ) -> TokenizersBackend:
     """
-    Subword tokenizer of space-separated words. A text begins with `<s>`; `</s>` is left to whoever ends it.
+    Subword tokenizer of space-separated words. A text begins with `<s>`; callers add `</s>` at its end.
 
     Args:
         sentences (`Iterable[Sequence[str]]`):
             Sentences as lists of words.
         vocab_size (`int`):
-            Size of the vocabulary, special tokens included; small corpora give less.
+            Size of the vocabulary, including special tokens; smaller for small corpora.
         kind (`"unigram"` or `"bpe"`):
             SentencePiece's unigram model over characters, or byte-level BPE, which knows every character.
         word_tokenizer (`str`):
-            Stored beside the vocabulary: the name of what splits raw text into such words, see
+            Stored with the vocabulary: the name of the tokenizer that splits raw text into such words, see
             [`~hf_structure.pipelines.scoring.score`].
 
     Raises:
@@ -197,18 +226,20 @@ def train_subword_tokenizer(
     if kind == "unigram":
         backend = Tokenizer(models.Unigram())
         backend.normalizer = normalizers.NFKC()
-        backend.pre_tokenizer, backend.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        backend.pre_tokenizer = pre_tokenizers.Metaspace()
+        backend.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(unk_token=unk, **options)
     else:
         backend = Tokenizer(models.BPE())
-        backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        backend.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **options)
     texts = (_as_text(words) for words in sentences)
     if kind == "unigram":
         texts = _counting_characters(texts, vocab_size, len(special))
     backend.train_from_iterator(texts, trainer)
     if kind == "unigram":
-        backend.model = _without_chance(backend, len(special))
+        backend.model = _reproducible(backend, len(special))
     backend.post_processor = processors.TemplateProcessing(
         single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, backend.token_to_id(bos))]
     )
@@ -222,8 +253,8 @@ def train_subword_tokenizer(
 
 def _counting_characters(texts: Iterable[str], vocab_size: int, num_special: int) -> Iterator[str]:
     """
-    The same texts. At the end a `ValueError` if their characters do not fit a vocabulary: `UnigramTrainer`, which
-    keeps them all, might go on for ever.
+    The same texts. Raises `ValueError` at the end if their characters do not fit the vocabulary: `UnigramTrainer`,
+    which keeps them all, might never end.
     """
     characters = {" "}
     for text in texts:
@@ -236,21 +267,23 @@ def _counting_characters(texts: Iterable[str], vocab_size: int, num_special: int
         )
 
 
-def _without_chance(backend: Tokenizer, num_special: int) -> models.Unigram:
+def _reproducible(backend: Tokenizer, num_special: int) -> models.Unigram:
     """
-    The trained model as it is after each training on the same text. Training adds in the order of a hash table that is
-    seeded anew each time, so that the last digits of the scores differ: they are rounded, and pieces of equal score
-    stand in alphabetical order. Characters that are no pieces by their frequency get the lowest score and 0.0001,
-    0.0002, ... above it in any order: here in alphabetical order.
+    The trained model, made the same for each training on the same text. Training sums in the order of a hash table
+    with a new seed each time, so that the last digits of the scores differ: they are rounded, and pieces of equal
+    score are in alphabetical order. Characters that are not frequent enough to be pieces get the lowest score and
+    0.0001, 0.0002, ... above it in random order: here in alphabetical order.
     """
     state = json.loads(backend.to_str())["model"]
-    special, pieces = state["vocab"][:num_special], dict(state["vocab"][num_special:])
+    special = state["vocab"][:num_special]
+    pieces = dict(state["vocab"][num_special:])
     lowest = min(pieces.values())
     steps = {piece: round((score - lowest) / 1e-4, 5) for piece, score in pieces.items() if len(piece) == 1}
     count = next(number for number in itertools.count() if number not in steps.values())
     added = sorted(piece for piece, step in steps.items() if step in range(count))
     pieces |= {piece: lowest + 1e-4 * min(number, count - 1) for number, piece in enumerate(added)}
-    ranked = sorted(((piece, round(score, 5)) for piece, score in pieces.items()), key=lambda p: (-p[1], p[0]))
+    rounded = [(piece, round(score, 5)) for piece, score in pieces.items()]
+    ranked = sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
     return models.Unigram([*map(tuple, special), *ranked], unk_id=state["unk_id"])
 
 
@@ -258,14 +291,14 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
     """
     The tokens of space-separated words between a beginning and an end token, and the word that each belongs to.
 
-    The text is the words with single spaces between them (white space inside a word is taken out), and the tokens are
-    those that the tokenizer gives for it. A token that is nothing but the space before a word belongs to that word. A
-    word that the tokenizer drops becomes the unknown token.
+    The text consists of the words with single spaces between them (white space inside a word is removed), and is
+    tokenized as a whole. A token that is nothing but the space before a word belongs to that word. A word that the
+    tokenizer drops becomes the unknown token.
 
     Args:
         words (`Sequence[str]`): The words.
-        tokenizer (`PreTrainedTokenizerBase`): Any fast tokenizer with a beginning or an end token; one stands in for
-            the other where there is but one.
+        tokenizer (`PreTrainedTokenizerBase`): Any fast tokenizer with a beginning or an end token; if it has only one
+            of them, it stands in for the other.
 
     Returns:
         `dict`: `input_ids`, and `word_ids` (from 1; 0 for beginning and end).
@@ -275,21 +308,21 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
             join words, or a dropped word where there is no unknown token.
     """
     bos, eos = _ends(tokenizer)
-    ids_of_words = pieces_of_words(words, tokenizer)
-    return {
-        "input_ids": [bos, *(token_id for ids in ids_of_words for token_id in ids), eos],
-        "word_ids": [0, *(word for word, ids in enumerate(ids_of_words, start=1) for _ in ids), 0],
-    }
+    input_ids, word_ids = _flat(pieces_of_words(words, tokenizer), first=1)
+    return {"input_ids": [bos, *input_ids, eos], "word_ids": [0, *word_ids, 0]}
 
 
 def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """
-    The token ids of each of space-separated words, as they are in a text of them; see [`encode_subwords`], also for
-    the errors raised.
+    The token ids of each of several space-separated words in the text that they form; see [`encode_subwords`], also
+    for the errors raised.
     """
-    _check_fast(tokenizer)
+    tokenizer = _fast(tokenizer)
     text = _as_text(words)
-    word_at = [number for number, word in enumerate(text.split(" "), start=1) for _ in f" {word}"][1:]
+    word_at = []  # of each character; a space belongs to the word after it
+    for number, word in enumerate(text.split(" "), start=1):
+        word_at += [number] * len(f" {word}")
+    word_at = word_at[1:]
     encoding = tokenizer(text, return_offsets_mapping=True, **_PLAIN)
     ids_of_words = [[] for _ in words]
     for token_id, (start, end) in zip(encoding["input_ids"], encoding["offset_mapping"], strict=True):
@@ -302,10 +335,10 @@ def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
 
 def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
     """
-    The tokens of a text as it is between a beginning and an end token, and the word that each belongs to.
+    The tokens of an unchanged text between a beginning and an end token, and the word that each belongs to.
 
-    A word is what stands between white space. White space before a word belongs to it, at the end to the last one; a
-    token of several words belongs to the first.
+    Words are separated by white space. White space belongs to the word after it, at the end to the last one; a token
+    of several words belongs to the first.
 
     Args:
         text (`str`): The text.
@@ -313,18 +346,22 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
 
     Returns:
         `dict`: `input_ids`, `word_ids` (from 1; 0 for beginning and end), and `word_spans`, start and end in the text
-            of each word that has a token. A beginning token that the text itself begins with is not doubled.
+            of each word that has a token. If the text itself begins with a beginning token, no other is added.
 
     Raises:
         ValueError: a text without words; a tokenizer that is not fast or has neither beginning nor end token.
     """
     bos, eos = _ends(tokenizer)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    word_at = [word for word, (_, end) in enumerate(spans) for _ in range(spans[word - 1][1] if word else 0, end)]
+    word_at = []  # of each character
+    for word, (_, end) in enumerate(spans):
+        word_at += [word] * (end - len(word_at))
     encoding = tokenizer(text, return_offsets_mapping=True, **_PLAIN)
-    input_ids, starts = encoding["input_ids"], [start for start, _ in encoding["offset_mapping"]]
+    input_ids = encoding["input_ids"]
+    starts = [start for start, _ in encoding["offset_mapping"]]
     if input_ids[:1] == [bos]:
-        input_ids, starts = input_ids[1:], starts[1:]
+        input_ids = input_ids[1:]
+        starts = starts[1:]
     if not spans or not input_ids:
         raise ValueError("a sentence without words")
     words = [word_at[min(start, len(word_at) - 1)] for start in starts]
@@ -338,14 +375,14 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
 
 def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     """`(vocab_size,)`: which tokens begin with a space, and so begin a word."""
-    pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return torch.tensor([piece.startswith(_SPACES) for piece in pieces])
 
 
 def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     """
-    The word of each token of running text, known from the tokens alone, as while they are generated: a token that
-    begins with a space begins a word, and so does the first one after the beginning, end or padding token.
+    The word of each token of running text, from the tokens alone, so that it is known while they are generated: a
+    token that begins with a space begins a word, and so does the first one after the beginning, end or padding token.
 
     Args:
         input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): One text a row.
@@ -353,8 +390,8 @@ def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) ->
     Returns:
         `torch.LongTensor` of shape `(batch_size, seq_len)`: from 1; 0 for beginning, end and padding.
     """
-    ends = {*_ends(tokenizer), tokenizer.pad_token_id} - {None}
-    is_end = torch.isin(input_ids, torch.tensor(sorted(ends), device=input_ids.device))
+    ends = {*_ends(tokenizer), _special_id(tokenizer, "pad_token")} - {None}
+    is_end = torch.isin(input_ids, torch.tensor(list(ends), device=input_ids.device))
     after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]
     starts = word_start_mask(tokenizer).to(input_ids.device)[input_ids] | after_end
     return (starts & ~is_end).long().cumsum(1).masked_fill(is_end, 0)
@@ -362,18 +399,21 @@ def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) ->
 
 def _as_text(words: Sequence[str]) -> str:
     glued = ["".join(word.split()) for word in words]
-    if not glued or not all(glued):
-        raise ValueError("a sentence without words" if not glued else f"word {glued.index('') + 1} is empty")
+    if not glued:
+        raise ValueError("a sentence without words")
+    if "" in glued:
+        raise ValueError(f"word {glued.index('') + 1} is empty")
     return " ".join(glued)
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     """Ids of the tokens that begin and end a sentence."""
-    _check_fast(tokenizer)
-    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
-    if bos is None and eos is None:
+    tokenizer = _fast(tokenizer)
+    ids = [_special_id(tokenizer, name) for name in ("bos_token", "eos_token")]
+    known = [token_id for token_id in ids if token_id is not None]
+    if not known:
         raise ValueError("the tokenizer has neither a beginning nor an end token: sentences need one")
-    return eos if bos is None else bos, bos if eos is None else eos
+    return known[0], known[-1]
 
 
 __all__ = [

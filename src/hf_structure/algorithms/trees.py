@@ -16,7 +16,7 @@ def check_heads(heads: Sequence[int]) -> None:
     """Raises `ValueError`, naming word and head, if a head is no integer, is not in `0..n`, or is the word itself."""
     heads = _as_list(heads)
     for word, head in enumerate(heads, start=1):
-        if type(head) is not int and (not isinstance(head, Integral) or isinstance(head, bool)):
+        if not _is_integer(head):
             raise ValueError(f"the head of word {word} is not an integer: {head!r}")
         if not 0 <= head <= len(heads):
             raise ValueError(f"the head of word {word} is {head}, but the sentence has {len(heads)} words")
@@ -31,7 +31,7 @@ def check_arcs(arcs: Iterable[Sequence[int]], length: int) -> None:
     """
     seen = set()
     for arc in map(tuple, arcs):
-        if len(arc) != 2 or not all(isinstance(end, Integral) and not isinstance(end, bool) for end in arc):
+        if len(arc) != 2 or not all(map(_is_integer, arc)):
             raise ValueError(f"an arc is a pair of integers, not {arc}")
         head, word = arc
         if not (0 <= head <= length and 1 <= word <= length):
@@ -277,6 +277,10 @@ def _yields(heads: list[int]) -> list[tuple[int, int]] | None:
     if any(end[i] - start[i] != size[i] for i in range(n)):
         return None
     return list(zip(start, end, strict=True))
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def _as_list(values: Any) -> list:

@@ -27,7 +27,7 @@ from hf_structure.metrics.counts import precision_recall_f1
 
 EMPTY_GOLD = ("recall", "one", "zero", "skip")
 
-Span = Sequence[int | str]  # (start, end) or (start, end, label)
+Span = Sequence[Any]  # (start, end) or (start, end, label)
 LabelledSpan = tuple[int, int, str | None]
 
 
@@ -282,7 +282,7 @@ def _checked(spans: Sequence[Span], length: int, number: int) -> list[LabelledSp
         raise ValueError(f"sentence {number}: {error}") from error
 
 
-def _check_span(span: Any, length: int) -> LabelledSpan:
+def _check_span(span: Span, length: int) -> LabelledSpan:
     try:
         start, end, label = span if len(span) == 3 else (*span, None)
         start = index(start)

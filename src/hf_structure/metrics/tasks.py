@@ -1,6 +1,8 @@
 """Scores of predicted classes and similarities, as GLUE reports them."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from statistics import correlation
 
 
 def classification_scores(predicted: Sequence[int], gold: Sequence[int]) -> dict[str, float]:
@@ -13,11 +15,13 @@ def classification_scores(predicted: Sequence[int], gold: Sequence[int]) -> dict
     Returns:
         `dict[str, float]`: `accuracy`, and `f1` of class 1 (0 if it is neither predicted nor right anywhere).
     """
-    from sklearn.metrics import accuracy_score, f1_score  # an extra: only this function needs it
-
+    pairs = list(zip(predicted, gold, strict=True))
+    right = sum(label == true_label for label, true_label in pairs)
+    matched = sum(label == true_label == 1 for label, true_label in pairs)
+    positives = sum((label == 1) + (true_label == 1) for label, true_label in pairs)
     return {
-        "accuracy": float(accuracy_score(gold, predicted)),
-        "f1": float(f1_score(gold, predicted, zero_division=0)),
+        "accuracy": right / len(pairs),
+        "f1": 2 * matched / positives if positives else 0.0,
     }
 
 
@@ -32,13 +36,18 @@ def similarity_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict
         `dict[str, float]`: `pearson` and `spearman`; 0 if all predicted or all gold scores are the same, so that there
             is no correlation.
     """
-    from scipy.stats import pearsonr, spearmanr  # an extra: only this function needs it
-
     if min(len(set(predicted)), len(set(gold))) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
-    pearson, _ = pearsonr(predicted, gold)
-    spearman, _ = spearmanr(predicted, gold)
-    return {"pearson": float(pearson), "spearman": float(spearman)}
+    return {
+        "pearson": correlation(predicted, gold),
+        "spearman": correlation(_ranks(predicted), _ranks(gold)),
+    }
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The mean rank of each value among its equals."""
+    ordered = sorted(values)
+    return [(bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in values]
 
 
 __all__ = ["classification_scores", "similarity_scores"]

@@ -1,8 +1,8 @@
 """
-What the affine maps, layer norms and embeddings of a GiLT are, for the places that do algebra with them.
+Weights of affine maps, layer norms and embeddings, for code that does algebra with them.
 
-Weights are read only where a module is what it seems to be. What stands for it (adapters, quantized layers) or watches
-it (hooks, which may also bring weights from elsewhere) is called instead.
+Weights are read only where a module is plain. What stands in for it (adapters, quantized layers) or watches it (hooks,
+which may also bring weights from elsewhere) is called instead.
 """
 
 from collections.abc import Callable
@@ -29,10 +29,11 @@ def by_call(method: Callable) -> Callable:
 
 def is_plain(module: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
     """Whether calling a module does what its class says, and nothing else."""
-    return type(module) is kind and "forward" not in vars(module) and not any(getattr(module, name) for name in _HOOKS)
+    has_hooks = any(getattr(module, name) for name in _HOOKS)
+    return type(module) is kind and "forward" not in vars(module) and not has_hooks
 
 
-def weight_and_bias(linear: nn.Module, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def weight_and_bias(linear: nn.Linear, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Weight `(out_size, in_size)` and bias `(out_size,)` of an affine map of such tensors."""
     if is_plain(linear):
         return linear.weight, linear.bias
@@ -41,21 +42,21 @@ def weight_and_bias(linear: nn.Module, like: torch.Tensor) -> tuple[torch.Tensor
     return (linear(torch.eye(size, dtype=like.dtype, device=like.device)) - bias).T, bias.squeeze(0)
 
 
-def without_bias(linear: nn.Module, states: torch.Tensor) -> torch.Tensor:
-    """An affine map of states `(..., in_size)`, without what it adds to all."""
+def without_bias(linear: nn.Linear, states: torch.Tensor) -> torch.Tensor:
+    """An affine map of states `(..., in_size)` without its bias."""
     if is_plain(linear):
         return nn.functional.linear(states, linear.weight)
     return linear(states) - linear(states.new_zeros(1, states.shape[-1])).squeeze(0)
 
 
-def all_rows(embedding: nn.Module, device: torch.device) -> torch.Tensor:
+def all_rows(embedding: nn.Embedding, device: torch.device) -> torch.Tensor:
     """The embeddings of all values, `(values, size)`."""
     if is_plain(embedding, nn.Embedding):
         return embedding.weight
     return embedding(torch.arange(embedding.num_embeddings, device=device))
 
 
-def scaled(norm: nn.Module, centred: torch.Tensor) -> torch.Tensor:
+def scaled(norm: nn.LayerNorm, centred: torch.Tensor) -> torch.Tensor:
     """States `(..., size)` without their mean, times the weight of a layer norm."""
     if is_plain(norm, nn.LayerNorm):
         return centred * norm.weight

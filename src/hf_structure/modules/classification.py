@@ -1,21 +1,24 @@
-"""Classes and scores of sentences, of pairs of sentences, and of words, from the vectors of words."""
+"""Classification of and regression over sentences, pairs of sentences, and words."""
+
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
-from transformers.utils import can_return_tuple
+from transformers.utils.generic import can_return_tuple
 
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.padding import all_words, words_first
 
-FEATURES = {None: 1, "symmetric": 2, "ordered": 4}  # vectors that are read of a sentence or pair
+_Model = PreTrainedModel if TYPE_CHECKING else object  # the class that mixins are mixed into
+FEATURES = {None: 1, "symmetric": 2, "ordered": 4}  # number of vectors for a sentence or a pair
 
 
 class SentenceClassifier(nn.Module):
     """
-    A layer with ELU and a linear map of what `config.pair_features` says: of a sentence's mean `u`; or, of the means
-    of two sentences, of `|u - v|` and `u * v`, and of `u` and `v` themselves if their order matters.
+    A layer with ELU and a linear map. Its input is the mean `u` of a sentence's vectors; or, with
+    `config.pair_features`, `|u - v|` and `u * v` of two sentences, with `u` and `v` themselves if their order matters.
     """
 
     def __init__(self, config: PreTrainedConfig):
@@ -23,12 +26,12 @@ class SentenceClassifier(nn.Module):
         self.pair_features = config.pair_features
         self.dropout = Dropout(config.hidden_dropout)
         self.dense = nn.Linear(FEATURES[config.pair_features] * config.hidden_size, config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.num_labels)
+        self.output = nn.Linear(config.hidden_size, cast(int, config.num_labels))
 
     def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
-        Logits `(batch_size, num_labels)` of sentences, or of pairs whose first sentences are the first half of the
-        vectors `(2 * batch_size, seq_len, hidden_size)`, their second ones the other.
+        Logits `(batch_size, num_labels)` of sentences, or of pairs, whose first sentences are the first half of the
+        vectors `(2 * batch_size, seq_len, hidden_size)` and whose second sentences are the other half.
         """
         states = mean_of_words(hidden_states, attention_mask)
         if self.pair_features:
@@ -39,7 +42,7 @@ class SentenceClassifier(nn.Module):
 
 
 def mean_of_words(hidden_states: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, hidden_size)`: means of vectors `(batch_size, seq_len, hidden_size)`, padding left out."""
+    """`(batch_size, hidden_size)`: means of vectors `(batch_size, seq_len, hidden_size)` without padding."""
     words = attention_mask.unsqueeze(2).to(hidden_states.dtype)
     return (hidden_states * words).sum(1) / words.sum(1).clamp(min=1)
 
@@ -48,13 +51,13 @@ def part_pairs(
     attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None, inputs: dict[str, torch.Tensor]
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """
-    The sentences of pairs, each for itself.
+    Separates the sentences of pairs.
 
     Args:
         attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
         token_type_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): 0 for words of first sentences, 1 for
             those of second ones.
-        inputs (`dict[str, torch.Tensor]`): What is known of the words, each `(batch_size, seq_len, ...)`.
+        inputs (`dict[str, torch.Tensor]`): Inputs of the words, each `(batch_size, seq_len, ...)`.
 
     Returns:
         `tuple`: The mask `(2 * batch_size, longest)`, first sentences before second ones, and the inputs likewise.
@@ -73,7 +76,7 @@ def part_pairs(
 
     def part(values: torch.Tensor) -> torch.Tensor:
         places = order.view(*order.shape, *[1] * (values.dim() - 2)).expand(-1, -1, *values.shape[2:])
-        return torch.cat([values, values]).gather(1, places)
+        return torch.cat([values, values]).gather(1, places)  # (2 * batch_size, longest, ...)
 
     return mask.gather(1, order), {name: part(values) for name, values in inputs.items()}
 
@@ -82,16 +85,17 @@ def sequence_loss(
     model: PreTrainedModel, logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None
 ) -> torch.Tensor:
     """
-    The loss that transformers gives classes and scores by `config.problem_type`; if `num_items_in_batch` is given, the
-    sum of the losses divided by it.
+    The loss of transformers for `config.problem_type`; if `num_items_in_batch` is given, the sum of the losses divided
+    by it.
     """
     loss = model.loss_function(labels=labels, pooled_logits=logits, config=model.config)
     return loss if num_items_in_batch is None else loss * labels.numel() / num_items_in_batch
 
 
-class SequenceClassification:
-    """What the families' classes for sequence classification share: all but where the words' vectors come from."""
+class SequenceClassification(_Model):
+    """Mixin of the families' models for sequence classification."""
 
+    classifier: nn.Module
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
 
     @can_return_tuple
@@ -111,11 +115,11 @@ class SequenceClassification:
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
             token_type_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 With `config.pair_features`, 0 for words of the first sentence and 1 for those of the second. The two
-                are read apart, and `hidden_states` and `attentions` have the first sentences before the second ones.
+                are read separately; `hidden_states` and `attentions` have all first sentences before the second ones.
             labels (`torch.LongTensor` or `torch.FloatTensor` of shape `(batch_size,)`, *optional*):
                 Classes, or the scores of a regression; `(batch_size, num_labels)` for several of either.
             num_items_in_batch (`int`, *optional*):
-                What the sum of the losses is divided by; the number of labels in this batch by default.
+                Divisor of the sum of the losses; the number of labels in this batch by default.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
                 words in place of `input_ids`.
             kwargs: As for the family's model without a head.
@@ -125,25 +129,31 @@ class SequenceClassification:
         """
         words = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, **kwargs}
         words = {name: value for name, value in words.items() if isinstance(value, torch.Tensor)}
-        if attention_mask is None and words:
-            attention_mask = all_words(next(iter(words.values())))
-        if words and not attention_mask.shape[1]:
-            raise ValueError("a text without words: this model reads no punctuation, perhaps")
-        if self.config.pair_features and words:
-            attention_mask, words = part_pairs(attention_mask, token_type_ids, words)
+        if words:
+            if attention_mask is None:
+                attention_mask = all_words(next(iter(words.values())))
+            if not attention_mask.shape[1]:
+                raise ValueError("a text without words: this model reads no punctuation, perhaps")
+            if self.config.pair_features:
+                attention_mask, words = part_pairs(attention_mask, token_type_ids, words)
         outputs = self.base_model(attention_mask=attention_mask, **kwargs | words)
         logits = self.classifier(outputs.last_hidden_state, attention_mask)
+        loss = None
+        if labels is not None:
+            loss = sequence_loss(self, logits, labels, num_items_in_batch)
         return SequenceClassifierOutput(
-            loss=None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch),
+            loss=loss,
             logits=logits,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
 
 
-class TokenClassification:
-    """What the families' classes for token classification share: a linear map of every word's vector."""
+class TokenClassification(_Model):
+    """Mixin of the families' models for token classification: a linear map of every word's vector."""
 
+    dropout: nn.Module
+    classifier: nn.Module
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
 
     @can_return_tuple
@@ -160,7 +170,7 @@ class TokenClassification:
         Args:
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Classes of words, -100 for none.
             num_items_in_batch (`int`, *optional*):
-                What the sum of the losses is divided by; the number of labels in this batch by default.
+                Divisor of the sum of the losses; the number of labels in this batch by default.
             input_ids, attention_mask, inputs_embeds, kwargs: As for the family's model without a head.
         """
         outputs = self.base_model(input_ids, attention_mask, inputs_embeds=inputs_embeds, **kwargs)

@@ -1,4 +1,4 @@
-"""What the configurations of families share."""
+"""Base classes of the families' configurations."""
 
 from typing import ClassVar
 
@@ -13,8 +13,8 @@ _OF_BASE = (
 
 class StructureConfig(PreTrainedConfig):
     """
-    A configuration that forgets the code beside a model: where this package is imported its own classes are used, also
-    for pipelines, and what they save is free of code. The same class in exported code keeps it.
+    A configuration that drops references to code in a model's repository: where this package is installed, its own
+    classes are used, also for pipelines, and what they save has no code. The same class in exported code keeps them.
     """
 
     def __post_init__(self, **kwargs):
@@ -25,14 +25,14 @@ class StructureConfig(PreTrainedConfig):
 
 class GraftConfig(StructureConfig):
     """
-    A configuration with a field `base_config`, its last: that of a pretrained language model, which decides on all
-    that it has, and follows where that is set later; or None for a model from scratch.
+    A configuration whose last field is `base_config`: that of a pretrained language model, which takes precedence and
+    follows later changes of the fields that both have; or None for a model from scratch.
     """
 
     grafted: ClassVar[str]  # what is grafted, for messages
 
     def _read_base(self) -> None:
-        """Called first in `__post_init__`. Raises `ValueError` for a base that nothing can be grafted on."""
+        """Called first in `__post_init__`. Raises `ValueError` for a base that cannot be grafted on."""
         if isinstance(self.base_config, dict):
             self.base_config = AutoConfig.for_model(**self.base_config)
         if self.base_config is not None:
@@ -61,7 +61,7 @@ class GraftConfig(StructureConfig):
         return None if self.base_config is None else self.max_position_embeddings
 
     def _check_sizes(self, *names: str) -> None:
-        """Raises `ValueError` where the backbone, its `structure_layers`, or a size of these names make no model."""
+        """Raises `ValueError` for impossible sizes of the backbone, of `structure_layers` or of these fields."""
         for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -1,7 +1,7 @@
 """
-Affine maps of many vectors by oneDNN. Torch computes them in single precision with MKL, which uses AVX-512 on the
-processors of one maker only; oneDNN, which torch brings along and uses in half precision, does on all that have it,
-and is twice as fast there. Sums are in another order, nothing else differs.
+Affine maps of many vectors by oneDNN. In single precision torch uses MKL, which takes AVX-512 on the processors of one
+maker only; oneDNN, which comes with torch and serves it in half precision, takes it on all processors that have it.
+Searches with beams of 20 to 100 hypotheses become 5 to 15% faster there. Only the order of summation differs.
 """
 
 from functools import cache
@@ -11,22 +11,23 @@ from torch.overrides import TorchFunctionMode
 
 from hf_structure.modules.affine import is_plain
 
-_ROWS = 8  # from so many vectors on it pays
-_USES = 2  # a weight that is used again is brought into the order that oneDNN reads it in
-_KEPT = 2**24  # numbers that are kept in that order at most: 64 MiB
-_linear, _addmm = torch.nn.functional.linear, torch.addmm
+_ROWS = 8  # fewer vectors are not worth it
+_USES = 2  # a weight is packed, into the order that oneDNN reads, when it is used for this time
+_KEPT = 2**24  # most numbers that are kept in that order: 64 MiB
+_linear = torch.nn.functional.linear
+_addmm = torch.addmm
 
 
 class FastLinear(TorchFunctionMode):
     """
-    Within it, affine maps of any module are computed so where that is possible. For inference, with weights that do
-    not change as long as it is used.
+    A context in which affine maps of any module are computed by oneDNN where possible. For inference, with weights
+    that do not change while it is used.
     """
 
     def __init__(self):
         super().__init__()
         self.uses: dict[int, int] = {}
-        self.packed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by the id of the weight, which is kept, too
+        self.packed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # weight and packed weight, by the weight's id
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is _linear and not kwargs and fits(*args):
@@ -35,14 +36,14 @@ class FastLinear(TorchFunctionMode):
             return affine(args[1], args[2].T, args[0])
         return func(*args, **(kwargs or {}))
 
-    def apply(self, module: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
-        """What a linear layer gives, computed so also outside, where what else is called is not looked at."""
+    def apply(self, module: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
+        """The output of a linear layer, by oneDNN also outside of the context, without its cost for other calls."""
         if is_plain(module) and fits(states, module.weight, module.bias):
             return affine(states, self.pack(module.weight), module.bias)
         return module(states)
 
     def pack(self, weight: torch.Tensor) -> torch.Tensor:
-        """The weight, as it is or in the order that oneDNN reads it in."""
+        """The weight, as it is or in the order that oneDNN reads."""
         key = id(weight)
         if key in self.packed:
             return self.packed[key][1]
@@ -69,7 +70,7 @@ def fits(states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
 
 @cache
 def is_there() -> bool:
-    """Whether torch has oneDNN, and the processor what it is good at."""
+    """Whether torch has oneDNN with these operators, and the processor AVX-512."""
     operators = (hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight"))
     capability = torch.backends.cpu.get_cpu_capability()
     return torch.backends.mkldnn.is_available() and capability == "AVX512" and all(operators)

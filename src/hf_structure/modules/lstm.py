@@ -10,8 +10,8 @@ class BiLSTM(nn.Module):
     """
     Layers of bidirectional LSTMs, each direction a [`~torch.nn.LSTM`] of its own over padded sentences.
 
-    The same function as a bidirectional [`~torch.nn.LSTM`] over packed sequences, but faster on a CPU, where torch's
-    fused kernel takes no sequences of different lengths, and without a copy of the lengths to the host on a GPU.
+    Computes the same as a bidirectional [`~torch.nn.LSTM`] over packed sequences, but is faster on a CPU, where the
+    fused kernel takes no sequences of different lengths, and does not copy the lengths to the host on a GPU.
 
     Args:
         input_size (`int`): Width of the input.
@@ -44,18 +44,19 @@ class BiLSTM(nn.Module):
         for layer, (ahead, back) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             if layer:
                 inputs = self.dropout(inputs)
-            left, right = ahead(inputs)[0], back(_Turn.apply(inputs, places))[0]
-            inputs = torch.cat([left, _Turn.apply(right, places)], dim=-1)
+            left = ahead(inputs)[0]
+            right = back(_Turn.apply(inputs, places))[0]
+            inputs = torch.cat([left, _Turn.apply(right, places)], dim=-1)  # (B, L, 2 * hidden_size)
         return inputs
 
 
 class _Turn(torch.autograd.Function):
-    """Vectors `(B, L, d)` at other `places` of the batch, `(B, L)`; to turn twice is to do nothing, gradients too."""
+    """Vectors `(B, L, d)` at other `places` of the batch, `(B, L)`; its own inverse, and so its own gradient."""
 
     @staticmethod
     def forward(ctx, vectors: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(places)
-        return vectors.flatten(0, 1).index_select(0, places.flatten()).view_as(vectors)
+        return vectors.flatten(0, 1).index_select(0, places.flatten()).view_as(vectors)  # (B, L, d)
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:

@@ -8,7 +8,7 @@ def masked_cross_entropy(
     lm_head: nn.Module, hidden_states: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Sum of the cross-entropies of the words to restore, and their number. Only they go through the output layer.
+    Sum of the cross-entropies of the masked words, and their number. Only these words go through the output layer.
 
     Args:
         lm_head (`nn.Module`): From vectors to prediction scores.

@@ -10,7 +10,7 @@ def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor 
 
 
 def all_words(inputs: torch.Tensor) -> torch.Tensor:
-    """The mask `(batch_size, seq_len)` of inputs without padding, ids or their vectors."""
+    """The mask `(batch_size, seq_len)` of inputs, ids or vectors, without padding."""
     return torch.ones(inputs.shape[:2], dtype=torch.long, device=inputs.device)
 
 
@@ -21,15 +21,15 @@ def words_first(attention_mask: torch.Tensor) -> torch.Tensor:
 
     Returns:
         `torch.LongTensor` of shape `(batch_size, seq_len)`: the positions of the words in order, then those of the
-        padding, wherever it is; [`places_among_words`] leads back.
+        padding, wherever it is; the inverse permutation of [`places_among_words`].
     """
     places = places_among_words(attention_mask)
     positions = torch.arange(places.shape[1], device=places.device).expand_as(places)
-    return torch.zeros_like(places).scatter(1, places, positions)
+    return torch.zeros_like(places).scatter(1, places, positions)  # (batch_size, seq_len)
 
 
 def places_among_words(attention_mask: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, seq_len)`: where each position comes to stand in [`words_first`]. No sort, which ONNX has not."""
+    """`(batch_size, seq_len)`: the place of each position in [`words_first`]; without sorting, which ONNX lacks."""
     words = attention_mask.bool()
     before = words.long().cumsum(1)
     return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1
@@ -37,10 +37,12 @@ def places_among_words(attention_mask: torch.Tensor) -> torch.Tensor:
 
 def without_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:
     """
-    The same `(batch_size, seq_len)` or `(batch_size, seq_len, size)`, with `filler` at padding that is known: not from
-    a mask of four dimensions.
+    The same values `(batch_size, seq_len)` or `(batch_size, seq_len, size)` with `filler` at the padding; unchanged
+    for a mask of four dimensions, which does not say where the padding is.
     """
     if attention_mask is None or attention_mask.dim() == 4:
         return values
     is_padding = attention_mask[:, -values.shape[1] :] == 0
-    return values.masked_fill(is_padding if values.dim() == 2 else is_padding.unsqueeze(-1), filler)
+    if values.dim() == 3:
+        is_padding = is_padding.unsqueeze(-1)
+    return values.masked_fill(is_padding, filler)
