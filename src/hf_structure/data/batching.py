@@ -8,6 +8,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 MAX_PADDING = 0.15  # share of padding in a batch of sentences of similar lengths, by default
+JITTER = 0.1  # sorting adds up to this share to lengths: the neighbours of a sentence change from epoch to epoch
 
 
 def token_budget_batches(
@@ -94,8 +95,6 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         max_sentences (`int`, *optional*): How many sentences a batch holds at most.
         seed (`int`): Seed of all shuffling.
         num_replicas, rank (`int`): Number of processes and the number of this one.
-        jitter (`float`): Lengths count as up to this share longer when sentences are sorted, so that the neighbours
-            of a sentence change from epoch to epoch.
 
     Raises:
         ValueError: if there are no sentences, fewer sentences than processes, or the budget is not positive.
@@ -110,15 +109,17 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         seed: int = 0,
         num_replicas: int = 1,
         rank: int = 0,
-        jitter: float = 0.1,
     ):
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be positive, not {max_tokens}")
         if len(lengths) < num_replicas or not len(lengths):
             raise ValueError(f"{len(lengths)} sentences are too few for {num_replicas} processes")
         self.lengths = np.asarray(lengths, dtype=np.int32)
-        self.max_tokens, self.max_sentences, self.seed, self.jitter = max_tokens, max_sentences, seed, jitter
-        self.num_replicas, self.rank = num_replicas, rank
+        self.max_tokens = max_tokens
+        self.max_sentences = max_sentences
+        self.seed = seed
+        self.num_replicas = num_replicas
+        self.rank = rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
         needed = len(self._compose(np.random.default_rng((seed, 0)))[1])
@@ -140,26 +141,24 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
     def _compose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return _compose(self.lengths, self.max_tokens, self.max_sentences, rng, self.jitter)
+        return _compose(self.lengths, self.max_tokens, self.max_sentences, rng)
 
 
 def _compose(
-    lengths: np.ndarray, max_tokens: int, max_sentences: int | None, rng: np.random.Generator, jitter: float
+    lengths: np.ndarray, max_tokens: int, max_sentences: int | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """An order of all sentences, and where in it batches begin."""
     keys = rng.random(len(lengths))
-    keys *= jitter
+    keys *= JITTER
     keys += 1
     keys *= lengths
     order = np.argsort(keys, kind="stable").astype(np.int32)
     return order, np.array(_cut(lengths, max_tokens, order, max_sentences))
 
 
-def shuffled_batches(
-    lengths: Sequence[int], max_tokens: int, rng: np.random.Generator, jitter: float = 0.1
-) -> Iterator[list[int]]:
+def shuffled_batches(lengths: Sequence[int], max_tokens: int, rng: np.random.Generator) -> Iterator[list[int]]:
     """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
-    order, starts = _compose(np.asarray(lengths), max_tokens, None, rng, jitter)
+    order, starts = _compose(np.asarray(lengths), max_tokens, None, rng)
     ends = np.append(starts[1:], len(order))
     return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
 
