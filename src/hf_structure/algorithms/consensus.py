@@ -47,8 +47,7 @@ def vote_labels(heads: Sequence[int], trees: Sequence[Sequence[int]], labels: Se
     chosen = []
     for word, head in enumerate(heads):
         votes = Counter(row[word] for tree, row in zip(trees, labels, strict=True) if tree[word] == head)
-        best = votes.most_common(1)
-        chosen.append(best[0][0] if best else "_")
+        chosen.append(max(votes, key=votes.__getitem__, default="_"))
     return chosen
 
 

@@ -107,7 +107,7 @@ class DependencyGraphs:
         _insert(
             distances.permute(1, 2, 3, 0),  # (kinds, n + 1, n + 1, B)
             to.permute(1, 2, 0),  # (kinds, n + 1, B)
-            back.permute(1, 2, 0),
+            back.permute(1, 2, 0),  # (kinds, n + 1, B)
         )
         return replace(self, arcs=arcs, distances=distances)
 
@@ -206,7 +206,7 @@ def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor)
     cells = cells.unsqueeze(1).expand(-1, tapes.shape[1], -1)  # (B, features, queries * keys)
     expanded = tapes.flatten(2).gather(2, cells)  # (B, features, queries * keys)
     expanded = expanded.view(*tapes.shape[:2], rows.shape[1], columns.shape[1])  # (B, features, queries, keys)
-    return expanded * (columns > 0).view(len(columns), 1, 1, -1)
+    return expanded * (columns > 0).view(len(columns), 1, 1, -1)  # (B, 1, 1, keys)
 
 
 def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:

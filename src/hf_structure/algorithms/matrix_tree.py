@@ -105,7 +105,7 @@ class Step(NamedTuple):
     def _swap_with_last(self, matrix: torch.Tensor) -> torch.Tensor:
         """`(batch, k, k + 1)`, v and the last word having changed places."""
         last = matrix.shape[1] - 1
-        places = torch.arange(last, device=matrix.device).expand(len(matrix), last)
+        places = torch.arange(last, device=matrix.device).expand(len(matrix), last)  # (batch, k - 1)
         places = torch.where(places == self.word[:, None], last, places)
         places = torch.cat([places, self.word[:, None]], dim=1)  # (batch, k)
         heads = torch.nn.functional.pad(places + 1, (1, 0))  # (batch, k + 1)

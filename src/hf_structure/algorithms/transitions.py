@@ -52,7 +52,7 @@ class TransitionStates:
     def initial(cls, lengths: torch.Tensor) -> "TransitionStates":
         """The root on the stack and all words of sentences of the given lengths, `(batch,)`, in the buffer."""
         n = max(int(lengths.max()), 1) if len(lengths) else 1
-        words = torch.arange(n + 1, device=lengths.device).repeat(len(lengths), 1)
+        words = torch.arange(n + 1, device=lengths.device).repeat(len(lengths), 1)  # (batch, n + 1)
         none = torch.full_like(words, -1)
         start = torch.zeros_like(lengths)
         return cls(0 * words, start + 1, words[:, 1:], start, none, none, lengths)
@@ -217,7 +217,7 @@ def projective_order(heads: torch.Tensor) -> torch.Tensor:
     offset[:, 0] = 0
     start = torch.zeros_like(heads)
     for ancestor, there in _ancestors(heads):
-        start += torch.where(there, offset.gather(1, ancestor), 0)
+        start += torch.where(there, offset.gather(1, ancestor), 0)  # (batch, n + 1)
     left_sizes = torch.where(attached & (words < heads), sizes, 0)
     return start.scatter_add(1, head, left_sizes)  # (batch, n + 1)
 

@@ -112,8 +112,8 @@ def remove_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     remaining = []
     for word, head in enumerate(heads, start=1):
         if keep[word - 1]:
-            above = ancestor[head]
-            remaining.append(0 if above == word else number[above])
+            above = 0 if ancestor[head] == word else ancestor[head]
+            remaining.append(number[above])
     return remaining
 
 

@@ -167,7 +167,8 @@ def _scores(
         precision = right_predicted[name] / predicted[name] if predicted[name] else 0.0
         recall = right_gold[name] / gold[name] if gold[name] else 0.0
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-        scores.append(f1 if predicted[name] or gold[name] else None)
+        occurs = predicted[name] or gold[name]
+        scores.append(f1 if occurs else None)
     return ClassScores(
         classes=tuple(classes),
         scores=tuple(scores),

@@ -82,11 +82,12 @@ def _of_groups(first: Mapping[str, Scores], second: Mapping[str, Scores]) -> Pai
         raise ValueError("there are no items to compare")
     parts = [_of_group(name, first[name], second[name]) for name in first]
     errors = [part.standard_error for part in parts if part.standard_error is not None]
+    error = math.hypot(*errors) / len(parts) if len(errors) == len(parts) else None
     return PairedDifference(
         first=fmean(part.first for part in parts),
         second=fmean(part.second for part in parts),
         difference=fmean(part.difference for part in parts),
-        standard_error=math.hypot(*errors) / len(parts) if len(errors) == len(parts) else None,
+        standard_error=error,
         items=sum(part.items for part in parts),
     )
 

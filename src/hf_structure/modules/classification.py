@@ -75,7 +75,8 @@ def part_pairs(
     order = words_first(mask)[:, :longest]
 
     def part(values: torch.Tensor) -> torch.Tensor:
-        places = order.view(*order.shape, *[1] * (values.dim() - 2)).expand(-1, -1, *values.shape[2:])
+        places = order.view(*order.shape, *[1] * (values.dim() - 2))  # (2 * batch_size, longest, 1, ...)
+        places = places.expand(-1, -1, *values.shape[2:])
         return torch.cat([values, values]).gather(1, places)  # (2 * batch_size, longest, ...)
 
     return mask.gather(1, order), {name: part(values) for name, values in inputs.items()}

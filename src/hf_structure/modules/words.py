@@ -74,7 +74,7 @@ def average_pieces(
     batch, length = word_ids.shape
     first = n * torch.arange(batch, device=word_ids.device).unsqueeze(1)
     place = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for pieces of no word
-    rest = word_ids.new_full((batch, 1), 0 if unknown is None else unknown)
+    rest = word_ids.new_full((batch, 1), unknown or 0)
     if pieces.dim() == 2:  # looked up together: a separate look-up would cost a second gradient of the whole table
         pieces, last = embeddings(torch.cat([pieces, rest], dim=1)).split((length, 1), dim=1)
     else:
