@@ -112,8 +112,10 @@ def unlabeled_f1(
 
     def counted(spans: list[LabelledSpan], length: int) -> Counter:
         scored = _scored(spans, length, count_single_words, count_whole_sentences)
-        pairs = Counter((start, end) for start, end, _ in scored)
-        return pairs if count_duplicates else Counter(set(pairs))
+        pairs = [(start, end) for start, end, _ in scored]
+        if not count_duplicates:
+            pairs = set(pairs)
+        return Counter(pairs)
 
     for length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
         found = counted(spans, length)
