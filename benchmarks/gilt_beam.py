@@ -40,8 +40,8 @@ from measuring import add_machine_options, added_memory, fastest, in_a_new_proce
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
 from hf_structure import GiLTForCausalLM, PushdownLMConfig
-from hf_structure.modules.tape_attention import TapeLookup
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = ["speed", "memory", "generation", "families"]
 BASELINE = "Transformer-XL (c)"

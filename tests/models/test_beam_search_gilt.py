@@ -12,7 +12,7 @@ from hf_structure import GiLTForCausalLM
 from hf_structure.algorithms import beam
 from hf_structure.algorithms.graph import new_arcs
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
-from hf_structure.modules.beam_search import Hypotheses
+from hf_structure.modules.structured_lm.beam_search import Hypotheses
 
 EVERYTHING = 10**6
 

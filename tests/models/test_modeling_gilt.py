@@ -25,9 +25,9 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from hf_structure import GiLTConfig, GiLTForCausalLM, GiLTModel, GraphCache, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
-from hf_structure.modules.backbones import attention_modules
-from hf_structure.modules.tape_attention import TapeLookup
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.backbones import attention_modules
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
 BACKBONES = ["transformer_xl", "transformer_xl-content", *SOURCES]

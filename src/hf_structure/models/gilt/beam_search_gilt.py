@@ -16,8 +16,8 @@ import torch
 from hf_structure.algorithms.beam import Beam, default_max_tokens
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
-from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.beam_search import Hypotheses, check_sizes, right_padded, search
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM

@@ -3,7 +3,7 @@
 import torch
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
-from hf_structure.modules.structure_cache import StructureCache
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 _ROOM = 16  # words for which there is new room at a time
 

@@ -19,7 +19,7 @@ from hf_structure.algorithms.beam import Beam, Branches
 from hf_structure.algorithms.graph import best_new_arcs
 from hf_structure.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.models.gilt.cache_gilt import GraphCache
-from hf_structure.modules.structured_generation import prepare_generation
+from hf_structure.modules.structured_lm.generation import prepare_generation
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM

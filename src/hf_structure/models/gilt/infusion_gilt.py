@@ -3,14 +3,14 @@ Graph-infused attention (sections 3.3 and 3.4): the key of token `j` seen from t
 
     e_kj = sum_f f_l(Emb_f[G_f(k, j)])
 
-where G are the features of the graph, a tape; [`~hf_structure.modules.tape_attention.TapeKeys`] adds them.
+where G are the features of the graph, a tape; [`~hf_structure.modules.structured_lm.tape_attention.TapeKeys`] adds them.
 """
 
 import torch
 from torch import nn
 
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.modules.tape_attention import TapeKeys, TapeLookup
+from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup
 
 
 class GraphKeys(TapeKeys):

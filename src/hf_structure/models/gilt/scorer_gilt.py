@@ -25,7 +25,7 @@ from transformers import initialization as init
 from hf_structure.algorithms.lookup import Lookup
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.modules.affine import all_rows, by_call, scaled, weight_and_bias, without_bias
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 
 def perceptron(size: int, out_size: int) -> nn.Sequential:

@@ -16,9 +16,9 @@ import torch
 from hf_structure.algorithms.beam import Beam, default_max_tokens
 from hf_structure.algorithms.stack import Stacks
 from hf_structure.modeling_outputs import StackBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
-from hf_structure.modules.search_cache import RowCache
-from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.beam_search import Hypotheses, check_sizes, right_padded, search
+from hf_structure.modules.structured_lm.search_cache import RowCache
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
     from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM

@@ -3,7 +3,7 @@
 import torch
 
 from hf_structure.algorithms.stack import Stacks, replay_stacks
-from hf_structure.modules.structure_cache import StructureCache
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
 class StackCache(StructureCache):

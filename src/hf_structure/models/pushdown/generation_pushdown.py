@@ -13,7 +13,7 @@ from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.modeling_outputs import StackGenerateOutput
 from hf_structure.models.pushdown.cache_pushdown import StackCache
-from hf_structure.modules.structured_generation import prepare_generation
+from hf_structure.modules.structured_lm.generation import prepare_generation
 
 _MODES = {GenerationMode.GREEDY_SEARCH: "greedy search", GenerationMode.SAMPLE: "sampling"}
 

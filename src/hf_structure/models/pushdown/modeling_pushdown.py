@@ -28,12 +28,12 @@ from hf_structure.models.pushdown.beam_search_pushdown import beam_search
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackGenerationMixin
-from hf_structure.modules.backbones import new_backbone, positions_for
-from hf_structure.modules.beam_search import BEAM_SIZE
-from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
-from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
+from hf_structure.modules.structured_lm.backbones import new_backbone, positions_for
+from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
+from hf_structure.modules.structured_lm.causal_lm import label_count, next_tokens, sum_of_losses
+from hf_structure.modules.structured_lm.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
-from hf_structure.modules.tape_attention import TapeKeys, TapeLookup, read_tapes
+from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
 
 class DepthKeys(TapeKeys):

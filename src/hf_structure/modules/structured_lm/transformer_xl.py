@@ -18,7 +18,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.modules.affine import by_call
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.search_cache import SharedCache
+from hf_structure.modules.structured_lm.search_cache import SharedCache
 
 
 def sinusoids(positions: torch.Tensor, size: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from transformers.pytorch_utils import Conv1D
 
 from hf_structure.modules.affine import is_plain, without_bias
 from hf_structure.modules.padding import without_padding
-from hf_structure.modules.transformer_xl import RelativeAttention, TransformerXLModel
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, TransformerXLModel
 
 
 def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
@@ -109,7 +109,7 @@ def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Ten
 def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
     """
     `(..., key heads * head_dim)`: vectors of values `(..., hidden_size)` as keys, without bias, norm and rotation of
-    the tokens' keys; `relative` as in [`~hf_structure.modules.tape_attention.TapeKeys`].
+    the tokens' keys; `relative` as in [`~hf_structure.modules.structured_lm.tape_attention.TapeKeys`].
     """
     if isinstance(attention, RelativeAttention):
         return (attention.position_key if relative else attention.key)(vectors)

@@ -18,11 +18,11 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam, settle
-from hf_structure.modules.backbones import embed, last_norm, layer_inputs, layers_of
+from hf_structure.modules.structured_lm.backbones import embed, last_norm, layer_inputs, layers_of
 from hf_structure.modules.dense import FastLinear
-from hf_structure.modules.search_cache import RowCache, SharedCache
-from hf_structure.modules.tape_attention import TapeLookup
-from hf_structure.modules.transformer_xl import TransformerXLModel, causal_mask
+from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCache
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel, causal_mask
 
 BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
 _LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time

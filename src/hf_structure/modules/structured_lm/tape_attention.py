@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from hf_structure.modules.backbones import attention_modules, attention_scaling, tape_keys, tape_queries
-from hf_structure.modules.transformer_xl import RelativeAttention, add_bias
+from hf_structure.modules.structured_lm.backbones import attention_modules, attention_scaling, tape_keys, tape_queries
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, add_bias
 
 
 @dataclass
