@@ -13,58 +13,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hf_structure.algorithms.beam import Beam, default_max_tokens
+from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.modules.structured_lm.beam_search import Hypotheses, check_sizes, right_padded, search
+from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 
-@torch.no_grad()
-@torch.compiler.disable
-def beam_search(
-    model: "GiLTForCausalLM",
-    input_ids: torch.Tensor,
-    word_ids: torch.Tensor,
-    attention_mask: torch.Tensor | None = None,
-    *,
-    beam_size: int = 1,
-    k: int = 1,
-    max_tokens: int | None = None,
-) -> GraphBeamOutput:
-    """See [`GiLTForCausalLM.beam_search`]."""
-    if not model.config.graph_layers:
-        raise ValueError("this model has no graph layers (config.graph_layers): there is no graph to search for")
-    if max_tokens is None:
-        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
-    check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
-    (batch, length), device = input_ids.shape, input_ids.device
-    word_ids = word_ids if attention_mask is None else word_ids * attention_mask.long()
-    lengths, order, (ids, words) = right_padded(attention_mask, input_ids, word_ids)
-    if words[:, 0].any():
-        raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
-    size = int(words.max()) + 1
-    output = GraphBeamOutput(
-        log_prob=torch.zeros(batch, dtype=torch.float32, device=device),
-        token_log_probs=torch.zeros(batch, length, dtype=torch.float32, device=device),
-        graphs=torch.zeros(batch, k, size, size, dtype=torch.bool, device=device),
-        graph_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
-    )
-
-    def begin(ids: torch.Tensor, words: torch.Tensor, most: int) -> GraphHypotheses:
-        return GraphHypotheses(model, ids, words, most)
-
-    search(begin, (ids, words), lengths, output, ("graphs", "graph_log_probs"), beam_size, max_tokens)
-    output.token_log_probs = torch.zeros_like(output.token_log_probs).scatter(1, order, output.token_log_probs)
-    return output
-
-
 class GraphHypotheses(Hypotheses):
     """
-    Hypotheses with their graphs.
+    Hypotheses with their graphs; sentences begin with a token of no word.
 
     Args:
         model ([`GiLTForCausalLM`]): The model.
@@ -80,14 +41,16 @@ class GraphHypotheses(Hypotheses):
         states (`torch.FloatTensor` of shape `(rows, 2 * hidden_size)`): What the scorer reads of the last token.
     """
 
+    output_class = GraphBeamOutput
+    reads_words = True
+
     def __init__(self, model: "GiLTForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
-        backbone, config = model.model.backbone, model.config
-        super().__init__(backbone, model.lm_head, ids, config.num_hidden_layers - config.graph_layers, most)
-        self.model, self.words = model, words
+        super().__init__(model, ids, most)
+        self.words = words
         opened = words.cummax(1).values
         before = torch.nn.functional.pad(opened, (1, 0))[:, :-1]
         self.new = opened.masked_fill(opened == before, 0)  # words that tokens open
-        self.graphs = DependencyGraphs.empty(len(ids), config.tape_features, device=ids.device)
+        self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, device=ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         number = int(words.max()) + 1
         self.places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
@@ -96,6 +59,13 @@ class GraphHypotheses(Hypotheses):
         self.terms = model.scorer.terms(number, ids.device)
         self.embeddings = model.model.feature_embeddings(ids.device)
         self.states = ids.new_empty(len(ids), 0)  # nothing is read yet
+
+    @classmethod
+    def room_for(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        if words[:, 0].any():
+            raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
+        size = int(words.max()) + 1
+        return torch.zeros(len(ids), k, size, size, dtype=torch.bool, device=ids.device)
 
     def structures(self) -> torch.Tensor:
         return self.graphs.arcs
@@ -173,4 +143,4 @@ class GraphHypotheses(Hypotheses):
         self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)
 
 
-__all__ = ["beam_search"]
+__all__ = ["GraphHypotheses"]

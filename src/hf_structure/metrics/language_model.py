@@ -16,7 +16,7 @@ SUMS = (
 
 @torch.no_grad()
 def language_model_sums(
-    model, batch: Mapping[str, torch.Tensor], words: int, predict_graphs: bool = False
+    model, batch: Mapping[str, torch.Tensor], words: int, predict_structures: bool = False
 ) -> dict[str, float]:
     """
     What the scores of a text are made of, to be added up over batches.
@@ -26,21 +26,21 @@ def language_model_sums(
         batch (`Mapping[str, torch.Tensor]`): `input_ids`, `attention_mask`, `labels` and, for a model that reads them,
             `word_ids`, `graph` and `tapes`, as from [`GraphCollator`], or `attachments`, as from [`CausalCollator`].
         words (`int`): Number of words in the batch.
-        predict_graphs (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily (a text
-            is still given a probability: the structure before a token depends on the tokens before it alone); else it
-            reads the given ones. What is found is compared with the given ones in both cases.
+        predict_structures (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily (a
+            text is still given a probability: the structure before a token depends on the tokens before it alone);
+            else it reads the given ones. What is found is compared with the given ones in both cases.
 
     Returns:
         `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of `tokens` predicted, of `words` and of sentence
             `ends`, and what [`arc_statistics`] counts, or [`attachment_statistics`].
     """
-    batch, gold, attachments = dict(batch), batch.get("graph"), batch.get("attachments")
-    if predict_graphs and attachments is not None:
-        found = model.beam_search(batch["input_ids"], attention_mask=batch["attention_mask"])
-        batch["attachments"] = found.attachments[:, 0]
-    elif predict_graphs:
-        batch["graph"] = model.predict_graphs(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
-        batch["tapes"] = None
+    batch = dict(batch)
+    gold = batch.get("graph")
+    attachments = batch.get("attachments")
+    if predict_structures:
+        inputs = [batch.get(name) for name in ("input_ids", "word_ids", "attention_mask")]
+        batch[model.structure_input] = model.predict_structures(*inputs)
+        batch.pop("tapes", None)  # those of the given graphs
     outputs = model(**batch)
     tokens = int((batch["labels"] != -100).sum())
     sums = dict.fromkeys(SUMS, 0.0) | {"tokens": tokens, "words": words, "ends": len(batch["labels"])}
