@@ -113,11 +113,9 @@ def test_scores_by_hand(predict_structures):
 def test_gold_graphs_have_no_part_in_the_perplexity_given_predicted_ones():
     model, other = tiny_model(), [[[0, 1]], [[3, 1], [0, 3]]]
     names = ("perplexity", "word_perplexity")
-    for predict_structures in (True, False):
-        first, second = (
-            scores_of(model, examples(arcs), predict_structures=predict_structures) for arcs in (ARCS, other)
-        )
-        assert all((first[name] == second[name]) is predict_structures for name in names)
+    for predicts in (True, False):
+        first, second = (scores_of(model, examples(arcs), predict_structures=predicts) for arcs in (ARCS, other))
+        assert all((first[name] == second[name]) is predicts for name in names)
         assert first["arc_f1"] != second["arc_f1"]
 
 

@@ -141,9 +141,8 @@ def test_text_and_graph_are_those_of_full_passes(backbone, prompt):
 @torch.no_grad()
 def test_graphs_change_texts():
     model = writer()
-    joint, plain = (
-        generate(model, PROMPTS["words"], 8, use_structure=use).sequences.tolist() for use in (True, False)
-    )
+    outputs = [generate(model, PROMPTS["words"], 8, use_structure=use) for use in (True, False)]
+    joint, plain = (output.sequences.tolist() for output in outputs)
     assert joint != plain
 
 
@@ -656,7 +655,7 @@ def test_distances_of_grown_graphs():
         ({"num_beams": 2, "sample_structure": True}, "sample_structure does not go together"),
         (
             {"custom_generate": lambda model, *args, **kwargs: None},
-            "graphs .* custom_generate needs use_structure=False",
+            "custom_generate needs use_structure=False",
         ),
         ({"graph": torch.zeros(1, 3, 3, dtype=torch.bool)}, "pass `word_ids`"),
         ({"use_graphs": True}, "use_graphs"),

@@ -716,7 +716,7 @@ def test_tokens_are_given_in_one_way():
         model(attention_mask=batch["attention_mask"])
     with pytest.raises(ValueError, match="do not fit texts of 10 tokens"):
         model(inputs_embeds=embedded[:, 1:], word_ids=batch["word_ids"], graph=batch["graph"])
-    with pytest.raises(ValueError, match="input_ids instead of inputs_embeds"):
+    with pytest.raises(ValueError, match="inputs_embeds needs use_structure=False"):
         model.generate(inputs_embeds=embedded, use_structure=True)
 
 
