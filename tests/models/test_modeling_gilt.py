@@ -286,7 +286,7 @@ def test_scorer_is_the_papers_equations(diagonal, chunk):
         torch.cat([root.expand(2, 1, -1), vectors], dim=1)
         for root, vectors in zip(scorer.root_vectors(), scorer.represent(words), strict=True)
     )
-    arc_logits, count_logits = scorer.score(*first, tapes, lengths)
+    arc_logits, count_logits = scorer(*first, tapes, lengths)
     for row, length in enumerate(lengths):
         arcs, counts = literal_scores(scorer, words[row, :length], tapes[row])
         assert_close(arc_logits[row, : length + 1, : length + 1], arcs)

@@ -365,9 +365,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             cache.update_words(**words)
         if tapes is not None and not has_past:
             lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer.score(
-                *place_words(words, tapes.shape[-1]), tapes, lengths
-            )
+            result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
 
     def _words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """

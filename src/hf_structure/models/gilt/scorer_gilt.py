@@ -14,7 +14,7 @@ looked up. It needs no second map either:
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,7 +24,8 @@ from transformers import initialization as init
 
 from hf_structure.algorithms.lookup import Lookup
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.modules.affine import all_rows, by_call, scaled, weight_and_bias, without_bias
+from hf_structure.modules.affine import all_rows, scaled, weight_and_bias, without_bias
+from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 
@@ -61,6 +62,7 @@ class Terms(NamedTuple):
     distances: int
 
 
+@with_calls
 class DependencyScorer(nn.Module):
     """
     Biaffine scores of arcs and a classifier of their number.
@@ -109,10 +111,6 @@ class DependencyScorer(nn.Module):
             self.child_second, self.child_first(words)
         )
 
-    def forward(self, *args, method: Callable, **kwargs):
-        """Runs a method that reads the module's own parameters, see [`by_call`]."""
-        return method(self, *args, **kwargs)
-
     @by_call
     def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors of the root, `(1, 2 * scorer_hidden_size)`; it is never a child."""
@@ -138,8 +136,7 @@ class DependencyScorer(nn.Module):
             return sinusoids(distances, self.hidden_size).to(dtype)
         return self.position_maps[role](sinusoids(distances, self.word_size).to(dtype))
 
-    @by_call
-    def score(
+    def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """

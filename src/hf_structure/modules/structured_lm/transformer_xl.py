@@ -5,7 +5,6 @@ et al. 2019), without memory across sentences. It knows nothing of structures.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from hf_structure.modules.affine import by_call
+from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.structured_lm.search_cache import SharedCache
 
@@ -185,6 +184,7 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
 
 
+@with_calls
 class TransformerXLModel(PreTrainedModel):
     """Transformer-XL without a head on top."""
 
@@ -235,17 +235,13 @@ class TransformerXLModel(PreTrainedModel):
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
         return self.dropout(embeddings * (math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1))
 
-    def forward(self, *args, method: Callable | None = None, **kwargs) -> BaseModelOutputWithPast | Any:
-        """[`read`], or another method that reads the module's own parameters, see [`by_call`]."""
-        return (method or TransformerXLModel.read)(self, *args, **kwargs)
-
     @by_call
     def biases(self) -> dict[str, torch.Tensor]:
         """u and v, which all layers read."""
         return {"content_bias": self.content_bias, "position_bias": self.position_bias}
 
     @capture_outputs
-    def read(
+    def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
