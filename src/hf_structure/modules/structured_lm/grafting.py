@@ -7,8 +7,8 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 class GraftMixin:
     """
-    For causal language models with a [`~hf_structure.modules.configuration.GraftConfig`], a `model.backbone` and an
-    `lm_head`, which are those of the pretrained model.
+    For causal language models with a [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`], a
+    `model.backbone` and an `lm_head`, which are those of the pretrained model.
     """
 
     def _follow_base_plans(self) -> None:
