@@ -88,10 +88,7 @@ class GraphCache(StructureCache):
             first_vectors (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`, *optional*):
                 For the scorer, as parents and as children; made from the first token when it comes, if not given.
         """
-        graphs = self._with_room(words)
-        missing = graphs.arcs.shape[-1] - arcs.shape[-1]
-        heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
-        self.graphs = graphs.insert(words, heads, dependents)
+        self.graphs = insert_words(self._with_room(words), words, arcs)
         self.words = torch.maximum(self.words, words)
         if first_vectors is not None:
             rows = words.nonzero().squeeze(1)
@@ -145,10 +142,17 @@ class GraphCache(StructureCache):
         self.graphs = replay(known_arcs(self.graphs.arcs, self.words), self.features)[1]
 
 
+def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:
+    """Graphs with one more word each, of numbers `(batch_size,)`, 0 for none, and arcs `(batch_size, 2, n + 1)`."""
+    missing = graphs.arcs.shape[-1] - arcs.shape[-1]
+    heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
+    return graphs.insert(words, heads, dependents)
+
+
 def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """The arcs among the first `words` words, `(batch_size,)`, of graphs `(batch_size, n + 1, n + 1)`."""
     known = torch.arange(graph.shape[-1], device=graph.device) <= words.unsqueeze(1)
     return graph.bool() & known.unsqueeze(1) & known.unsqueeze(2)
 
 
-__all__ = ["GraphCache", "known_arcs"]
+__all__ = ["GraphCache", "insert_words"]

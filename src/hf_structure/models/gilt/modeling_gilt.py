@@ -272,7 +272,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
 
     def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
-        return self.scorer.represent(self._words(cache.states[:, -1], input_ids))
+        return self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
 
     def score_word(
         self,
@@ -367,7 +367,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             lengths = without_padding(word_ids, attention_mask).amax(1)
             result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
 
-    def _words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
         Words `(..., 3 * hidden_size)`: states of the token before, embedding of the first token (section 3.1), which
         is given or looked up.
@@ -391,7 +391,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         rows, places = starts.nonzero(as_tuple=True)
         words = word_ids[starts]
         parents, children = self.scorer.represent(
-            self._words(torch.cat([before, states], dim=1)[rows, places], tokens[starts])
+            self.represent_words(torch.cat([before, states], dim=1)[rows, places], tokens[starts])
         )
         if cache is None:
             root = (vector.to(parents.dtype).expand(len(states), -1) for vector in self.scorer.root_vectors())

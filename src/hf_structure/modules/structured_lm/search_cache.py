@@ -1,43 +1,84 @@
-"""What a search over graphs keeps of the tokens that its hypotheses have read: keys and values."""
+"""What a search keeps of what its hypotheses have read: keys and values, and other vectors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import torch
 
 from hf_structure.algorithms.lookup import Lookup
 
 
-class SharedCache:
+class SharedRows:
     """
-    Keys and values of hypotheses, each kept once for all that come from the one that read the token. Hypotheses that
-    change rows take along where their keys are; nothing else is moved.
+    Vectors of hypotheses, each kept once for all that come from the one that it was computed for. Hypotheses that
+    change rows take along where their vectors are; nothing else is moved.
+
+    Args:
+        places (`torch.LongTensor` of shape `(rows, columns)`): Where the vectors of each hypothesis are.
+        most (`int`): Most vectors that there can be.
+
+    Attributes:
+        tables (`dict[Hashable, torch.Tensor]`): The vectors by name, of shape `(room, size)`.
+    """
+
+    def __init__(self, places: torch.Tensor, most: int):
+        self.places, self.most = places, most
+        self.tables: dict[Hashable, torch.Tensor] = {}
+        self.used = self.room = 0
+
+    def new_places(self, count: int) -> torch.Tensor:
+        """Places `(count,)` for more vectors, which are kept next."""
+        if self.used + count > self.room:
+            self._make_room(count)
+        self.used += count
+        return torch.arange(self.used - count, self.used, device=self.places.device)
+
+    def keep(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
+        """Keeps vectors `(count, size)` at the newest places; all of that name."""
+        if name not in self.tables:
+            self.tables[name] = new.new_empty(self.room, new.shape[1])
+        self.tables[name][self.used - len(new) : self.used] = new
+        return self.tables[name]
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Goes on with some rows, which may come more than once, in this order."""
+        self.places = self.places.index_select(0, rows)
+
+    def _make_room(self, count: int) -> None:
+        """Room for more vectors, where those that no hypothesis has any more are left out."""
+        is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.places.device)
+        if self.used:
+            is_kept[self.places] = True
+            self.places = (is_kept.cumsum(0) - 1)[self.places]  # (rows, columns)
+        kept = is_kept.nonzero().squeeze(1)
+        self.used = len(kept)
+        needed = self.used + count
+        self.room = max(min(2 * needed, self.most), needed)
+        for name, old in self.tables.items():
+            self.tables[name] = old.new_empty(self.room, old.shape[1])
+            torch.index_select(old, 0, kept, out=self.tables[name][: self.used])
+
+
+class SharedCache(SharedRows):
+    """
+    Keys and values of hypotheses; `places` has a column for each token so far.
 
     Args:
         batch (`int`): Number of hypotheses at first.
         tokens, most (`int`): Most tokens of a hypothesis and most hypotheses.
         device (`torch.device`): Where they are.
         linear (`Callable[[nn.Module, torch.Tensor], torch.Tensor]`): How linear layers are applied in the search.
-
-    Attributes:
-        places (`torch.LongTensor` of shape `(rows, tokens so far)`): Where each hypothesis has its keys and values.
     """
 
     def __init__(self, batch: int, tokens: int, most: int, device: torch.device, linear: Callable):
-        self.linear = linear
-        self.tokens, self.most = tokens, tokens * most
-        self.places = torch.zeros(batch, 0, dtype=torch.long, device=device)
-        self.layers: dict[int, list[torch.Tensor]] = {}  # keys and values, (room, hidden_size)
+        super().__init__(torch.zeros(batch, 0, dtype=torch.long, device=device), tokens * most)
+        self.tokens, self.linear = tokens, linear
         self.position_keys: dict[int, torch.Tensor] = {}
         self.lookup: Lookup | None = None
-        self.used = self.room = 0
 
     def begin(self, rows: int) -> None:
         """A place for the next token of each of the hypotheses, `rows` of them."""
-        if self.used + rows > self.room:
-            self._make_room(rows)
-        new = torch.arange(self.used, self.used + rows, device=self.places.device)
+        new = self.new_places(rows)
         self.places = torch.cat([self.places, new.unsqueeze(1)], dim=1)
-        self.used += rows
         self.lookup = None
 
     def attend(
@@ -48,53 +89,39 @@ class SharedCache:
 
         Args:
             layer_idx (`int`): Number of the layer.
-            query, key, value (`torch.FloatTensor` of shape `(rows, heads, 1, head_dim)`): Of the newest tokens;
+            query, key, value (`torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`): Of the newest tokens;
                 queries are scaled.
-            bias (`torch.FloatTensor` of shape `(rows, heads, 1, tokens)`): Added to scores.
+            bias (`torch.FloatTensor` of shape `(rows, num_heads, 1, tokens)`): Added to scores.
 
         Returns:
-            `torch.FloatTensor` of shape `(rows, heads, 1, head_dim)`.
+            `torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`.
         """
-        rows, heads, _, size = query.shape
-        keys, values = self._keep(layer_idx, key, value)
-        lookup = self._lookup_of(heads)
-        query, bias = query.reshape(-1, size), bias.flatten(0, 2)
-        scores = lookup.dots(query.to(keys.dtype), keys.view(-1, size), bias.to(keys.dtype))
+        rows, num_heads, _, size = query.shape
+        keys = self._keep_heads((layer_idx, "keys"), key)
+        values = self._keep_heads((layer_idx, "values"), value)
+        lookup = self._lookup_of(num_heads)
+        query = query.reshape(-1, size)  # (rows * num_heads, head_dim)
+        bias = bias.flatten(0, 2)  # (rows * num_heads, tokens)
+        scores = lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
         weights = scores.float().softmax(-1).to(values.dtype)
-        return lookup.weighted_sums(weights, values.view(-1, size)).view(rows, heads, 1, size).to(key.dtype)
+        mixed = lookup.weighted_sums(weights, values)
+        return mixed.view(rows, num_heads, 1, size).to(key.dtype)
 
-    def _lookup_of(self, heads: int) -> Lookup:
-        """Keys and values of `rows * heads` queries, the same in all layers."""
+    def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
+        """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; those of all, `(-1, head_dim)`."""
+        size = new.shape[-1]
+        new = new.flatten(1)  # (rows, num_heads * head_dim)
+        # Half precision is kept as single where products that are looked up have kernels for that alone.
+        kept = self.keep(name, new.float() if new.device.type == "cpu" else new)
+        return kept.view(-1, size)  # (room * num_heads, head_dim)
+
+    def _lookup_of(self, num_heads: int) -> Lookup:
+        """Keys and values of `rows * num_heads` queries, the same in all layers."""
         if self.lookup is None:
-            index = self.places.unsqueeze(1) * heads + torch.arange(heads, device=self.places.device).unsqueeze(1)
+            head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
+            index = self.places.unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
             self.lookup = Lookup(index.flatten(0, 1))
         return self.lookup
-
-    def select(self, rows: torch.Tensor) -> None:
-        """Goes on with some rows, which may come more than once, in this order."""
-        self.places = self.places.index_select(0, rows)
-
-    def _keep(self, layer_idx: int, *new: torch.Tensor) -> list[torch.Tensor]:
-        if layer_idx not in self.layers:
-            # Half precision is kept as single where products that are looked up have kernels for that alone.
-            dtype = torch.float32 if new[0].device.type == "cpu" else new[0].dtype
-            self.layers[layer_idx] = [some.new_empty(self.room, some[0].numel(), dtype=dtype) for some in new]
-        for kept, some in zip(self.layers[layer_idx], new, strict=True):
-            kept[self.used - len(some) : self.used] = some.flatten(1)
-        return self.layers[layer_idx]
-
-    def _make_room(self, rows: int) -> None:
-        """Room for more tokens, where what no hypothesis has any more is left out."""
-        is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.places.device)
-        is_kept[self.places] = True
-        kept = is_kept.nonzero().squeeze(1)
-        self.places = (is_kept.cumsum(0) - 1)[self.places] if self.used else self.places
-        self.used = len(kept)
-        self.room = max(min(2 * (self.used + rows), self.most), self.used + rows)
-        for layer in self.layers.values():
-            for i, old in enumerate(layer):
-                layer[i] = old.new_empty(self.room, old.shape[1])
-                torch.index_select(old, 0, kept, out=layer[i][: self.used])
 
 
 class RowCache:
@@ -118,7 +145,7 @@ class RowCache:
         self.length += 1
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
-        """Keeps keys and values `(rows, heads, 1, head_dim)`; those of all tokens so far."""
+        """Keeps keys and values `(rows, num_heads, 1, head_dim)`; those of all tokens so far."""
         return self.keep(layer_idx, keys, values)
 
     def keep(self, layer_idx: int, *new: torch.Tensor) -> list[torch.Tensor]:
@@ -145,4 +172,4 @@ class RowCache:
                 layer[i][moved, :, known] = kept[rows[moved], :, known]
 
 
-__all__ = ["RowCache", "SharedCache"]
+__all__ = ["RowCache", "SharedCache", "SharedRows"]
