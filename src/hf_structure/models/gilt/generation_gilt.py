@@ -112,26 +112,31 @@ class GraphWriter(StructureWriter):
         Returns:
             `dict`: What to call `forward` with for the last token.
         """
-        cache, ids, mask = inputs["cache"], inputs["input_ids"], inputs.get("attention_mask")
-        word_ids, graph = inputs.pop("word_ids", None), inputs.pop("graph", None)
-        start, given = cache.get_seq_length(), 0 if word_ids is None else word_ids.shape[1]
+        cache, ids = inputs["cache"], inputs["input_ids"]
+        mask = inputs.get("attention_mask")
+        word_ids = inputs.pop("word_ids", None)
+        graph = inputs.pop("graph", None)
+        start = cache.get_seq_length()
+        end = start + ids.shape[1]
+        given = 0 if word_ids is None else word_ids.shape[1]
         if self.num_beams > 1 and self.beam is None:
             self.beam = Beam.start(len(ids), ids.device)
-        if graph is not None and start < given:
-            end = min(start + ids.shape[1], given)
-            known = {**inputs, "input_ids": ids[:, : end - start], "word_ids": word_ids[:, start:end], "graph": graph}
-            known["attention_mask"] = None if mask is None else mask[:, :end]
-            if end == start + ids.shape[1]:
-                return known
-            self.mix(model(**known, return_dict=True).logits[:, -1])
-            return self.read_tokens(model, {**inputs, "input_ids": ids[:, end - start :]}, sample)
+        if graph is not None and start < given:  # tokens of a given graph are read at once
+            known = min(end, given)
+            prompt = {**inputs, "input_ids": ids[:, : known - start], "word_ids": word_ids[:, start:known]}
+            prompt |= {"graph": graph, "attention_mask": None if mask is None else mask[:, :known]}
+            if known == end:
+                return prompt
+            self.mix(model(**prompt, return_dict=True).logits[:, -1])
+            return self.read_tokens(model, {**inputs, "input_ids": ids[:, known - start :]}, sample)
         if start == 0:
             self._check_beginning(ids, mask, word_ids)
-        for end, tokens in enumerate(ids.unbind(1), start=start + 1):
-            if end > start + 1:
+        for place in range(start, end):
+            if place > start:
                 self.mix(model(**inputs, return_dict=True).logits[:, -1])
-            words = word_ids[:, end - 1] if end <= given else None
-            inputs |= self.read_token(model, cache, tokens, None if mask is None else mask[:, :end], words, sample)
+            words = word_ids[:, place] if place < given else None
+            seen = None if mask is None else mask[:, : place + 1]
+            inputs |= self.read_token(model, cache, ids[:, place - start], seen, words, sample)
         return inputs
 
     def read_token(
@@ -145,8 +150,10 @@ class GraphWriter(StructureWriter):
     ) -> dict:
         """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
         tokens, mask, words = self._of_rows(tokens, mask, words)
-        words = self._words(cache, tokens) if words is None else words
-        words = words if mask is None else words * mask[:, -1].long()
+        if words is None:
+            words = self._words(cache, tokens)
+        if mask is not None:
+            words = words * mask[:, -1].long()
         if self.log_probs is not None:
             self._weigh(tokens, words, cache)
         new = words if cache.words is None else words.masked_fill(words <= cache.words, 0)
@@ -189,8 +196,8 @@ class GraphWriter(StructureWriter):
         batch = int(texts.max()) + 1
         shares = self.log_probs + (self.beam.log_probs - self.beam.masses(batch)[texts]).unsqueeze(1)
         largest = shares.new_full((batch, shares.shape[1]), -torch.inf)
-        largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")
-        sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())
+        largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")  # (B, vocab_size)
+        sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())  # (B, vocab_size)
         return largest + sums.log()
 
     def best_rows(self, graphs: torch.Tensor) -> torch.Tensor:
@@ -214,7 +221,7 @@ class GraphWriter(StructureWriter):
     def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor | None) -> None:
         is_word = self.kinds[ids] != NO_WORD if word_ids is None else word_ids > 0
         first = torch.zeros_like(ids[:, :1]) if mask is None else mask.long().argmax(1, keepdim=True)
-        if is_word.gather(1, first).any():
+        if is_word.gather(1, first).any():  # (B, 1)
             raise ValueError(
                 "graphs are predicted of sentences that begin with a token that belongs to no word, such as the "
                 "tokenizer's beginning token"
@@ -222,7 +229,7 @@ class GraphWriter(StructureWriter):
 
     def _weigh(self, tokens: torch.Tensor, words: torch.Tensor, cache: GraphCache) -> None:
         """A new token tells graphs apart by its probability; padding after the end does not."""
-        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)  # (rows,)
         is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)
         self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
 
@@ -236,12 +243,12 @@ class GraphWriter(StructureWriter):
 
     def finish(self, model: "GiLTForCausalLM", result: ModelOutput) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""
-        sequences, cache = result.sequences, result.cache
+        sequences = result.sequences
         if self.token_beams > 1:  # what was finished before the others is no longer in the cache
             last = GraphWriter(self.kinds)._read_all(model, self._as_prompt(sequences))
             cache = last["cache"]
         else:
-            cache = copy.copy(cache)
+            cache = copy.copy(result.cache)
             cache.layers = []  # of no use any more: not to be moved
             last = self.read_token(model, cache, sequences[:, -1], sample=self.sample)
         rows = self.best_rows(sequences)

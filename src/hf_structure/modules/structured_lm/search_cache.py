@@ -108,7 +108,7 @@ class SharedCache(SharedRows):
         return mixed.view(rows, num_heads, 1, size).to(key.dtype)
 
     def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
-        """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; those of all, `(-1, head_dim)`."""
+        """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; all, `(-1, head_dim)`."""
         size = new.shape[-1]
         new = new.flatten(1)  # (rows, num_heads * head_dim)
         # Half precision is kept as single where products that are looked up have kernels for that alone.
