@@ -165,9 +165,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
             return TapeLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), cache
         cache = GraphCache.of(cache, features)
-        # Tables are used again only where no gradient is to go through them.
-        tables = None if torch.is_grad_enabled() else cache.tables
-        return TapeLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
+        return TapeLookup(cache.update_graphs(word_ids, graph), embeddings, cache.kept_tables), cache
 
 
 class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGenerationMixin):
@@ -390,12 +388,12 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             starts &= word_ids > cache.represented.unsqueeze(1)
         rows, places = starts.nonzero(as_tuple=True)
         words = word_ids[starts]
-        parents, children = self.scorer.represent(
-            self.represent_words(torch.cat([before, states], dim=1)[rows, places], tokens[starts])
-        )
-        if cache is None:
-            root = (vector.to(parents.dtype).expand(len(states), -1) for vector in self.scorer.root_vectors())
-            parents, children = (torch.cat(pair) for pair in zip(root, (parents, children), strict=True))
+        before = torch.cat([before, states], dim=1)[rows, places]  # (words, 2 * hidden_size)
+        parents, children = self.scorer.represent(self.represent_words(before, tokens[starts]))
+        if cache is None:  # the roots, too, in front
+            root_parent, root_child = (vector.expand(len(states), -1) for vector in self.scorer.root_vectors())
+            parents = torch.cat([root_parent.to(parents.dtype), parents])
+            children = torch.cat([root_child.to(children.dtype), children])
             rows = torch.cat([torch.arange(len(states), device=rows.device), rows])
             words = nn.functional.pad(words, (len(states), 0))
         return {"states": states, "rows": rows, "words": words, "parents": parents, "children": children}
@@ -407,10 +405,10 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         """
         arc_logits, count_logits = result.arc_logits, result.count_logits
         possible = arc_logits > -torch.inf
-        arcs = nn.functional.binary_cross_entropy_with_logits(
-            arc_logits.masked_fill(~possible, 0.0), graph.to(arc_logits.dtype), reduction="none"
-        ).masked_fill(~possible, 0.0)
-        gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)
+        scores = arc_logits.masked_fill(~possible, 0.0)
+        arcs = nn.functional.binary_cross_entropy_with_logits(scores, graph.to(scores.dtype), reduction="none")
+        arcs = arcs.masked_fill(~possible, 0.0)
+        gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)  # (B, n)
         is_word = possible[:, 0, 1:]  # any word can hang on the root
         counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
@@ -431,11 +429,12 @@ def _selected(
 
 def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:
     """First vectors of roots and words at their places, as parents and as children, `(batch_size, size, width)`."""
-    places, batch = (words["rows"], words["words"]), len(words["states"])
-    return [
-        torch.index_put(words[role].new_zeros(batch, size, words[role].shape[-1]), places, words[role])
-        for role in ("parents", "children")
-    ]
+    places = (words["rows"], words["words"])
+    first_vectors = []
+    for vectors in (words["parents"], words["children"]):
+        nothing = vectors.new_zeros(len(words["states"]), size, vectors.shape[-1])
+        first_vectors.append(torch.index_put(nothing, places, vectors))
+    return first_vectors
 
 
 __all__ = ["GiLTForCausalLM", "GiLTModel", "GiLTPreTrainedModel"]

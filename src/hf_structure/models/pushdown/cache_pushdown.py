@@ -2,7 +2,7 @@
 
 import torch
 
-from hf_structure.algorithms.stack import replay_stacks
+from hf_structure.algorithms.stack import Stacks, replay_stacks
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
@@ -22,16 +22,19 @@ class StackCache(StructureCache):
     _of_tokens = ("attachments", "is_token", "states", "keys")
     _of_rows = ("stacks",)
 
-    def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """
         Takes in the attachments of new tokens, `(batch_size, queries)`.
 
         Returns:
-            Candidates and tapes of the new tokens, as from [`~hf_structure.algorithms.stack.replay_stacks`].
+            Candidates of the new tokens, as from [`~hf_structure.algorithms.stack.replay_stacks`], and the tapes
+            before and after each, all of shape `(batch_size, queries, tokens)`.
         """
-        candidates, tapes, self.stacks = replay_stacks(attachments, is_token, self.stacks)
+        past = Stacks.empty(len(attachments), 0, attachments.device) if self.stacks is None else self.stacks
+        candidates, tapes, self.stacks = replay_stacks(attachments, is_token, past)
+        first = past.with_room(tapes.shape[2]).depths.unsqueeze(1)
         self.append(attachments=attachments, is_token=is_token)
-        return candidates, tapes
+        return candidates, torch.cat([first, tapes[:, :-1]], dim=1), tapes
 
     def _rebuild(self) -> None:
         self.stacks = replay_stacks(self.attachments, self.is_token)[2]

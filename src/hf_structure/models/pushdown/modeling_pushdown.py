@@ -158,15 +158,11 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
         is_token = without_padding(torch.ones_like(attachments), attention_mask)
         attachments = without_padding(attachments, attention_mask)
         known = StackCache.of(cache)  # raises if there are tokens without a stack
-        first = attachments.new_zeros(len(attachments), 1, 0) if known.stacks is None else known.stacks.depths[:, None]
-        candidates, tapes = known.push(attachments, is_token)
-        first = nn.functional.pad(first, (0, tapes.shape[2] - first.shape[2]))
-        before = torch.cat([first, tapes[:, :-1]], dim=1)  # (B, queries, tokens)
-        is_kept = use_cache or known is cache
-        # Tables are used again only where no gradient is to go through them.
-        tables = known.tables if is_kept and not torch.is_grad_enabled() else None
-        lookup = TapeLookup(tapes.clamp(max=self.config.max_depth).unsqueeze(1), tables=tables)
-        return Replay(candidates, before, lookup), known if is_kept else cache
+        candidates, before, tapes = known.push(attachments, is_token)
+        index = tapes.clamp(max=self.config.max_depth).unsqueeze(1)  # (B, 1, queries, tokens)
+        if use_cache or known is cache:
+            return Replay(candidates, before, TapeLookup(index, tables=known.kept_tables)), known
+        return Replay(candidates, before, TapeLookup(index)), cache
 
     def lookup_of_some(self, tapes: torch.Tensor, tables: dict[int, torch.Tensor]) -> TapeLookup:
         """For many tapes `(rows, queries, tokens)` with few depths."""
@@ -198,8 +194,8 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
     def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
         ends = self.config.eos_token_id
-        ends = [] if ends is None else [ends] if isinstance(ends, int) else ends
-        return torch.isin(input_ids, torch.tensor(ends, dtype=torch.long, device=input_ids.device))
+        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=input_ids.device)
+        return torch.isin(input_ids, ends.view(-1))
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -240,9 +236,9 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
         has_loss = targets is not None
         use_cache = self.model.wants_cache(use_cache, cache, has_loss)
-        tokens = input_ids if inputs_embeds is None else inputs_embeds
         if attachments is not None:  # here, for the scorer reads the stacks, too
             check_one_input(input_ids, inputs_embeds)
+            tokens = input_ids if inputs_embeds is None else inputs_embeds
             replay, cache = self.model.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
         outputs = self.model(
@@ -268,14 +264,15 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
 
     def _score(self, result, states, embedded, replay: Replay, cache: Cache | None, wants_logits: bool) -> None:
         """Attachments of whole texts that are given; keeps in the cache, if there is one, what scores the next."""
-        keys, before = self.scorer.token_key(states), torch.zeros_like(states[:, :1])
+        keys = self.scorer.token_key(states)
+        before = torch.zeros_like(states[:, :1])
         if isinstance(cache, StackCache):
             if cache.states is not None:
                 before = cache.states[:, -1:]
             cache.append(states=states, keys=keys)
             keys = cache.keys
         if wants_logits:
-            before = torch.cat([before, states[:, :-1]], dim=1)
+            before = torch.cat([before, states[:, :-1]], dim=1)  # (B, queries, hidden_size)
             logits = self.scorer(before, embedded, keys, replay.before)
             result.attachment_logits = logits.masked_fill(~replay.candidates, -torch.inf)
 
@@ -333,8 +330,8 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         Raises:
             ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
         """
-        if k != 1 or marginals:
-            raise ValueError("Pushdown-LM gives its best tree alone: leave k and marginals out")
+        if decoder != "tree" or k != 1 or marginals:
+            raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
         beam_size = decoding_beam_size(decoder, k, beam_size)
         found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size)
         is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -344,8 +341,9 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         trees = []
         for attachments, words, known in zip(found.attachments[:, 0], word_ids, is_token.bool(), strict=True):
             words = words[known].clamp(min=0).tolist()
-            spans = {*word_spans(attachments_to_spans(attachments[known].tolist()), words)}
-            spans |= {(0, max(words))} if max(words) > 1 else set()
+            spans = set(word_spans(attachments_to_spans(attachments[known].tolist()), words))
+            if max(words) > 1:
+                spans.add((0, max(words)))
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
@@ -356,7 +354,8 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
 def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
     known = gold != -100
-    possible = (gold >= 0) & (logits.gather(2, gold.clamp(min=0).unsqueeze(2)).squeeze(2) > -torch.inf)
+    scores = logits.gather(2, gold.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, n)
+    possible = (gold >= 0) & (scores > -torch.inf)
     if not (possible | ~known).all():
         text, token = (known & ~possible).nonzero()[0].tolist()
         raise ValueError(f"the attachment of token {token} of text {text} is to where no constituent ends")

@@ -46,6 +46,11 @@ class StructureCache(DynamicCache):
         return cls(*args)
 
     @property
+    def kept_tables(self) -> dict[int, torch.Tensor] | None:
+        """The tables, or None where a gradient is to go through them: they are then made anew."""
+        return None if torch.is_grad_enabled() else self.tables
+
+    @property
     def holds_structure(self) -> bool:
         """Whether there are tokens with a structure."""
         return getattr(self, self._of_tokens[0]) is not None
