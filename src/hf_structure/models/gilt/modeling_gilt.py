@@ -29,7 +29,6 @@ from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.beam_search import decoding_beam_size
 from hf_structure.modules.structured_lm.causal_lm import next_tokens
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
@@ -340,7 +339,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             ValueError: another decoder, `k` that is not between 1 and `beam_size`, marginals of one graph; as in
                 [`beam_search`].
         """
-        beam_size = decoding_beam_size(decoder, k, beam_size)
+        beam_size = self.decoding_beam_size(decoder, k, beam_size)
         if marginals and beam_size == 1:
             raise ValueError("marginals are over the graphs of a beam: they need a beam_size above 1")
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)

@@ -29,7 +29,6 @@ from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.beam_search import decoding_beam_size
 from hf_structure.modules.structured_lm.causal_lm import next_tokens, sum_of_losses
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
@@ -332,7 +331,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         """
         if decoder != "tree" or k != 1 or marginals:
             raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
-        beam_size = decoding_beam_size(decoder, k, beam_size)
+        beam_size = self.decoding_beam_size(decoder, k, beam_size)
         found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size)
         is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         if word_ids is None:

@@ -80,23 +80,6 @@ def beam_search(
     )
 
 
-def decoding_beam_size(decoder: str, k: int, beam_size: int | None) -> int:
-    """
-    How many structures `decode` follows: 16 by default, or `4 * k` if that is more.
-
-    Raises:
-        ValueError: another decoder than `"tree"`, what every model understands; `k` that is not between 1 and
-            `beam_size`.
-    """
-    if decoder != "tree":
-        raise ValueError("structures are found with a beam alone: leave decoder out")
-    if beam_size is None:
-        beam_size = max(BEAM_SIZE, 4 * k)
-    if not 1 <= k <= beam_size:
-        raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
-    return beam_size
-
-
 def right_padded(
     attention_mask: torch.Tensor | None, *columns: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
@@ -188,4 +171,4 @@ def _split(
     return rows[order], going[which[order]]
 
 
-__all__ = ["BEAM_SIZE", "beam_search", "decoding_beam_size"]
+__all__ = ["BEAM_SIZE", "beam_search"]

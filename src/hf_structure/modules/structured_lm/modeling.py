@@ -14,7 +14,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
 from hf_structure.modules.structured_lm.backbones import positions_for
-from hf_structure.modules.structured_lm.beam_search import beam_search
+from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE, beam_search
 from hf_structure.modules.structured_lm.causal_lm import label_count, sum_of_losses
 from hf_structure.modules.structured_lm.grafting import GraftMixin
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
@@ -161,6 +161,23 @@ class StructuredLMMixin(GraftMixin):
             k=k,
             max_tokens=max_tokens,
         )
+
+    def decoding_beam_size(self, decoder: str, k: int, beam_size: int | None) -> int:
+        """
+        How many structures `decode` follows: 16 by default, or `4 * k` if that is more.
+
+        Raises:
+            ValueError: another decoder than `"tree"`, what every model understands; `k` that is not between 1 and
+                `beam_size`.
+        """
+        if decoder != "tree":
+            name = type(self).__name__
+            raise ValueError(f"{name} finds {self.writer_class.structures} with a beam alone: leave decoder out")
+        if beam_size is None:
+            beam_size = max(BEAM_SIZE, 4 * k)
+        if not 1 <= k <= beam_size:
+            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
+        return beam_size
 
     def predict_structures(
         self,
