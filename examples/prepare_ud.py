@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
 from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.files import new_file
 from hf_structure.data.normalization import keep_mask
 
@@ -48,7 +47,7 @@ def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres:
         if (args.genres and genre not in args.genres) or genre in args.exclude_genres:
             continue
         if args.drop_punctuation:
-            columns = conllu_sentence(sentence)
+            columns = sentence.to_sentence()
             sentence = sentence.keep_words(keep_mask(columns["words"], columns["tags"], columns["deprels"], args.by))
         if sentence.tokens:
             yield sentence

@@ -28,7 +28,7 @@ ALLOWED = {
     "integrations": {"abilities", "data", "hub", "pipelines", "structures", "tokenization", "user_warnings"},
     "metrics": {"algorithms"},
     "modeling_outputs": set(),
-    "models": {"abilities", "algorithms", "families", "hub", "modeling_outputs", "modules"},
+    "models": {"abilities", "algorithms", "families", "modeling_outputs", "modules"},
     "modules": {"algorithms"},
     "pipelines": {
         "abilities",

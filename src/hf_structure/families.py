@@ -4,7 +4,7 @@ classes, scripts, model cards and the documentation read nothing else.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -53,6 +53,9 @@ class Family:
         return getattr(import_module(module), class_name)
 
 
+FAMILIES: dict[str, Family] = {}
+
+
 def register_family(family: Family) -> None:
     """
     Makes a family known: to transformers' Auto classes, to the scripts that train such models, and to model cards.
@@ -61,9 +64,10 @@ def register_family(family: Family) -> None:
         family ([`Family`]): Its record.
     """
     FAMILIES[family.model_type] = family
-    for module in ("hf_structure.auto_configurations", "hf_structure.auto"):
-        if module in sys.modules:  # else it will find the family itself
-            sys.modules[module].add_family(family)
+    for name in ("hf_structure.auto_configurations", "hf_structure.auto"):
+        module = sys.modules.get(name)
+        if hasattr(module, "add_family"):  # else it reads all records when it is imported
+            module.add_family(family)
 
 
 def families_of(objective: str) -> dict[str, dict[str, Any]]:
@@ -79,12 +83,7 @@ def families_of(objective: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _records() -> Iterator[Family]:
-    """The records in the folders of `models`."""
-    for module in iter_modules([str(Path(__file__).parent / "models")]):
-        yield import_module(f"hf_structure.models.{module.name}.family_{module.name}").FAMILY
-
-
-FAMILIES = {family.model_type: family for family in _records()}
+for _module in iter_modules([str(Path(__file__).parent / "models")]):
+    register_family(import_module(f"hf_structure.models.{_module.name}.family_{_module.name}").FAMILY)
 
 __all__ = ["FAMILIES", "Family", "families_of", "register_family"]

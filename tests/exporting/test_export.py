@@ -408,3 +408,31 @@ def test_models_without_graphs_have_no_pipeline(graph_parser, tmp_path):
     export(GiLTForCausalLM(config), tmp_path, tokenizer=AutoTokenizer.from_pretrained(graph_parser))
     assert read_json(tmp_path / "config.json")["custom_pipelines"] == {}
     assert not any(name.startswith("pipelines") for name in code_of(tmp_path))
+
+
+@pytest.mark.parametrize(("name", "most"), [("udgn-en", 3500), ("rngt-en-ewt", 4500), ("gilt-en", 5500)])
+def test_the_code_that_travels_can_be_read_in_an_hour(name, most, tmp_path):
+    export(name, tmp_path / name)
+    lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in (tmp_path / name).glob("*.py")}
+    assert sum(lines.values()) <= most, sorted(lines.items(), key=lambda item: -item[1])
+
+
+def test_publishing_without_this_package_is_that_of_transformers(udgn, tmp_path):
+    export(udgn, tmp_path / "exported")
+    code = """
+import sys
+from unittest.mock import patch
+
+sys.modules["hf_structure"] = None  # as if it were not installed
+from transformers import AutoModelForMaskedLM, PreTrainedModel
+
+model = AutoModelForMaskedLM.from_pretrained(sys.argv[1], trust_remote_code=True)
+with patch.object(PreTrainedModel, "push_to_hub", autospec=True) as pushed:
+    model.push_to_hub("org/name", private=True)
+pushed.assert_called_once_with(model, "org/name", private=True)
+model.save_pretrained(sys.argv[2])
+"""
+    arguments = [str(tmp_path / "exported"), str(tmp_path / "saved")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "saved" / "model.safetensors").exists()

@@ -15,7 +15,8 @@ import hf_structure
 from hf_structure import UDGNForMaskedLM
 from hf_structure.cli.main import main
 from hf_structure.hub.locating import resolve_model
-from hf_structure.hub.publishing import PublishingMixin, UnknownLicenseError, prepare, publish
+from hf_structure.hub.publishing import UnknownLicenseError, prepare, publish
+from hf_structure.modules.publishing import PublishingMixin
 
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 

@@ -19,7 +19,7 @@ from hf_structure import (
     Parse,
     parse,
 )
-from hf_structure.abilities import Abilities
+from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
@@ -228,7 +228,13 @@ def test_pipeline_reads_tags(tagged, batch_size):
 class EchoConfig(G2GTransformerConfig):
     @property
     def abilities(self) -> Abilities:
-        return replace(super().abilities, initial_labels=tuple(self.id2label.values()), rounds=True)
+        names = tuple(self.id2label.values()) if self.labelled else ()
+        return replace(
+            super().abilities,
+            columns=(PROBABILITIES, *label_columns(self.id2label)),
+            initial_labels=names if self.use_graph_input else None,
+            rounds=True,
+        )
 
 
 class Echo(G2GTransformerForParsing):

@@ -238,7 +238,9 @@ def test_sentences_of_all_lengths_are_searched_together(model, tokenizer, monkey
     sentences, search, batches = random_sentences(8, longest=8), type(model).beam_search, []
     expected = [parse([words], model, tokenizer=tokenizer)[0] for words in sentences]
     monkeypatch.setattr(
-        type(model), "beam_search", lambda self, **all: batches.append(len(all["input_ids"])) or search(self, **all)
+        type(model),
+        "beam_search",
+        lambda self, ids, *rest, **options: batches.append(len(ids)) or search(self, ids, *rest, **options),
     )
     found = parse(sentences, model, tokenizer=tokenizer, batch_size=8)
     assert batches == [8]

@@ -17,7 +17,7 @@ from hf_structure.cli.arriving import STDIN, standard_input
 from hf_structure.data.bracket_tree import BracketTree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
-from hf_structure.data.corpus import SUFFIXES, bracket_sentence, conllu_sentence
+from hf_structure.data.corpus import SUFFIXES, bracket_sentence
 from hf_structure.data.files import error_line, open_input, open_output, path_beside, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
@@ -195,7 +195,7 @@ def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterato
 
 def _conllu_item(lines: list[tuple[int, str]], name: str) -> Item:
     sentence = parse_sentence(lines, name)
-    tags = conllu_sentence(sentence)["tags"]
+    tags = sentence.to_sentence()["tags"]
     return Item(sentence.forms, sentence, place=f"{name}:{sentence.line}", tags=tags)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import keep_mask
 
 T = TypeVar("T")
@@ -35,5 +34,5 @@ def scored_masks(gold: Iterable[ConlluSentence], ignored: Collection[str]) -> li
     """Which words of each gold sentence are not punctuation, if that is to be ignored; or else None."""
     if "punct" not in ignored:
         return None
-    rows = map(conllu_sentence, gold)
+    rows = map(ConlluSentence.to_sentence, gold)
     return [keep_mask(row["words"], row["tags"], row["deprels"]) for row in rows]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import IO
+from typing import IO, Any
 
 from hf_structure.algorithms.trees import check_heads, remove_words
 from hf_structure.data.files import DataError
@@ -107,6 +107,23 @@ class ConlluSentence:
     @property
     def deprels(self) -> list[str]:
         return [token.deprel for token in self.words]
+
+    def initial_tree(self) -> tuple[list[int], list[str]]:
+        """The heads and labels that a parser starts from. Raises `ValueError` if a word has no head."""
+        heads = self.heads
+        if heads is None:
+            raise ValueError("the initial tree has words without a head")
+        return heads, self.deprels
+
+    def to_sentence(self) -> dict[str, Any]:
+        """
+        What is read of a sentence: `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None where they are
+        not known, and as `spans` None.
+        """
+        columns = {name: [getattr(word, name) for word in self.words] for name in ("upos", "xpos", "deprel")}
+        known = {name: values if set(values) != {"_"} else None for name, values in columns.items()}
+        tags = known["xpos"] or known["upos"]
+        return {"words": self.forms, "heads": self.heads, "deprels": known["deprel"], "tags": tags, "spans": None}
 
     @property
     def metadata(self) -> dict[str, str]:

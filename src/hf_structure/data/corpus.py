@@ -170,20 +170,6 @@ def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:
         yield ConlluSentence.from_words(*columns)
 
 
-def conllu_sentence(sentence: ConlluSentence) -> dict:
-    """A CoNLL-U sentence as the dictionary of `load_sentences`."""
-    words = sentence.words
-    upos, xpos, deprels = ([getattr(word, column) for word in words] for column in ("upos", "xpos", "deprel"))
-    tags = xpos if _annotated(xpos) else upos
-    return {
-        "words": sentence.forms,
-        "heads": sentence.heads,
-        "deprels": deprels if _annotated(deprels) else None,
-        "tags": tags if _annotated(tags) else None,
-        "spans": None,
-    }
-
-
 def bracket_sentence(tree: BracketTree) -> dict:
     """A tree without traces as the dictionary of `load_sentences`."""
     words, tags = (list(column) for column in zip(*tree.leaves(), strict=True))
@@ -191,12 +177,8 @@ def bracket_sentence(tree: BracketTree) -> dict:
     return {"words": words, "heads": None, "deprels": None, "tags": known_labels(tags), "spans": spans}
 
 
-def _annotated(column: list[str]) -> bool:
-    return any(value != "_" for value in column)
-
-
 def _from_conllu(path) -> Iterator[dict]:
-    return map(conllu_sentence, read_conllu(path))
+    return map(ConlluSentence.to_sentence, read_conllu(path))
 
 
 def _from_brackets(path) -> Iterator[dict]:

@@ -21,7 +21,7 @@ from huggingface_hub.utils import validate_repo_id
 from hf_structure.hub.cards import FACTS, RESULTS, CardFacts, is_handwritten, make_card, read_card
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".py", ".md")
 PUSHING = ("commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags")
@@ -164,60 +164,35 @@ def _readable(name: str) -> Iterator[None]:
         raise ValueError(f"cannot publish {name}: {str(error).strip().splitlines()[0]}") from error
 
 
-class PublishingMixin:
-    """Models whose `push_to_hub` gives them a card that says what they are."""
-
-    def save_pretrained(self, save_directory, *args, push_to_hub: bool = False, repo_id: str | None = None, **options):
-        """As in transformers; with `push_to_hub`, `options` may be those of [`push_to_hub`], too."""
-        pushing = {name: options.pop(name) for name in PUSHING if name in options}
-        super().save_pretrained(save_directory, *args, **options)
-        if push_to_hub and options.get("is_main_process", True):
-            self.push_to_hub(repo_id or Path(save_directory).name, **pushing)
-
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        commit_message: str | None = None,
-        commit_description: str | None = None,
-        private: bool | None = None,
-        token: str | bool | None = None,
-        revision: str | None = None,
-        create_pr: bool = False,
-        tokenizer: "PreTrainedTokenizerBase | None" = None,
-        license: str | None = None,
-        language: str | None = None,
-        tags: list[str] | None = None,
-        **save_options,
-    ) -> str:
-        """
-        Puts the model on the Hub, with a card. A card that somebody wrote there stays as it is.
-
-        Args:
-            repo_id (`str`): Name of the repository, `"org/name"`.
-            commit_message, commit_description, private, token, revision, create_pr, tags: As in transformers.
-            tokenizer (`PreTrainedTokenizerBase`, *optional*): Put beside the model in the same commit.
-            license (`str`, *optional*):
-                Its licence, as the Hub names it: `"apache-2.0"`. Needed for a new card.
-            language (`str`, *optional*): Language of its text, such as `"en"`.
-            save_options: Those of `save_pretrained`, such as `max_shard_size`.
-
-        Raises:
-            UnknownLicenseError: for a new card, `license` is needed.
-            ValueError: the Hub does not take the model.
-        """
-        with TemporaryDirectory() as folder:
-            self.save_pretrained(folder, **save_options)
-            if tokenizer is not None:
-                tokenizer.save_pretrained(folder)
-            with _readable(repo_id):
-                api = HfApi(token=token)
-                repo_id = repo_id if "/" in repo_id else f"{api.whoami()['name']}/{repo_id}"
-                if card := published_card(api, repo_id, revision):
-                    card.save(Path(folder) / "README.md")
-            publication = prepare(folder, repo_id, license, language, tags)
-            message = commit_message or "Upload model"
-            return publish(publication, private, revision, message, commit_description, token, create_pr)
+def push_model(
+    model: "PreTrainedModel",
+    repo_id: str,
+    *,
+    commit_message: str | None = None,
+    commit_description: str | None = None,
+    private: bool | None = None,
+    token: str | bool | None = None,
+    revision: str | None = None,
+    create_pr: bool = False,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    license: str | None = None,
+    language: str | None = None,
+    tags: list[str] | None = None,
+    **save_options,
+) -> str:
+    """See [`~hf_structure.modules.publishing.PublishingMixin.push_to_hub`]."""
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder, **save_options)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+        with _readable(repo_id):
+            api = HfApi(token=token)
+            repo_id = repo_id if "/" in repo_id else f"{api.whoami()['name']}/{repo_id}"
+            if card := published_card(api, repo_id, revision):
+                card.save(Path(folder) / "README.md")
+        publication = prepare(folder, repo_id, license, language, tags)
+        message = commit_message or "Upload model"
+        return publish(publication, private, revision, message, commit_description, token, create_pr)
 
 
 def _is_of_the_model(file: Path) -> bool:
@@ -242,4 +217,4 @@ def _card(folder: Path, repo_id: str, license: str | None, language: str | None)
     return card
 
 
-__all__ = ["Publication", "PublishingMixin", "UnknownLicenseError", "prepare", "publish", "published_card"]
+__all__ = ["PUSHING", "Publication", "UnknownLicenseError", "prepare", "publish", "published_card", "push_model"]

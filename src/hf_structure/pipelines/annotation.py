@@ -2,21 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from typing import Protocol
 
 from transformers import PreTrainedModel
 
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.trees import remove_words
-from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sentences import as_python
-from hf_structure.structures.dependency_tree import DependencyTree
-from hf_structure.structures.parse import Parse
 from hf_structure.user_warnings import warn_user
 
 UNKNOWN = -1  # id of a tag or label that the model does not know
 CANNOT_START = "cannot start from a tree: an RNGTransformerForParsing with graph input (use_graph_input) can"
 
-Tree = DependencyTree | Parse | ConlluSentence | Sequence[int] | tuple[Sequence[int], Sequence[str] | None]
+
+class Labelled(Protocol):
+    """A sentence with heads and labels: a [`DependencyTree`], a [`Parse`], or a sentence of CoNLL-U."""
+
+    def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
+        """Raises `ValueError` if there are none."""
+        ...
+
+
+Tree = Labelled | Sequence[int] | tuple[Sequence[int], Sequence[str] | None]
 
 
 def ids_of(names: Sequence[str] | None) -> dict[str, int] | None:
@@ -33,7 +40,7 @@ def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
         raise ValueError(f"this {type(model).__name__} {CANNOT_START}")
 
 
-def encode_tags(tags: Sequence[str] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
+def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
     """
     Ids of the tags of the kept words. If the model knows none of them there is a warning, which Python shows once.
 
@@ -81,7 +88,7 @@ def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None)
 
 
 def _numbers(names: Sequence[str | None], keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
-    return [ids.get(name, UNKNOWN) for name, kept in zip(names, keep, strict=True) if kept]
+    return [ids.get(name or "", UNKNOWN) for name, kept in zip(names, keep, strict=True) if kept]
 
 
 def _some(names: Mapping[str, int]) -> str:
@@ -89,16 +96,8 @@ def _some(names: Mapping[str, int]) -> str:
 
 
 def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
-    if isinstance(tree, ConlluSentence):
-        if tree.heads is None:
-            raise ValueError("the initial tree has words without a head")
-        return tree.heads, tree.deprels
-    if isinstance(tree, Parse):
-        if tree.dependency is None:
-            raise ValueError("the initial parse has no dependency tree")
-        tree = tree.dependency
-    if isinstance(tree, DependencyTree):
-        return tree.heads, tree.labels
+    if hasattr(tree, "initial_tree"):
+        return tree.initial_tree()
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
     is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)

@@ -1,4 +1,4 @@
-"""From what a model decodes to parses."""
+"""From what a model decodes to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,13 +6,10 @@ from typing import Any
 import torch
 
 from hf_structure.abilities import Column
-from hf_structure.algorithms.trees import restore_spans, restore_words
+from hf_structure.algorithms.trees import restore_spans, restore_words, span_order
 from hf_structure.modeling_outputs import DecoderOutput
-from hf_structure.structures.constituency_tree import ConstituencyTree
-from hf_structure.structures.dependency_graph import DependencyGraph
-from hf_structure.structures.dependency_tree import DependencyTree
-from hf_structure.structures.distances import SyntacticDistances
-from hf_structure.structures.parse import Parse
+
+FIELDS = ("labels", "probabilities", "label_probabilities")  # columns that a tree has fields for
 
 
 def sentences_of(decoded: DecoderOutput) -> list[dict[str, Any]]:
@@ -33,7 +30,7 @@ def assemble_parse(
     structures: Sequence[str],
     columns: Sequence[Column],
     punctuation: str = "attach",
-) -> Parse:
+) -> dict[str, Any]:
     """
     Parse of a sentence.
 
@@ -47,22 +44,27 @@ def assemble_parse(
     Raises:
         ValueError: if there are marginals, but no dependencies are asked for.
     """
+    parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
+    parse |= {"marginals": None, "distances": None, "text": None, "word_spans": None, "start": 0}
     if "graph" in structures:
-        return Parse(_seen(encoded), **_graphs(_seen(encoded), decoded), **_seen_source(encoded))
+        words = _seen(encoded)
+        return parse | {"words": words} | _graphs(words, decoded) | _source(encoded, encoded["keep"])
     if "marginals" in decoded and "dependency" not in structures:
         raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
-    parts = {"distances": _distances(encoded, decoded)} if "distances" in decoded else {}
+    if "distances" in decoded:
+        parse["distances"] = _distances(_seen(encoded), decoded)
     if "constituency" in structures:
-        parts["constituency"] = _constituency(encoded, decoded["spans"].tolist(), punctuation)
+        parse["constituency"] = _constituency(encoded, decoded["spans"].tolist(), punctuation)
     if "dependency" in structures:
         trees = _trees(encoded, decoded, columns, punctuation)
-        parts["dependency"] = trees[0]
-        parts["alternatives"] = trees if len(decoded["heads"]) > 1 else ()
+        parse["dependency"] = trees[0]
+        if len(decoded["heads"]) > 1:
+            parse["alternatives"] = trees
         if "marginals" in decoded:
             length = sum(encoded["keep"])
             marginals = decoded["marginals"][:length, : length + 1].double()
-            parts["marginals"] = _marginals(marginals, encoded, trees[0], punctuation)
-    return Parse(encoded["words"], **parts, **encoded["source"])
+            parse["marginals"] = _marginals(marginals, encoded, trees[0]["heads"], punctuation)
+    return parse | _source(encoded, [True] * len(encoded["words"]))
 
 
 def _seen(encoded: Mapping[str, Any]) -> list[str]:
@@ -70,32 +72,33 @@ def _seen(encoded: Mapping[str, Any]) -> list[str]:
     return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
 
 
-def _seen_source(encoded: Mapping[str, Any]) -> dict[str, Any]:
-    """The source of the words that the model sees."""
+def _source(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
+    """What is known of the text, with the places of the words that are kept."""
     spans = encoded["source"].get("word_spans")
     if spans is None:
         return encoded["source"]
-    kept = [span for span, is_seen in zip(spans, encoded["keep"], strict=True) if is_seen]
+    kept = [list(span) for span, is_kept in zip(spans, keep, strict=True) if is_kept]
     return {**encoded["source"], "word_spans": kept}
 
 
-def _distances(encoded: Mapping[str, Any], decoded: Mapping[str, Any]) -> SyntacticDistances:
-    words = _seen(encoded)
-    distances = decoded["distances"][: len(words) - 1]
-    heights = decoded["heights"][: len(words)]
-    return SyntacticDistances(words, distances.tolist(), heights.tolist())
+def _distances(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
+    distances = decoded["distances"][: len(words) - 1].tolist()
+    heights = decoded["heights"][: len(words)].tolist()
+    return {"words": words, "distances": distances, "heights": heights}
 
 
-def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuation: str) -> ConstituencyTree:
-    spans = [(start, end) for start, end in spans if start >= 0]
-    if punctuation == "drop":
-        return ConstituencyTree(_seen(encoded), spans)
-    return ConstituencyTree(encoded["words"], restore_spans(spans, encoded["keep"]))
+def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuation: str) -> dict[str, Any]:
+    words = _seen(encoded) if punctuation == "drop" else encoded["words"]
+    known = [(start, end) for start, end in spans if start >= 0]
+    if punctuation != "drop":
+        known = restore_spans(known, encoded["keep"])
+    ordered = [list(known[place]) for place in span_order(known, len(words))]
+    return {"words": words, "spans": ordered, "labels": None, "tags": None}
 
 
 def _trees(
     encoded: Mapping[str, Any], decoded: Mapping[str, Any], columns: Sequence[Column], punctuation: str
-) -> list[DependencyTree]:
+) -> list[dict[str, Any]]:
     """Dependency trees, best first, of the words that the model saw, or of all."""
     keep, trees = encoded["keep"], []
     restored = punctuation != "drop" and not all(keep)
@@ -104,15 +107,16 @@ def _trees(
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
-        predictions = {}
+        predictions = dict.fromkeys(FIELDS)
         for column in columns:
             values = decoded["columns"][column.name][rank, :length].tolist()
             if column.vocabulary is not None:
                 values = [column.vocabulary[number] for number in values]
             predictions[column.name] = _restored(values, keep, column.of_punctuation) if restored else values
-        heads = restore_words(heads, keep) if restored else heads
-        log_probability = min(decoded["log_probs"][rank].item(), 0.0) if "log_probs" in decoded else None
-        trees.append(DependencyTree(words, heads, log_probability=log_probability, **predictions))
+        tree = {"words": words, "heads": restore_words(heads, keep) if restored else heads}
+        tree |= {name: predictions.pop(name) for name in FIELDS}
+        tree["log_probability"] = min(decoded["log_probs"][rank].item(), 0.0) if "log_probs" in decoded else None
+        trees.append(tree | ({"columns": predictions} if predictions else {}))
     return trees
 
 
@@ -122,30 +126,33 @@ def _restored(values: list, keep: Sequence[bool], missing: str | None) -> list:
     return [next(known) if kept else missing for kept in keep]
 
 
-def _marginals(marginals: torch.Tensor, encoded, tree: DependencyTree, punctuation: str) -> list[list[float]]:
+def _marginals(
+    marginals: torch.Tensor, encoded: Mapping[str, Any], heads: list[int], punctuation: str
+) -> list[list[float]]:
     """Rows and columns for the words put back: their head is certain, and they are nobody's head."""
     if punctuation == "drop" or all(encoded["keep"]):
         return marginals.tolist()
     keep = torch.tensor(encoded["keep"])
     columns = torch.cat([torch.tensor([True]), keep])
-    rows = torch.nn.functional.one_hot(torch.tensor(tree.heads), len(columns)).to(marginals.dtype)
+    rows = torch.nn.functional.one_hot(torch.tensor(heads), len(columns)).to(marginals.dtype)  # (n, n + 1)
     restored = torch.zeros(len(keep), len(columns), dtype=marginals.dtype)
-    restored[keep.unsqueeze(1) & columns] = marginals.cpu().flatten()
+    restored[keep.unsqueeze(1) & columns] = marginals.flatten()
     return torch.where(keep.unsqueeze(1), restored, rows).tolist()
 
 
-def _graphs(words: Sequence[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a [`Parse`] of these words: the best graph, the others, and what is known of all."""
+def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
+    """The best graph, the others, and what is known of all."""
     size, graphs = len(words) + 1, []
     for graph, log_prob in zip(decoded["graphs"], decoded["log_probs"].tolist(), strict=True):
         if log_prob == float("-inf"):
             break  # there are no more graphs
-        arcs = graph[:size, :size].nonzero()
+        arcs = graph[:size, :size].nonzero()  # (arcs, 2), heads first
         probabilities = decoded["arc_probs"][tuple(arcs.T)].tolist() if "arc_probs" in decoded else None
-        graphs.append(DependencyGraph(words, arcs, None, probabilities, log_prob))
-    parts: dict[str, Any] = {"graph": graphs[0], "alternatives": graphs if len(decoded["graphs"]) > 1 else ()}
+        graphs.append({"words": words, "arcs": arcs.tolist(), "labels": None, "probabilities": probabilities})
+        graphs[-1]["log_probability"] = log_prob
+    parts = {"graph": graphs[0], "alternatives": graphs if len(decoded["graphs"]) > 1 else []}
     if "marginals" in decoded:
-        parts["marginals"] = decoded["marginals"][: size - 1, :size]
+        parts["marginals"] = decoded["marginals"][: size - 1, :size].tolist()
     return parts
 
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.corpus import conllu_sentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sentences import (
     EmptySentenceError,
@@ -26,7 +24,18 @@ from hf_structure.tokenization import encode, encode_subwords
 
 _CONTENT = {"words", "text"}
 _GIVEN = (*_CONTENT, "start", "tags", "initial")
-Sentence = str | Sequence[str] | Mapping[str, Any] | ConlluSentence
+
+
+class Annotated(Protocol):
+    """A sentence with columns, such as one of CoNLL-U."""
+
+    def to_sentence(self) -> dict[str, Any]:
+        """The sentence as a dictionary."""
+        ...
+
+
+OneSentence = str | Mapping[str, Any] | Annotated
+Sentence = OneSentence | Sequence[str]
 
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
@@ -41,9 +50,9 @@ def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-def is_one_sentence(sentences: Sentence | Iterable[Sentence]) -> bool:
+def is_one_sentence(sentences: Any) -> TypeGuard[OneSentence]:
     """Whether this is a sentence and not several: a list of strings is several raw sentences."""
-    return isinstance(sentences, str | Mapping | ConlluSentence)
+    return isinstance(sentences, str | Mapping) or hasattr(sentences, "to_sentence")
 
 
 def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
@@ -140,8 +149,8 @@ def encode_sentence(
 
 
 def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
-    if isinstance(sentence, ConlluSentence):
-        return conllu_sentence(sentence)
+    if hasattr(sentence, "to_sentence"):
+        return sentence.to_sentence()
     sentence = as_sentence(sentence)
     if isinstance(sentence, Mapping):
         cells = {name: as_python(sentence[name]) for name in _GIVEN if name in sentence}
@@ -196,6 +205,7 @@ def _check_positions(number: int, kind: str, longest: int | None) -> None:
 
 
 __all__ = [
+    "OneSentence",
     "Sentence",
     "encode_all",
     "encode_sentence",

@@ -10,7 +10,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -25,6 +25,7 @@ from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.pipelines.annotation import Tree, check_given
 from hf_structure.pipelines.assembling import assemble_parse, sentences_of
 from hf_structure.pipelines.encoding import (
+    OneSentence,
     Sentence,
     encode_all,
     encode_sentence,
@@ -44,8 +45,65 @@ from hf_structure.tokenization import is_word_level
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 
+class ParseOptions(TypedDict, total=False):
+    """Options of [`parse`]."""
+
+    tokenizer: PreTrainedTokenizerBase | None
+    tags: Sequence[str] | Iterable[Sequence[str] | None] | None
+    initial: Tree | Iterable[Tree | None] | None
+    structure: str | None
+    decoder: str
+    k: int
+    beam_size: int | None
+    rounds: int | None
+    marginals: bool
+    punctuation: str
+    word_tokenizer: WordTokenizer | None
+    max_words: int
+    skip_long: bool
+    skip_empty: bool
+    batch_size: int
+    device: str | torch.device | None
+    dtype: str | torch.dtype | None
+    revision: str | None
+    trust_remote_code: bool
+    progress: bool
+
+
+Model = str | Path | PreTrainedModel
+Splitter = Literal["split"] | Callable[[str], list[str]]
+
+
+@overload
 def parse(
-    inputs: Sentence | Iterable[Sentence],
+    inputs: str, model: Model = DEFAULT_PARSER, *, sentences: Splitter, **options: Unpack[ParseOptions]
+) -> Parses: ...
+@overload
+def parse(
+    inputs: OneSentence,
+    model: Model = DEFAULT_PARSER,
+    *,
+    sentences: Literal["line"] | None = None,
+    **options: Unpack[ParseOptions],
+) -> Parse: ...
+@overload
+def parse(
+    inputs: Iterator[Sentence],
+    model: Model = DEFAULT_PARSER,
+    *,
+    sentences: str | Callable[[str], list[str]] | None = None,
+    **options: Unpack[ParseOptions],
+) -> Iterator[Any]: ...
+@overload
+def parse(
+    inputs: Any,
+    model: Model = DEFAULT_PARSER,
+    *,
+    sentences: str | Callable[[str], list[str]] | None = None,
+    **options: Unpack[ParseOptions],
+) -> Parses: ...
+def parse(
+    inputs: Any,
     model: str | Path | PreTrainedModel = DEFAULT_PARSER,
     *,
     sentences: str | Callable[[str], list[str]] | None = None,
@@ -69,7 +127,7 @@ def parse(
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: bool = False,
-) -> Parse | Parses | Iterator[Parse | Parses | None] | None:
+) -> Parse | Parses | Iterator[Any] | None:
     """
     Parses sentences.
 
@@ -293,7 +351,9 @@ def parse_batch(
     decoded = sentences_of(decode_batch(encoded, model, tokenizer, **options))
     columns = abilities_of(model.config).columns
     pairs = zip(encoded, decoded, strict=True)
-    return [assemble_parse(sentence, found, structures, columns, punctuation) for sentence, found in pairs]
+    return [
+        Parse.from_dict(assemble_parse(sentence, found, structures, columns, punctuation)) for sentence, found in pairs
+    ]
 
 
 def decode_batch(

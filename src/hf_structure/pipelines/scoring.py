@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -106,8 +106,34 @@ class SentenceScore:
         }
 
 
+class ScoreOptions(TypedDict, total=False):
+    """Options of [`score`]."""
+
+    tokenizer: PreTrainedTokenizerBase | None
+    beam_size: int | None
+    raw: bool
+    eos: bool | None
+    word_tokenizer: WordTokenizer | None
+    masking: str | None
+    max_tokens: int | None
+    skip_long: bool
+    skip_empty: bool
+    device: str | torch.device | None
+    revision: str | None
+    trust_remote_code: bool
+    progress: bool
+
+
+@overload
 def score(
-    sentences: Sentence | Iterable[Sentence],
+    sentences: str, model: str | Path | PreTrainedModel = DEFAULT_SCORER, **options: Unpack[ScoreOptions]
+) -> SentenceScore: ...
+@overload
+def score(
+    sentences: Any, model: str | Path | PreTrainedModel = DEFAULT_SCORER, **options: Unpack[ScoreOptions]
+) -> list[Any]: ...
+def score(
+    sentences: Any,
     model: str | Path | PreTrainedModel = DEFAULT_SCORER,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
@@ -123,7 +149,7 @@ def score(
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: bool = False,
-) -> SentenceScore | list[SentenceScore | None] | None:
+) -> SentenceScore | list[Any] | None:
     """
     Scores sentences.
 

@@ -114,7 +114,7 @@ class ParsingPipeline(Pipeline):
         if model_outputs["encoded"] is None:
             return None
         columns = abilities_of(self.model.config).columns
-        return assemble_parse(**model_outputs, columns=columns, **options).to_dict()
+        return assemble_parse(**model_outputs, columns=columns, **options)
 
 
 class DependencyParsingPipeline(ParsingPipeline):

@@ -67,6 +67,21 @@ def check_log_probability(value: float | None) -> None:
         raise ValueError(f"log_probability must be finite or None, not {value}")
 
 
+def misc_value(name: str, value: Any) -> str | None:
+    """
+    One entry of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; None for a value that is not known.
+
+    Raises:
+        ValueError: a value that the column cannot hold.
+    """
+    if value is None:
+        return None
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    if any(character in text for character in "|\t\n\r\0"):
+        raise ValueError(f"{name} {text!r} cannot stand in MISC")
+    return f"{''.join(part.capitalize() for part in name.split('_'))}={text}"
+
+
 def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float | None) -> list[str]:
     """The comment lines of a sentence. Raises `ValueError` for one that is no line."""
     metadata = dict(metadata or {})
@@ -80,4 +95,6 @@ def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float |
 
 
 def _as_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: list(values) for name, values in value.items()}
     return [list(item) if isinstance(item, tuple) else item for item in value] if isinstance(value, tuple) else value

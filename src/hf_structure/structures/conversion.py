@@ -1,12 +1,14 @@
 """Trees as values of other libraries."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import nltk
     import spacy
 
+SPACY = {"lemma": "lemmas", "upos": "pos", "xpos": "tags", "feats": "morphs"}  # what it has attributes for
 UNLABELLED = "dep"  # what both libraries call a relation that is not known
 
 
@@ -29,6 +31,7 @@ def dependency_to_spacy(
     labels: Sequence[str] | None,
     spaces: Sequence[bool] | None = None,
     vocab: "spacy.Vocab | None" = None,
+    columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "spacy.tokens.Doc":
     """
     The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there.
@@ -37,17 +40,25 @@ def dependency_to_spacy(
         words, heads, labels: Those of a `DependencyTree`.
         spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; by default it does.
         vocab (`spacy.Vocab`, *optional*): That of a pipeline, if the document is to go through it.
+        columns (`Mapping[str, Sequence]`): What else is known of each word, by name.
 
     Raises:
         ImportError: spaCy is not installed.
         ValueError: heads that are no tree, which spaCy cannot hold.
     """
     try:
-        from spacy.tokens import Doc
+        from spacy.tokens import Doc, Token
         from spacy.vocab import Vocab
     except ImportError as error:
         raise ImportError("to_spacy needs spaCy: pip install spacy") from error
     places = [head - 1 if head else place for place, head in enumerate(heads)]
     names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces
-    return Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names)
+    own = {SPACY[name]: [value or "" for value in columns[name]] for name in columns.keys() & SPACY.keys()}
+    document = Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names, **own)
+    for name in columns.keys() - SPACY.keys():
+        if not Token.has_extension(name):
+            Token.set_extension(name, default=None)
+        for token, value in zip(document, columns[name], strict=True):
+            token._.set(name, value)
+    return document

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from hf_structure.structures.common import (
     check_probabilities,
     conllu_comments,
     freeze,
+    misc_value,
 )
 from hf_structure.structures.conversion import dependency_to_nltk, dependency_to_spacy
 from hf_structure.structures.saving import save_structures
@@ -28,6 +29,9 @@ from hf_structure.visualization.latex import arcs_tikz, document
 if TYPE_CHECKING:
     import nltk
     import spacy
+
+
+CONLLU = {"lemma", "upos", "xpos", "feats"}  # predictions that have columns of their own in CoNLL-U
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +54,10 @@ class DependencyTree(Value, TreeOfWords):
             Natural logarithm of the whole tree's probability.
         label_probabilities (`Sequence[float | None]` of length `n`, *optional*):
             The model's probability of each label, given the arc; None for a word that the model did not see.
+        columns (`Mapping[str, Sequence]` of length `n` each, *optional*):
+            What else the model predicts of each word, by name; None for a word that the model did not see. In CoNLL-U,
+            `lemma`, `upos`, `xpos` and `feats` stand in their columns, and others in MISC; spaCy has the former as its
+            own attributes, and others as `token._.name`.
 
     Raises:
         ValueError: lists of unequal length, a head out of range or equal to its word, a value that is no probability,
@@ -62,12 +70,14 @@ class DependencyTree(Value, TreeOfWords):
     probabilities: tuple[float | None, ...] | None = None
     log_probability: float | None = None
     label_probabilities: tuple[float | None, ...] | None = None
+    columns: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        columns = ("heads", "labels", "probabilities", "label_probabilities")
-        freeze(self, "words", *columns)
-        for name in columns:
-            check_length(self.words, name, getattr(self, name))
+        names = ("heads", "labels", "probabilities", "label_probabilities")
+        freeze(self, "words", *names)
+        object.__setattr__(self, "columns", {name: tuple(values) for name, values in self.columns.items()})
+        for name, values in {**{name: getattr(self, name) for name in names}, **self.columns}.items():
+            check_length(self.words, name, values)
         check_heads(self.heads)
         object.__setattr__(self, "heads", tuple(map(int, self.heads)))
         for kind, values in (("head", self.probabilities), ("label", self.label_probabilities)):
@@ -75,6 +85,11 @@ class DependencyTree(Value, TreeOfWords):
         if self.label_probabilities is not None and self.labels is None:
             raise ValueError("label_probabilities need labels")
         check_log_probability(self.log_probability)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values; `from_dict` takes them back."""
+        values = super().to_dict()
+        return values if self.columns else {name: value for name, value in values.items() if name != "columns"}
 
     @property
     def is_tree(self) -> bool:
@@ -90,6 +105,10 @@ class DependencyTree(Value, TreeOfWords):
         """`(head, dependent, label)` of each word, in the order of the words; the head of a root word is 0."""
         labels = self.labels or (None,) * len(self.heads)
         return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
+
+    def initial_tree(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+        """The heads and labels that a parser starts from."""
+        return self.heads, self.labels
 
     def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
         """
@@ -109,16 +128,16 @@ class DependencyTree(Value, TreeOfWords):
             return ""
         comments = conllu_comments(metadata, self.log_probability)
         columns = {"comments": comments, "misc": self._misc(spaces)}
-        return ConlluSentence.from_words(self.words, self.heads, self.labels, **columns).to_string()
+        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, **columns)
+        for name in self.columns.keys() & CONLLU:
+            sentence = sentence.with_column(name, [value or "_" for value in self.columns[name]])
+        return sentence.to_string()
 
     def _misc(self, spaces: Sequence[bool] | None) -> list[str]:
         """What is known of each word's probabilities and of the space after it, as CoNLL-U's last column."""
-        named = (("HeadProb", self.probabilities), ("LabelProb", self.label_probabilities))
-        notes = [
-            [None if value is None else f"{name}={value:.4g}" for value in values]
-            for name, values in named
-            if values is not None
-        ]
+        named = {"head_prob": self.probabilities or (), "label_prob": self.label_probabilities or ()}
+        named |= {name: values for name, values in self.columns.items() if name not in CONLLU}
+        notes = [[misc_value(name, value) for value in values] for name, values in named.items() if values]
         if spaces is not None:
             check_length(self.words, "spaces", spaces)
             notes.append([None if space else NO_SPACE for space in spaces])
@@ -151,7 +170,7 @@ class DependencyTree(Value, TreeOfWords):
         """
         if not self.is_tree:
             raise ValueError("to_spacy needs a tree: these heads have cycles or several roots")
-        return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab)
+        return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab, self.columns)
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the tree to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu` by its suffix."""
@@ -180,8 +199,15 @@ class DependencyTree(Value, TreeOfWords):
 
     def _words(self) -> list[Word]:
         unknown = (None,) * len(self.words)
-        columns = (self.words, self.heads, self.labels or unknown, self.probabilities or unknown)
-        return [Word(*row) for row in zip(count(1), *columns, strict=False)]
+        known = (self.words, self.heads, self.labels or unknown, self.probabilities or unknown)
+        words = [Word(*row) for row in zip(count(1), *known, strict=False)]
+        if not self.columns:
+            return words
+        rows = zip(*self.columns.values(), strict=True)
+        return [
+            replace(word, columns=dict(zip(self.columns, row, strict=True)))
+            for word, row in zip(words, rows, strict=True)
+        ]
 
     def _repr_html_(self) -> str:
         return picture(self)

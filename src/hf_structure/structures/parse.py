@@ -117,6 +117,12 @@ class Parse(TreeOfWords):
         values["alternatives"] = [kind.from_dict(structure) for structure in values.get("alternatives", ())]
         return cls(**values)
 
+    def initial_tree(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+        """The heads and labels that a parser starts from. Raises `ValueError` without a dependency tree."""
+        if self.dependency is None:
+            raise ValueError("the initial parse has no dependency tree")
+        return self.dependency.initial_tree()
+
     def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
         """
         The dependency tree or graph as `DependencyTree.to_conllu` or `DependencyGraph.to_conllu` writes it. Where the

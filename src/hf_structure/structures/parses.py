@@ -45,8 +45,8 @@ class Parses(list):
         Returns:
             `pandas.DataFrame`: The columns are the numbers of `sentence` and `word`, from 1 (sentences that were left
                 out are counted); `form`, `head` (0 is the root, missing where there is not exactly one), `relation`
-                and `probability`; and `start` and `end`, its place in the text. Of texts that were split, the number
-                of the `text` comes first.
+                and `probability`; `start` and `end`, its place in the text; and what else the model predicts. Of texts
+                that were split, the number of the `text` comes first.
 
         Raises:
             ImportError: there is no pandas.
@@ -56,7 +56,9 @@ class Parses(list):
         except ImportError as error:
             raise ImportError("a data frame needs pandas: pip install pandas") from error
         is_split = any(isinstance(item, Parses) for item in self)
-        frame = pandas.DataFrame(self._rows(), columns=_COLUMNS).astype(dict.fromkeys(_WHOLE, "Int64"))
+        more = {name: None for parse in self._parses() for word in parse or () for name in word.columns}
+        frame = pandas.DataFrame(self._rows(more), columns=[*_COLUMNS, *more])
+        frame = frame.astype(dict.fromkeys(_WHOLE, "Int64"))
         return frame if is_split else frame.drop(columns="text")
 
     def save(self, path: str | os.PathLike) -> None:
@@ -78,12 +80,13 @@ class Parses(list):
             for parse in parses:
                 yield number, parse
 
-    def _rows(self) -> Iterator[tuple]:
-        """One for each word, see `_COLUMNS`."""
+    def _rows(self, more: Iterable[str]) -> Iterator[tuple]:
+        """One for each word, see `_COLUMNS`, with `more` predictions."""
         for sentence, (text, parse) in enumerate(self._numbered(), start=1):
             for word in parse or ():
                 span = (None, None) if word.span is None else (parse.start + place for place in word.span)
-                yield (text, sentence, word.number, word.form, word.head, word.relation, word.probability, *span)
+                known = (word.number, word.form, word.head, word.relation, word.probability)
+                yield (text, sentence, *known, *span, *(word.columns.get(name) for name in more))
 
     def _repr_html_(self) -> str:
         parses = [parse for parse in self._parses() if parse is not None]

@@ -1,7 +1,8 @@
 """Words of a sentence one by one, and the way through its tree."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Word:
         relation (`str`, *optional*): Its relation to the head.
         probability (`float`, *optional*): The model's probability of the head.
         span (`tuple[int, int]`, *optional*): Start and end in the text, where that is known.
+        columns (`Mapping[str, Any]`): What else the model predicts of it, by name.
     """
 
     number: int
@@ -24,6 +26,7 @@ class Word:
     relation: str | None = None
     probability: float | None = None
     span: tuple[int, int] | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         return self.form

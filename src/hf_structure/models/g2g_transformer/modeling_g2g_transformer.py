@@ -17,7 +17,6 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
@@ -56,6 +55,7 @@ from hf_structure.modules.graph_transformer import (
 )
 from hf_structure.modules.padding import all_words, check_one_input
 from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import average_pieces, numbers, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words

@@ -19,7 +19,6 @@ from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.output_capturing import selected_hidden_states
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
 from hf_structure.models.gilt.cache_gilt import GraphCache
@@ -28,6 +27,7 @@ from hf_structure.models.gilt.generation_gilt import GraphWriter
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.padding import check_one_input, without_padding
+from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
 from hf_structure.modules.structured_lm.causal_lm import next_tokens
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin

@@ -20,7 +20,6 @@ from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DecoderOutput, PushdownCausalLMOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import StackHypotheses
@@ -28,6 +27,7 @@ from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
 from hf_structure.modules.padding import check_one_input, without_padding
+from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
 from hf_structure.modules.structured_lm.causal_lm import next_tokens, sum_of_losses
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin

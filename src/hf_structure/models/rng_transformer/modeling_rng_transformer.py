@@ -30,7 +30,6 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_prob,
     tree_log_probs,
 )
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -46,6 +45,7 @@ from hf_structure.modules.graph_transformer import (
 )
 from hf_structure.modules.padding import all_words, check_one_input, words_first
 from hf_structure.modules.pretrained_encoder import MODEL_TYPES, copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
 

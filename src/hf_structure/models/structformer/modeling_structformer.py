@@ -27,7 +27,6 @@ from hf_structure.algorithms.distance import (
     parent_distribution,
 )
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     DecoderOutput,
     StructFormerMaskedLMOutput,
@@ -39,6 +38,7 @@ from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
 from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
 from hf_structure.modules.positions import LearnedPositions
+from hf_structure.modules.publishing import PublishingMixin
 
 # Attention scores to compute at once on a CPU: the C library takes matrices of more than 32 MiB from the system anew
 # each time, which costs more than to compute them twice. With 4,096 words and 8 heads this is for sentences of more

@@ -24,7 +24,6 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
-from hf_structure.hub.publishing import PublishingMixin
 from hf_structure.modeling_outputs import (
     DecoderOutput,
     DependencyMaskedLMOutput,
@@ -36,6 +35,7 @@ from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
 from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
 from hf_structure.modules.positions import LearnedPositions
+from hf_structure.modules.publishing import PublishingMixin
 
 ACTIVATIONS = {"tanh": torch.tanh, "identity": lambda x: x, "relu": torch.relu, "elu": nn.functional.elu}
 

@@ -1,0 +1,54 @@
+"""Models that go to the Hub with a card, where this package is installed; else as transformers' own do."""
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from transformers import PreTrainedModel
+
+
+class PublishingMixin(PreTrainedModel):
+    """`push_to_hub` and `save_pretrained(push_to_hub=True)` give the model a card that says what it is."""
+
+    def save_pretrained(self, save_directory, *args, push_to_hub: bool = False, repo_id: str | None = None, **options):
+        """As in transformers; with `push_to_hub`, `options` may be those of [`push_to_hub`], too."""
+        publishing = _publishing()
+        if publishing is None:
+            named = {"repo_id": repo_id} if repo_id else {}
+            return super().save_pretrained(save_directory, *args, push_to_hub=push_to_hub, **named, **options)
+        pushing = {name: options.pop(name) for name in publishing.PUSHING if name in options}
+        super().save_pretrained(save_directory, *args, **options)
+        if push_to_hub and options.get("is_main_process", True):
+            self.push_to_hub(repo_id or Path(save_directory).name, **pushing)
+
+    def push_to_hub(self, repo_id: str, **options) -> str:
+        """
+        Puts the model on the Hub, with a card. A card that somebody wrote there stays as it is.
+
+        Args:
+            repo_id (`str`): Name of the repository, `"org/name"`.
+            options:
+                `commit_message`, `commit_description`, `private`, `token`, `revision`, `create_pr` and `tags` as in
+                transformers; `tokenizer`, put beside the model in the same commit; `license`, as the Hub names it
+                (`"apache-2.0"`), needed for a new card; `language` of its text, such as `"en"`; those of
+                `save_pretrained`, such as `max_shard_size`.
+
+        Raises:
+            UnknownLicenseError: for a new card, `license` is needed.
+            ValueError: the Hub does not take the model.
+        """
+        publishing = _publishing()
+        if publishing is None:
+            return super().push_to_hub(repo_id, **options)
+        return publishing.push_model(self, repo_id, **options)
+
+
+def _publishing() -> ModuleType | None:
+    """By its name, so that exported code does not carry it."""
+    try:
+        return import_module("hf_structure.hub.publishing")
+    except ModuleNotFoundError:
+        return None
+
+
+__all__ = ["PublishingMixin"]
