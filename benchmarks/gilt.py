@@ -41,9 +41,9 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms.graph import TapeFeatures, expand_tapes, prefix_tapes
 from hf_structure.data.graph_batches import GraphCollator, add_tapes
-from hf_structure.models.gilt.infusion_gilt import GraphKeys
-from hf_structure.modules.backbones import attention_scaling, tape_keys
-from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.models.gilt.modeling_gilt import GraphKeys
+from hf_structure.modules.structured_lm.backbones import attention_scaling, tape_keys
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 PARTS = ["tapes", "step", "memory"]
 

@@ -40,8 +40,8 @@ from measuring import add_machine_options, added_memory, fastest, in_a_new_proce
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
 from hf_structure import GiLTForCausalLM, PushdownLMConfig
-from hf_structure.modules.tape_attention import TapeLookup
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = ["speed", "memory", "generation", "families"]
 BASELINE = "Transformer-XL (c)"
@@ -264,7 +264,7 @@ def generation_times(tokens: int, tokens_per_word: float, options: argparse.Name
     text = torch.randint(4, vocab_size, (tokens + 1,), generator=torch.Generator().manual_seed(0))
     settings = {"attention_mask": torch.ones(1, 1, dtype=torch.long), "max_new_tokens": tokens, "do_sample": False}
     settings |= {"eos_token_id": None, "pad_token_id": model.config.pad_token_id}
-    graph = {"use_graph": True, "word_starts": torch.arange(vocab_size) < vocab_size / tokens_per_word}
+    graph = {"use_structure": True, "word_starts": torch.arange(vocab_size) < vocab_size / tokens_per_word}
     prompt = torch.tensor([[model.config.bos_token_id]])
 
     def write(**more) -> None:

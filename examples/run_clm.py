@@ -81,7 +81,7 @@ from hf_structure.training.scripts import (
     train_and_evaluate,
 )
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
-from hf_structure.training.trainers import GraphLMTrainer, base_parameters
+from hf_structure.training.trainers import StructuredLMTrainer, base_parameters
 
 logger = logging.getLogger("run_clm")
 
@@ -367,7 +367,7 @@ def to_dataset(
     return dataset
 
 
-def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> GraphLMTrainer:
+def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> StructuredLMTrainer:
     """Trainer with the paper's learning rates."""
     check_learning_rates(model, training_args)
     if hasattr(model.config, "tape_features"):
@@ -378,7 +378,7 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
         encode = partial(encode_sentences, tokenizer=tokenizer)
         longest = abilities_of(model.config).max_tokens
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
-    return GraphLMTrainer(
+    return StructuredLMTrainer(
         model=model,
         args=training_args,
         train_dataset=train,

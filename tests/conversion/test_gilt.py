@@ -70,7 +70,7 @@ def test_word_by_word_as_all_at_once(tmp_path, vocabulary):
     """What the greedy graph says of the number of arcs is what the scorer says of whole sentences with that graph."""
     converted, _ = convert(saved(tmp_path / "gilt.pt", *models()), dictionary=vocabulary)
     ids, words = torch.tensor([IDS]), torch.tensor([WORD_IDS])
-    graph = converted.predict_graphs(ids, words)
+    graph = converted.predict_structures(ids, words)
     counts = converted(ids, word_ids=words, graph=graph, labels=ids).count_logits.argmax(-1)
     assert counts[0].tolist() == [
         int(graph[0, : word + 1, : word + 1].sum() - graph[0, :word, :word].sum()) for word in range(1, 6)

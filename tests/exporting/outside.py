@@ -45,7 +45,7 @@ def answers(folder: Path, autos: list[str], tasks: list[str], **options) -> dict
         if auto == "AutoModelForCausalLM":
             lacks_start = inputs["input_ids"][0, 0] != tokenizer.bos_token_id
             prompt = tokenizer(lacks_start * tokenizer.bos_token + TEXT, return_tensors="pt")
-            graphs = {"use_graph": True, "tokenizer": tokenizer, "return_dict_in_generate": True}
+            graphs = {"use_structure": True, "tokenizer": tokenizer, "return_dict_in_generate": True}
             written = model.generate(**prompt, max_new_tokens=4, **graphs)
             found |= {"sequences": written.sequences, "graphs": written.graphs}
     for task in tasks:

@@ -203,9 +203,9 @@ def test_generation(model_name, request):
     lm = load(StructureLM, folder)
     asked = [Instance("generate_until", {}, (prompt, dict(settings)), i) for i, prompt in enumerate(prompts)]
     found = lm.generate_until(asked)
-    building = {"use_stack": True} if model_name in ("pushdown", "stacks") else {}
+    building = {"use_structure": True} if model_name in ("pushdown", "stacks") else {}
     if model_name in ("gilt", "graft"):
-        building = {"use_graph": True, "tokenizer": lm.tokenizer}
+        building = {"use_structure": True, "tokenizer": lm.tokenizer}
     for prompt, text in zip(prompts, found, strict=True):
         ids = lm.tokenizer(prompt, return_tensors="pt")["input_ids"]
         if model_name in GRAFTS:

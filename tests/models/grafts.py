@@ -20,7 +20,7 @@ from transformers import (
 )
 from transformers.cache_utils import Cache
 
-from hf_structure.modules.backbones import layers_of
+from hf_structure.modules.structured_lm.backbones import layers_of
 
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}

@@ -12,7 +12,7 @@ from hf_structure import GiLTForCausalLM
 from hf_structure.algorithms import beam
 from hf_structure.algorithms.graph import new_arcs
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
-from hf_structure.modules.beam_search import Hypotheses
+from hf_structure.modules.structured_lm.beam_search import Hypotheses
 
 EVERYTHING = 10**6
 
@@ -205,7 +205,7 @@ def test_sentences_that_begin_alike_are_searched_together(backbone, monkeypatch)
 def test_a_beam_of_one_is_greedy(backbone):
     model, batch = sure_model(backbone), inputs_of((11, 6, 9))
     output = model.beam_search(**batch)
-    graph = model.predict_graphs(**batch)
+    graph = model.predict_structures(**batch)
     assert torch.equal(output.graphs[:, 0], graph)
     whole = model(**batch, graph=graph, labels=batch["input_ids"])
     tokens = whole.logits.log_softmax(-1)[:, :-1].gather(2, batch["input_ids"][:, 1:, None]).squeeze(2)

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from hf_structure import PushdownLMForCausalLM
 from hf_structure.algorithms.attachments import attachments_to_spans
-from hf_structure.modules.beam_search import Hypotheses
+from hf_structure.modules.structured_lm.beam_search import Hypotheses
 
 EVERYTHING = 10**6
 

@@ -24,7 +24,7 @@ BOS, EOS, PAD = 2, 3, 1
 WORD_STARTS = torch.arange(30) % 3 == 0
 PROMPTS = {"bos": [BOS], "words": [BOS, 8, 4, 11, 6]}
 OPTIONS = {
-    "use_graph": True,
+    "use_structure": True,
     "word_starts": WORD_STARTS,
     "do_sample": False,
     "pad_token_id": PAD,
@@ -135,13 +135,14 @@ def test_text_and_graph_are_those_of_full_passes(backbone, prompt):
     assert isinstance(output.cache, GraphCache)
     assert output.cache.get_seq_length() == len(expected) - 1
     ids = torch.tensor([expected])
-    assert torch.equal(model.predict_graphs(ids, output.word_ids), output.graphs)
+    assert torch.equal(model.predict_structures(ids, output.word_ids), output.graphs)
 
 
 @torch.no_grad()
 def test_graphs_change_texts():
     model = writer()
-    joint, plain = (generate(model, PROMPTS["words"], 8, use_graph=use).sequences.tolist() for use in (True, False))
+    outputs = [generate(model, PROMPTS["words"], 8, use_structure=use) for use in (True, False)]
+    joint, plain = (output.sequences.tolist() for output in outputs)
     assert joint != plain
 
 
@@ -176,7 +177,7 @@ def test_graphs_of_prompts_are_kept():
     model = writer("gpt2")
     prompt, words = [BOS, 8, 4, 11, 6], [0, 1, 1, 1, 2]
     graph = torch.tensor([[0, 0, 1], [0, 0, 1], [0, 1, 0]]).bool()
-    output = generate(model, prompt, 8, word_ids=torch.tensor([words]), graph=graph[None], use_graph=False)
+    output = generate(model, prompt, 8, word_ids=torch.tensor([words]), graph=graph[None], use_structure=False)
     expected = literal_text(model, prompt, 8, graph)
     assert output.sequences[0].tolist() == expected
     assert torch.equal(output.graphs[0], literal_graph(model, expected, graph))
@@ -192,7 +193,7 @@ def test_words_of_prompts_are_kept():
     output = generate(model, prompt, 8, word_ids=torch.tensor([words]))
     assert output.word_ids[0, :5].tolist() == words
     assert output.word_ids.diff()[0, 5:].unique().tolist() == [0, 1]
-    assert torch.equal(output.graphs, model.predict_graphs(output.sequences, output.word_ids))
+    assert torch.equal(output.graphs, model.predict_structures(output.sequences, output.word_ids))
 
 
 @torch.no_grad()
@@ -245,7 +246,7 @@ def test_numbers_of_arcs_are_sampled_as_they_are_probable():
         same = graphs[graphs[:, 0, 1] == bool(first)]
         new = same.flatten(1).sum(1) - first
         assert_close(new.bincount(minlength=4)[:4] / len(same), counts.softmax(-1)[:4], atol=0.12, rtol=0)
-    greedy = generate(model, [BOS], 3, sample_graphs=False, **options).graphs
+    greedy = generate(model, [BOS], 3, sample_structure=False, **options).graphs
     assert (greedy == literal_graph(model, text)).all()
     prompted = generate(model, text, 1, do_sample=True, num_return_sequences=20).graphs  # a prompt's is not sampled
     assert (prompted[:, :3, :3] == literal_graph(model, text)).all()
@@ -645,14 +646,17 @@ def test_distances_of_grown_graphs():
     [
         ({"word_starts": None}, "pass `tokenizer`, or `word_starts`"),
         ({"use_cache": False}, "use_cache=False"),
-        ({"cache_implementation": "static"}, "cache_implementation='static' needs use_graph=False"),
-        ({"cache_implementation": "offloaded"}, "cache_implementation='offloaded' needs use_graph=False"),
+        ({"cache_implementation": "static"}, "cache_implementation='static' needs use_structure=False"),
+        ({"cache_implementation": "offloaded"}, "cache_implementation='offloaded' needs use_structure=False"),
         ({"prompt_lookup_num_tokens": 2}, "not in assisted_generation"),
         ({"num_graph_beams": 0}, "at least 1, not 0"),
         ({"num_graph_beams": 2, "num_beams": 2}, "num_graph_beams does not go together"),
-        ({"num_graph_beams": 2, "sample_graphs": True}, "sample_graphs does not go together"),
-        ({"num_beams": 2, "sample_graphs": True}, "sample_graphs does not go together"),
-        ({"custom_generate": lambda model, *args, **kwargs: None}, "custom_generate does not build graphs"),
+        ({"num_graph_beams": 2, "sample_structure": True}, "sample_structure does not go together"),
+        ({"num_beams": 2, "sample_structure": True}, "sample_structure does not go together"),
+        (
+            {"custom_generate": lambda model, *args, **kwargs: None},
+            "custom_generate needs use_structure=False",
+        ),
         ({"graph": torch.zeros(1, 3, 3, dtype=torch.bool)}, "pass `word_ids`"),
         ({"use_graphs": True}, "use_graphs"),
     ],
@@ -689,6 +693,6 @@ def test_beams_do_not_go_on_from_a_cache(option):
 
 def test_a_cache_without_graphs_is_refused():
     model = writer()
-    plain = generate(model, [BOS, 8], 3, use_graph=False)
+    plain = generate(model, [BOS, 8], 3, use_structure=False)
     with pytest.raises(ValueError, match="filled without a graph"):
         generate(model, plain.sequences[0].tolist(), 3, cache=plain.cache)

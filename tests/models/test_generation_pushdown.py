@@ -5,7 +5,7 @@ from test_modeling_pushdown import BACKBONES, batch_of, tiny_model
 from hf_structure.modeling_outputs import StackGenerateOutput
 
 PROMPT = torch.tensor([[2, 7, 9, 4]])
-OPTIONS = {"max_new_tokens": 6, "use_stack": True, "return_dict_in_generate": True}
+OPTIONS = {"max_new_tokens": 6, "use_structure": True, "return_dict_in_generate": True}
 
 
 @torch.no_grad()
@@ -51,18 +51,18 @@ def test_texts_together_are_as_alone():
         assert together.attachments[row, padding:].tolist() == attachments
 
 
-@pytest.mark.parametrize("sample_attachments", [None, True, False])
-def test_sampling(sample_attachments):
+@pytest.mark.parametrize("sample_structure", [None, True, False])
+def test_sampling(sample_structure):
     model = tiny_model()
     options = {**OPTIONS, "do_sample": True, "num_return_sequences": 20, "eos_token_id": None, "max_new_tokens": 8}
     torch.manual_seed(0)
-    output = model.generate(PROMPT, **options, sample_attachments=sample_attachments)
+    output = model.generate(PROMPT, **options, sample_structure=sample_structure)
     assert len(output.sequences.unique(dim=0)) > 15
     with torch.no_grad():
         logits = model(output.sequences, attachments=output.attachments, labels=output.sequences).attachment_logits
     place = torch.arange(output.sequences.shape[1])
     greedy = (place - logits.argmax(-1) == output.attachments)[:, PROMPT.shape[1] :]
-    assert bool(greedy.all()) is (sample_attachments is False)
+    assert bool(greedy.all()) is (sample_structure is False)
     again = model.generate(PROMPT, **{**options, "return_dict_in_generate": False})
     assert again.shape == output.sequences.shape
 
@@ -92,11 +92,11 @@ def test_the_end_is_reduced_with_all():
     [
         ({"num_beams": 2}, "trees are built in greedy search and sampling, not in beam_search"),
         ({"use_cache": False}, "do not go together with use_cache=False"),
-        ({"cache_implementation": "static"}, "needs use_stack=False"),
-        ({"inputs_embeds": torch.zeros(1, 2, 16)}, "inputs_embeds needs use_stack=False"),
+        ({"cache_implementation": "static"}, "needs use_structure=False"),
+        ({"inputs_embeds": torch.zeros(1, 2, 16)}, "inputs_embeds needs use_structure=False"),
     ],
     ids=["beams", "no-cache", "static", "embeds"],
 )
 def test_what_trees_do_not_go_together_with(options, message):
     with pytest.raises(ValueError, match=message):
-        tiny_model().generate(PROMPT, use_stack=True, max_new_tokens=2, **options)
+        tiny_model().generate(PROMPT, use_structure=True, max_new_tokens=2, **options)

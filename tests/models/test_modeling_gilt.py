@@ -25,9 +25,9 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from hf_structure import GiLTConfig, GiLTForCausalLM, GiLTModel, GraphCache, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
-from hf_structure.modules.backbones import attention_modules
-from hf_structure.modules.tape_attention import TapeLookup
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.backbones import attention_modules
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
 BACKBONES = ["transformer_xl", "transformer_xl-content", *SOURCES]
@@ -286,7 +286,7 @@ def test_scorer_is_the_papers_equations(diagonal, chunk):
         torch.cat([root.expand(2, 1, -1), vectors], dim=1)
         for root, vectors in zip(scorer.root_vectors(), scorer.represent(words), strict=True)
     )
-    arc_logits, count_logits = scorer.score(*first, tapes, lengths)
+    arc_logits, count_logits = scorer(*first, tapes, lengths)
     for row, length in enumerate(lengths):
         arcs, counts = literal_scores(scorer, words[row, :length], tapes[row])
         assert_close(arc_logits[row, : length + 1, : length + 1], arcs)
@@ -505,7 +505,7 @@ def test_graphs_built_word_by_word_are_those_that_the_whole_finds_best(backbone)
 def test_predicted_graphs_are_those_that_the_whole_finds_best(backbone, side):
     model = tiny_model(backbone)
     batch = batch_of(sentences((11, 4, 8)), side)
-    graph = model.predict_graphs(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
+    graph = model.predict_structures(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
     whole = model(**{**batch, "graph": graph, "tapes": None})
     assert torch.equal(best_arcs(whole.arc_logits, whole.count_logits.argmax(-1)), graph)
     assert graph.flatten(1).any(1).all()
@@ -513,7 +513,7 @@ def test_predicted_graphs_are_those_that_the_whole_finds_best(backbone, side):
 
 def test_graphs_of_sentences_that_begin_with_a_word_are_not_predicted():
     with pytest.raises(ValueError, match="begin with a token that belongs to no word"):
-        tiny_model().predict_graphs(torch.tensor([[5, 6]]), torch.tensor([[1, 2]]))
+        tiny_model().predict_structures(torch.tensor([[5, 6]]), torch.tensor([[1, 2]]))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -716,8 +716,8 @@ def test_tokens_are_given_in_one_way():
         model(attention_mask=batch["attention_mask"])
     with pytest.raises(ValueError, match="do not fit texts of 10 tokens"):
         model(inputs_embeds=embedded[:, 1:], word_ids=batch["word_ids"], graph=batch["graph"])
-    with pytest.raises(ValueError, match="input_ids instead of inputs_embeds"):
-        model.generate(inputs_embeds=embedded, use_graph=True)
+    with pytest.raises(ValueError, match="inputs_embeds needs use_structure=False"):
+        model.generate(inputs_embeds=embedded, use_structure=True)
 
 
 # Generation
@@ -762,7 +762,7 @@ def test_generation_of_left_padded_batches(backbone):
 def test_generation_with_offloaded_weights(backbone, place, tmp_path):
     model, prompt = tiny_model(backbone), torch.tensor([[2, 7, 8]])
     options = {"attention_mask": torch.ones_like(prompt), "do_sample": False, "pad_token_id": 1, "max_new_tokens": 6}
-    options |= {"use_graph": True, "word_starts": torch.arange(30) % 3 == 0, "return_dict_in_generate": True}
+    options |= {"use_structure": True, "word_starts": torch.arange(30) % 3 == 0, "return_dict_in_generate": True}
     expected = model.generate(prompt, **options)
     if place == "cpu":
         cpu_offload(model, torch.device("cpu"))

@@ -15,9 +15,9 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from hf_structure import PushdownLMConfig, PushdownLMForCausalLM, PushdownLMModel, StackCache
 from hf_structure.algorithms.attachments import spans_to_attachments
 from hf_structure.algorithms.stack import replay_stacks
-from hf_structure.modules.backbones import attention_modules
-from hf_structure.modules.tape_attention import TapeLookup
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.backbones import attention_modules
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = {"attachment_size": 12, "max_depth": 3}
 BACKBONES = ["transformer_xl", *SOURCES]

@@ -112,5 +112,9 @@ def test_text_goes_on_without_stacks(folder, model, tokenizer):
 def test_exported_code_gives_the_same(folder, tmp_path):
     hf_structure.export(str(folder), tmp_path / "exported")
     files = {file.name for file in (tmp_path / "exported").iterdir()}
-    assert {"modeling_pushdown.py", "modules_transformer_xl.py", "modules_grafting.py"} <= files
+    assert {
+        "modeling_pushdown.py",
+        "modules_structured_lm_transformer_xl.py",
+        "modules_structured_lm_grafting.py",
+    } <= files
     assert not any("gilt" in name for name in files)

@@ -115,9 +115,9 @@ class StructureLM(HFLM):
         begin = mask.argmax(1)
         lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
         context[lacks, begin[lacks] - 1], mask[lacks, begin[lacks] - 1] = self.prefix_token_id, 1
-        building = {"use_stack": True}
+        building = {"use_structure": True}
         if "graph" in abilities_of(self.model.config).structures:
-            building = {"use_graph": True, "word_starts": word_start_mask(self.tokenizer)}
+            building["word_starts"] = word_start_mask(self.tokenizer)
         return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **building, **kwargs)[:, 1:]
 
     def _with_beginning(self, ids: list[int]) -> list[int]:

@@ -5,26 +5,10 @@ Weights are read only where a module is plain. What stands in for it (adapters, 
 which may also bring weights from elsewhere) is called instead.
 """
 
-from collections.abc import Callable
-from functools import wraps
-
 import torch
 from torch import nn
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
-
-def by_call(method: Callable) -> Callable:
-    """
-    Makes a method a call of its module, whose `forward` takes it as `method`, with its arguments: hooks come to know
-    of it, and those that bring parameters from elsewhere do.
-    """
-
-    @wraps(method)
-    def call(module: nn.Module, *args, **kwargs):
-        return module(*args, method=method, **kwargs)
-
-    return call
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
@@ -64,4 +48,4 @@ def scaled(norm: nn.LayerNorm, centred: torch.Tensor) -> torch.Tensor:
     return (norm(centred) - norm(torch.zeros_like(centred))) * deviation.to(centred.dtype)
 
 
-__all__ = ["all_rows", "by_call", "is_plain", "scaled", "weight_and_bias", "without_bias"]
+__all__ = ["all_rows", "is_plain", "scaled", "weight_and_bias", "without_bias"]

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from hf_structure.abilities import abilities_of
 from hf_structure.data.graph_batches import pad_graphs
-from hf_structure.modules.beam_search import BEAM_SIZE
+from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import Sentence, encode_sentence
 from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model
 from hf_structure.pipelines.parsing import parse

@@ -34,7 +34,7 @@ from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch, read_sentence
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
-from hf_structure.metrics.graph_language_model import language_model_scores
+from hf_structure.metrics.language_model import language_model_scores
 from hf_structure.pipelines.encoding import encode_all, skipped_errors
 from hf_structure.pipelines.loading import (
     WordTokenizer,

@@ -23,7 +23,7 @@ from hf_structure.data.corpus import column_numbers
 from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
-from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
+from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
 from hf_structure.training.arguments import has_warmup
@@ -346,7 +346,7 @@ class ParsingTrainer(ScoringTrainer):
         return metrics
 
 
-class GraphLMTrainer(ScoringTrainer):
+class StructuredLMTrainer(ScoringTrainer):
     """
     Trainer of causal language models that read dependency graphs ([`GiLTForCausalLM`]) or constituency trees
     ([`PushdownLMForCausalLM`]), and of plain ones.
@@ -410,18 +410,18 @@ class GraphLMTrainer(ScoringTrainer):
         metrics |= {f"{name}_gold_{kind}": value for name, value in language_model_scores(sums).items()}
         if self.max_predicted_sentences:
             some = dataset.select(range(0, len(dataset), -(-len(dataset) // self.max_predicted_sentences)))
-            predicted = language_model_scores(self._sums(model, some, predict_graphs=True))
+            predicted = language_model_scores(self._sums(model, some, predict_structures=True))
             metrics |= {f"{name}_predicted_{kind}": value for name, value in predicted.items()}
             metrics[f"sentences_predicted_{kind}"] = len(some)
         return metrics
 
-    def _sums(self, model, dataset, predict_graphs: bool = False) -> dict[str, float]:
+    def _sums(self, model, dataset, predict_structures: bool = False) -> dict[str, float]:
         totals = dict.fromkeys(SUMS, 0.0)
         for examples in self._batches(dataset):
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
             words = sum(example["num_words"] for example in examples)
             with self.accelerator.autocast():
-                sums = language_model_sums(model, batch, words, predict_graphs)
+                sums = language_model_sums(model, batch, words, predict_structures)
             totals = {name: total + sums[name] for name, total in totals.items()}
         return dict(zip(SUMS, self._sum_over_processes(list(totals.values())), strict=True))
 
@@ -582,11 +582,11 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
 
 
 __all__ = [
-    "GraphLMTrainer",
     "MaskedLMTrainer",
     "ParsingTrainer",
     "ScoringTrainer",
     "SentenceTrainer",
+    "StructuredLMTrainer",
     "TaskTrainer",
     "TokenBudgetTrainer",
     "base_parameters",

@@ -13,58 +13,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hf_structure.algorithms.beam import Beam, default_max_tokens
+from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.modeling_outputs import GraphBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
-from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.models.gilt.cache_gilt import insert_words
+from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+from hf_structure.modules.structured_lm.search_cache import SharedRows
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 
-@torch.no_grad()
-@torch.compiler.disable
-def beam_search(
-    model: "GiLTForCausalLM",
-    input_ids: torch.Tensor,
-    word_ids: torch.Tensor,
-    attention_mask: torch.Tensor | None = None,
-    *,
-    beam_size: int = 1,
-    k: int = 1,
-    max_tokens: int | None = None,
-) -> GraphBeamOutput:
-    """See [`GiLTForCausalLM.beam_search`]."""
-    if not model.config.graph_layers:
-        raise ValueError("this model has no graph layers (config.graph_layers): there is no graph to search for")
-    if max_tokens is None:
-        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
-    check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
-    (batch, length), device = input_ids.shape, input_ids.device
-    word_ids = word_ids if attention_mask is None else word_ids * attention_mask.long()
-    lengths, order, (ids, words) = right_padded(attention_mask, input_ids, word_ids)
-    if words[:, 0].any():
-        raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
-    size = int(words.max()) + 1
-    output = GraphBeamOutput(
-        log_prob=torch.zeros(batch, dtype=torch.float32, device=device),
-        token_log_probs=torch.zeros(batch, length, dtype=torch.float32, device=device),
-        graphs=torch.zeros(batch, k, size, size, dtype=torch.bool, device=device),
-        graph_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
-    )
-
-    def begin(ids: torch.Tensor, words: torch.Tensor, most: int) -> GraphHypotheses:
-        return GraphHypotheses(model, ids, words, most)
-
-    search(begin, (ids, words), lengths, output, ("graphs", "graph_log_probs"), beam_size, max_tokens)
-    output.token_log_probs = torch.zeros_like(output.token_log_probs).scatter(1, order, output.token_log_probs)
-    return output
-
-
 class GraphHypotheses(Hypotheses):
     """
-    Hypotheses with their graphs.
+    Hypotheses with their graphs; sentences begin with a token of no word.
 
     Args:
         model ([`GiLTForCausalLM`]): The model.
@@ -73,36 +36,43 @@ class GraphHypotheses(Hypotheses):
 
     Attributes:
         graphs ([`DependencyGraphs`]): Their graphs.
-        places (`torch.LongTensor` of shape `(rows, words + 1)`):
-            Where the first vectors of their words are; hypotheses that have a word from the same origin share them.
-        older (pair of `torch.FloatTensor` of shape `(places, 2 * scorer_hidden_size)`):
-            First vectors, as parents and as children; the root's at 0.
+        tape (`torch.ByteTensor` of shape `(rows, features, words + 1)`): Their features as seen from the newest words.
+        first_vectors ([`SharedRows`]): Those of the root and the words, as `"parents"` and `"children"`.
         states (`torch.FloatTensor` of shape `(rows, 2 * hidden_size)`): What the scorer reads of the last token.
     """
 
+    output_class = GraphBeamOutput
+    reads_words = True
+
     def __init__(self, model: "GiLTForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
-        backbone, config = model.model.backbone, model.config
-        super().__init__(backbone, model.lm_head, ids, config.num_hidden_layers - config.graph_layers, most)
-        self.model, self.words = model, words
+        super().__init__(model, ids, most)
+        self.words = words
         opened = words.cummax(1).values
         before = torch.nn.functional.pad(opened, (1, 0))[:, :-1]
         self.new = opened.masked_fill(opened == before, 0)  # words that tokens open
-        self.graphs = DependencyGraphs.empty(len(ids), config.tape_features, device=ids.device)
+        self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, device=ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         number = int(words.max()) + 1
-        self.places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
-        self.older = list(model.scorer.root_vectors())
-        self.used = 1
+        places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
+        self.first_vectors = SharedRows(places, number * most)
+        self._keep_first_vectors(model.scorer.root_vectors())  # at place 0
         self.terms = model.scorer.terms(number, ids.device)
         self.embeddings = model.model.feature_embeddings(ids.device)
         self.states = ids.new_empty(len(ids), 0)  # nothing is read yet
+
+    @classmethod
+    def room_for(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        if words[:, 0].any():
+            raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
+        size = int(words.max()) + 1
+        return torch.zeros(len(ids), k, size, size, dtype=torch.bool, device=ids.device)
 
     def structures(self) -> torch.Tensor:
         return self.graphs.arcs
 
     def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
         """Words that tokens open come with their arcs."""
-        new = self.new[beam.sentences, place]
+        new = self.new[beam.sentences, place]  # (rows,)
         rows = new.nonzero().squeeze(1)
         if not len(rows):
             return beam
@@ -119,7 +89,7 @@ class GraphHypotheses(Hypotheses):
 
     def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
         known = self.words[:, None, : place + 1].index_select(0, sentences)  # (rows, 1, keys)
-        index = self.tape.long().gather(2, known.expand(-1, self.tape.shape[1], -1))
+        index = self.tape.long().gather(2, known.expand(-1, self.tape.shape[1], -1))  # (rows, features, keys)
         index = index * ((known > 0) & (known[..., -1:] > 0))
         return TapeLookup.of_some(index.unsqueeze(2), self.embeddings.shape[1], self.tables, self.embeddings)
 
@@ -132,45 +102,36 @@ class GraphHypotheses(Hypotheses):
         self, rows: torch.Tensor, numbers: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
-        scorer, known = self.model.scorer, int(numbers.max())
+        scorer, first = self.model.scorer, self.first_vectors
+        known = int(numbers.max())
         with self.fast:
-            terms = scorer.represent(self.model._words(self.states.index_select(0, rows), tokens))
-            self._make_room(len(rows))
+            new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
             tape = self.tape.index_select(0, rows)
             tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]
-            scores = scorer.step(terms, numbers, self.older, self.places[rows, :known], tape, self.terms)
-        new = slice(self.used, self.used + len(rows))
-        for kept, vectors in zip(self.older, terms, strict=True):
-            kept[new] = vectors
-        self.places[rows, numbers] = torch.arange(new.start, new.stop, device=rows.device)
-        self.used = new.stop
+            older = (first.tables["parents"], first.tables["children"])
+            scores = scorer.step(new, numbers, older, first.places[rows, :known], tape, self.terms)
+        first.places[rows, numbers] = self._keep_first_vectors(new)
         return scores
 
-    def _make_room(self, count: int) -> None:
-        """Room for the first vectors of more words, made by leaving out those that no hypothesis has any more."""
-        if self.used + count <= len(self.older[0]):
-            return
-        kept, self.places = self.places.unique(return_inverse=True)
-        self.used = len(kept)
-        room = self.used + 2 * count
-        self.older = [torch.nn.functional.pad(terms.index_select(0, kept), (0, 0, 0, room)) for terms in self.older]
+    def _keep_first_vectors(self, vectors: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        places = self.first_vectors.new_places(len(vectors[0]))
+        for role, new in zip(("parents", "children"), vectors, strict=True):
+            self.first_vectors.keep(role, new)
+        return places
 
     def select(self, rows: torch.Tensor) -> None:
         super().select(rows)
         self.graphs = self.graphs.select(rows)
-        self.tape, self.places, self.states = (
-            kept.index_select(0, rows) for kept in (self.tape, self.places, self.states)
-        )
+        self.first_vectors.select(rows)
+        self.tape = self.tape.index_select(0, rows)
+        self.states = self.states.index_select(0, rows)
 
     def add_words(self, words: torch.Tensor, arcs: torch.Tensor) -> None:
         """New words `(rows,)`, 0 for none, with their heads and dependents `(rows, 2, n + 1)` among the others."""
-        self.graphs = self.graphs.with_room(int(words.max()))
-        missing = self.graphs.arcs.shape[-1] - arcs.shape[-1]
-        heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
-        self.graphs = self.graphs.insert(words, heads, dependents)
+        self.graphs = insert_words(self.graphs.with_room(int(words.max())), words, arcs)
         tape = self.graphs.tape(words)
         old = torch.nn.functional.pad(self.tape, (0, tape.shape[-1] - self.tape.shape[-1]))
-        self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)
+        self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)  # (rows, features, n + 1)
 
 
-__all__ = ["beam_search"]
+__all__ = ["GraphHypotheses"]

@@ -3,7 +3,7 @@
 import torch
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
-from hf_structure.modules.structure_cache import StructureCache
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 _ROOM = 16  # words for which there is new room at a time
 
@@ -27,8 +27,9 @@ class GraphCache(StructureCache):
         terms (`Terms`, *optional*): For the scorer; they depend on the parameters only.
     """
 
-    _of_rows = ("word_ids", "words", "represented", "states", "parents", "children")
     _structure = "graph"
+    _of_tokens = ("word_ids", "states")
+    _of_rows = ("words", "represented", "parents", "children", "graphs")
 
     def __init__(self, features: TapeFeatures):
         self.features = features
@@ -47,15 +48,16 @@ class GraphCache(StructureCache):
         Returns:
             `torch.LongTensor` of shape `(batch_size, features, queries, keys)`: tapes of the new tokens over all.
         """
-        if self.word_ids is None:
-            self.word_ids, self.words = word_ids, word_ids.amax(1)
+        is_first = self.word_ids is None
+        self.append(word_ids=word_ids)
+        if is_first:
+            self.words = word_ids.amax(1)
             tapes, self.graphs = replay(known_arcs(graph, self.words), self.features)
             return expand_tapes(tapes, word_ids, word_ids).long()
-        self.word_ids = torch.cat([self.word_ids, word_ids], dim=1)
         self.graphs = self._with_room(word_ids)
         tapes = torch.stack([self._insert(words, graph) for words in word_ids.unbind(1)], dim=2)  # (B, F, Q, n + 1)
-        columns = self.word_ids[:, None, None, :].expand(*tapes.shape[:3], -1)
-        return tapes.gather(3, columns).long() * (columns > 0)
+        columns = self.word_ids[:, None, None, :].expand(*tapes.shape[:3], -1)  # (B, F, Q, keys)
+        return tapes.gather(3, columns).long() * (columns > 0)  # (B, F, Q, keys)
 
     def _insert(self, words: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
         """The tape of one token of each row, after its word has been inserted where it is new."""
@@ -67,8 +69,8 @@ class GraphCache(StructureCache):
     def _insert_words(self, new: torch.Tensor, graph: torch.Tensor) -> None:
         arcs = known_arcs(graph, new)
         index = new.view(-1, 1, 1)
-        heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)
-        dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)
+        heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)  # (B, n + 1)
+        dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)  # (B, n + 1)
         self.insert_words(new, torch.stack([heads, dependents], dim=1))
 
     def insert_words(
@@ -86,10 +88,7 @@ class GraphCache(StructureCache):
             first_vectors (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`, *optional*):
                 For the scorer, as parents and as children; made from the first token when it comes, if not given.
         """
-        graphs = self._with_room(words)
-        missing = graphs.arcs.shape[-1] - arcs.shape[-1]
-        heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
-        self.graphs = graphs.insert(words, heads, dependents)
+        self.graphs = insert_words(self._with_room(words), words, arcs)
         self.words = torch.maximum(self.words, words)
         if first_vectors is not None:
             rows = words.nonzero().squeeze(1)
@@ -97,7 +96,8 @@ class GraphCache(StructureCache):
             self.represented = torch.maximum(self.represented, words)
 
     def _with_room(self, words: torch.Tensor) -> DependencyGraphs:
-        needed, room = int(words.max()), self.graphs.arcs.shape[-1] - 1
+        needed = int(words.max())
+        room = self.graphs.arcs.shape[-1] - 1
         return self.graphs if needed <= room else self.graphs.with_room(max(needed, room + _ROOM))
 
     def update_words(
@@ -117,7 +117,7 @@ class GraphCache(StructureCache):
             parents, children (`torch.FloatTensor` of shape `(new_words, 2 * scorer_hidden_size)`):
                 Their first vectors.
         """
-        self.states = states if self.states is None else torch.cat([self.states, states], dim=1)
+        self.append(states=states)
         self.represented = self.words
         if len(words):
             self._place(rows, words, parents, children)
@@ -126,7 +126,8 @@ class GraphCache(StructureCache):
         size = self.graphs.arcs.shape[-1]
         for name, vectors in (("parents", parents), ("children", children)):
             kept = getattr(self, name)
-            kept = vectors.new_zeros(len(self.words), size, vectors.shape[-1]) if kept is None else kept
+            if kept is None:
+                kept = vectors.new_zeros(len(self.words), size, vectors.shape[-1])
             if kept.shape[1] < size:
                 kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))
             if kept.requires_grad or vectors.requires_grad:
@@ -135,25 +136,17 @@ class GraphCache(StructureCache):
                 kept[rows, words] = vectors  # nothing is read there before
             setattr(self, name, kept)
 
-    def crop(self, tokens_to_remove: int) -> None:
-        """Removes the last tokens, given as a negative number, and the words that they begin."""
-        super().crop(tokens_to_remove)
-        if tokens_to_remove == 0 or self.word_ids is None:
-            return
-        self.word_ids = self.word_ids[:, :tokens_to_remove]
+    def _rebuild(self) -> None:
         self.words = self.word_ids.amax(1)
         self.represented = torch.minimum(self.represented, self.words)
         self.graphs = replay(known_arcs(self.graphs.arcs, self.words), self.features)[1]
-        if self.states is not None:
-            self.states = self.states[:, :tokens_to_remove]
 
-    def _forget(self) -> None:
-        super()._forget()
-        self.graphs: DependencyGraphs | None = None
 
-    def _select(self, rows: torch.Tensor) -> None:
-        super()._select(rows)
-        self.graphs = self.graphs.select(rows)
+def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:
+    """Graphs with one more word each, of numbers `(batch_size,)`, 0 for none, and arcs `(batch_size, 2, n + 1)`."""
+    missing = graphs.arcs.shape[-1] - arcs.shape[-1]
+    heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
+    return graphs.insert(words, heads, dependents)
 
 
 def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -162,4 +155,4 @@ def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     return graph.bool() & known.unsqueeze(1) & known.unsqueeze(2)
 
 
-__all__ = ["GraphCache", "known_arcs"]
+__all__ = ["GraphCache", "insert_words"]

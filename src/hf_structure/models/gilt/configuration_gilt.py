@@ -4,44 +4,23 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
 
 from hf_structure.abilities import Abilities
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.modules.configuration import GraftConfig
+from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 
 @strict
-class GiLTConfig(GraftConfig):
+class GiLTConfig(StructuredLMConfig):
     r"""
     Configuration of the Graph-Infused Layers Transformer (Huang et al., "GiLT: Augmenting Transformer Language Models
     with Dependency Graphs"). The defaults are the paper's model from scratch, a Transformer-XL of 16 layers.
 
     Args:
-        vocab_size (`int`, defaults to 32768):
-            Number of tokens.
-        hidden_size (`int`, defaults to 1024):
-            Width of the token vectors.
-        num_hidden_layers (`int`, defaults to 16):
-            Number of layers.
-        num_attention_heads (`int`, defaults to 8):
-            Number of attention heads.
-        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
-            Width of the feed-forward layers.
-        hidden_dropout (`float`, defaults to 0.0):
-            Dropout on embeddings, on the output of attention and in the feed-forward layers.
-        attention_dropout (`float`, defaults to 0.0):
-            Dropout on attention weights.
-        layer_norm_eps (`float`, defaults to 1e-5):
-            Epsilon of the layer norms.
-        base_config (`PreTrainedConfig` or `dict`, *optional*):
-            Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
-            it then decides on all of the above, and follows where they are set later.
-        scale_embeddings (`bool`, defaults to `True`):
-            Whether the first layer reads the embeddings times the square root of their width, as Transformer-XL does;
-            not so in the authors' release. Grafted backbones do as they did.
-        lm_head_bias (`bool`, defaults to `False`):
-            Whether the language modelling head has a bias, as in the release.
+        vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_dropout,
+        attention_dropout, layer_norm_eps, base_config, scale_embeddings, lm_head_bias, use_cache:
+            As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]; the authors' release has
+            `scale_embeddings=False` and `lm_head_bias=True`.
         graph_layers (`int`, *optional*):
             How many layers, the last ones, are infused with graphs; all by default, and with 0 there are no graph
             parameters at all: the Transformer-XL baseline.
@@ -78,8 +57,6 @@ class GiLTConfig(GraftConfig):
             Weight of the arcs' loss, beta of eq. 6.
         count_loss_weight (`float`, defaults to 0.2):
             Weight of the counts' loss, gamma of eq. 6.
-        use_cache (`bool`, defaults to `True`):
-            Whether a cache is returned in evaluation without labels.
 
     Example:
 
@@ -91,21 +68,10 @@ class GiLTConfig(GraftConfig):
 
     model_type = "gilt"
     grafted: ClassVar[str] = "graphs"
-    sub_configs = {"base_config": AutoConfig}
     keys_to_ignore_at_inference = [
         "cache", "hidden_states", "attentions", "arc_logits", "count_logits", "lm_loss", "graph_loss",
     ]  # fmt: skip
 
-    vocab_size: int = 32768
-    hidden_size: int = 1024
-    num_hidden_layers: int = 16
-    num_attention_heads: int = 8
-    intermediate_size: int | None = None
-    hidden_dropout: float | int = 0.0
-    attention_dropout: float | int = 0.0
-    layer_norm_eps: float = 1e-5
-    scale_embeddings: bool = True
-    lm_head_bias: bool = False
     graph_layers: int | None = None
     graph_features: list[str] | tuple[str, ...] = ("degree", "distance", "depth")
     degree_weights: list[int] | tuple[int, ...] = (10, 1)
@@ -123,19 +89,11 @@ class GiLTConfig(GraftConfig):
     max_new_arcs: int = 15
     arc_loss_weight: float | int = 0.2
     count_loss_weight: float | int = 0.2
-    tie_word_embeddings: bool = True
-    pad_token_id: int | None = 1
-    bos_token_id: int | None = 2
-    eos_token_id: int | list[int] | None = 3
-    use_cache: bool = True
-    base_config: dict | PreTrainedConfig | None = None  # last: what is set after it is set in it, too
 
     def __post_init__(self, **kwargs):
-        self._read_base()
+        super().__post_init__(**kwargs)
         if self.base_config is not None:
             self.graph_key = "content"
-        if self.intermediate_size is None:
-            self.intermediate_size = 4 * self.hidden_size
         if self.graph_layers is None:
             self.graph_layers = self.num_hidden_layers
         if self.scorer_hidden_size is None:
@@ -144,7 +102,6 @@ class GiLTConfig(GraftConfig):
             self.scorer_size = self.hidden_size
         for name in ("graph_features", "degree_weights", "distance_weights"):
             setattr(self, name, list(getattr(self, name)))  # as JSON gives them back
-        super().__post_init__(**kwargs)
 
     @property
     def structure_layers(self) -> int:

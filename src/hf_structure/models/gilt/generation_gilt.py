@@ -1,17 +1,16 @@
 """
-Text and graph written together (sections 3.1 and 3.2): GiLT's `generate`.
+Text and graph written together (sections 3.1 and 3.2).
 
 A token is chosen; if it begins a word, that word's arcs are predicted from the token before and the new one; then the
-token is read with the enlarged graph. The loops, logits processors, stopping criteria and streamers are those of
-transformers. They leave two places to step in: `prepare_inputs_for_generation`, after a token has been chosen, and
-`_update_model_kwargs_for_generation`, after it has been read.
+token is read with the enlarged graph.
 """
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig, GenerationMixin
+from transformers import GenerationConfig
+from transformers.cache_utils import Cache
 from transformers.generation import GenerationMode
 from transformers.utils import ModelOutput
 
@@ -19,21 +18,15 @@ from hf_structure.algorithms.beam import Beam, Branches
 from hf_structure.algorithms.graph import best_new_arcs
 from hf_structure.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.models.gilt.cache_gilt import GraphCache
-from hf_structure.modules.structured_generation import prepare_generation
+from hf_structure.modules.structured_lm.generation import StructureWriter
 
 if TYPE_CHECKING:
     from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 NO_WORD, GOES_ON, BEGINS = range(3)
-_MODES = {
-    GenerationMode.GREEDY_SEARCH: "greedy search",
-    GenerationMode.SAMPLE: "sampling",
-    GenerationMode.BEAM_SEARCH: "beam search",
-    GenerationMode.BEAM_SAMPLE: "beam search",
-}
 
 
-class GraphWriter:
+class GraphWriter(StructureWriter):
     """
     Builds the graphs of texts while their tokens are read one by one.
 
@@ -50,34 +43,63 @@ class GraphWriter:
         log_probs (`torch.FloatTensor` of shape `(rows, vocab_size)`, *optional*): Then, of the next token after each.
     """
 
+    structures = "graphs"
+    modes = {
+        **StructureWriter.modes,
+        GenerationMode.BEAM_SEARCH: "beam search",
+        GenerationMode.BEAM_SAMPLE: "beam search",
+    }
+    options = ("word_starts", "num_graph_beams")
+    given = "graph"
+
     def __init__(self, kinds: torch.Tensor | None = None, sample: bool | None = None, num_beams: int = 1):
-        self.kinds, self.sample, self.num_beams = kinds, sample, num_beams
+        super().__init__(sample)
+        self.kinds, self.num_beams = kinds, num_beams
         self.beam: Beam | None = None
         self.log_probs: torch.Tensor | None = None
         self.prompt: dict | None = None
         self.token_beams = 1
 
-    def begin(self, config: GenerationConfig, mode: GenerationMode, cache: GraphCache) -> None:
-        """
-        Called when the settings of a generation are known.
+    @classmethod
+    def of(
+        cls,
+        model: "GiLTForCausalLM",
+        sample: bool | None,
+        kwargs: dict[str, Any],
+        word_starts: torch.Tensor | None = None,
+        num_graph_beams: int = 1,
+    ) -> "GraphWriter":
+        if num_graph_beams < 1:
+            raise ValueError(f"num_graph_beams must be at least 1, not {num_graph_beams}")
+        if kwargs.get("graph") is not None and kwargs.get("word_ids") is None:
+            raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
+        return cls(token_kinds(model.config, kwargs.get("tokenizer"), word_starts), sample, num_graph_beams)
 
-        Raises:
-            ValueError: if graphs cannot be built that way.
-        """
-        prepare_generation(config, mode, _MODES, "graphs", "use_graph")
+    def cache_for(self, model: "GiLTForCausalLM", cache: Cache | None) -> GraphCache:
+        return GraphCache.of(cache, model.config.tape_features)
+
+    def begin(self, config: GenerationConfig, mode: GenerationMode, cache: GraphCache) -> None:
         self.token_beams = config.num_beams
+        has_beams = self.num_beams * self.token_beams > 1
         if self.sample is None:
-            self.sample = config.do_sample and self.num_beams == self.token_beams == 1
-        if self.sample and self.num_beams * self.token_beams > 1:
-            raise ValueError("sample_graphs does not go together with num_graph_beams or num_beams")
+            self.sample = config.do_sample and not has_beams
+        super().begin(config, mode, cache)
+        if self.sample and has_beams:
+            raise ValueError("sample_structure does not go together with num_graph_beams or num_beams")
         if self.num_beams > 1 and self.token_beams > 1:
             raise ValueError("num_graph_beams does not go together with num_beams")
-        if self.num_beams * self.token_beams > 1 and cache.get_seq_length() > 0:
+        if has_beams and cache.get_seq_length() > 0:
             raise ValueError("beams do not go on from a cache that holds tokens: leave cache out")
         if config.pad_token_id is not None:
             self.kinds[config.pad_token_id] = NO_WORD
 
-    def read(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
+    def read(self, model: "GiLTForCausalLM", inputs: dict, is_prompt: bool) -> dict:
+        inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
+        self.prompt = self.prompt or dict(inputs)
+        self.kinds = self.kinds.to(inputs["input_ids"].device)
+        return self.read_tokens(model, inputs, sample=self.sample and not is_prompt)
+
+    def read_tokens(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
         """
         Reads all tokens but the last, which is left to the caller.
 
@@ -90,26 +112,31 @@ class GraphWriter:
         Returns:
             `dict`: What to call `forward` with for the last token.
         """
-        cache, ids, mask = inputs["cache"], inputs["input_ids"], inputs.get("attention_mask")
-        word_ids, graph = inputs.pop("word_ids", None), inputs.pop("graph", None)
-        start, given = cache.get_seq_length(), 0 if word_ids is None else word_ids.shape[1]
+        cache, ids = inputs["cache"], inputs["input_ids"]
+        mask = inputs.get("attention_mask")
+        word_ids = inputs.pop("word_ids", None)
+        graph = inputs.pop("graph", None)
+        start = cache.get_seq_length()
+        end = start + ids.shape[1]
+        given = 0 if word_ids is None else word_ids.shape[1]
         if self.num_beams > 1 and self.beam is None:
             self.beam = Beam.start(len(ids), ids.device)
-        if graph is not None and start < given:
-            end = min(start + ids.shape[1], given)
-            known = {**inputs, "input_ids": ids[:, : end - start], "word_ids": word_ids[:, start:end], "graph": graph}
-            known["attention_mask"] = None if mask is None else mask[:, :end]
-            if end == start + ids.shape[1]:
-                return known
-            self.mix(model(**known, return_dict=True).logits[:, -1])
-            return self.read(model, {**inputs, "input_ids": ids[:, end - start :]}, sample)
+        if graph is not None and start < given:  # tokens of a given graph are read at once
+            known = min(end, given)
+            prompt = {**inputs, "input_ids": ids[:, : known - start], "word_ids": word_ids[:, start:known]}
+            prompt |= {"graph": graph, "attention_mask": None if mask is None else mask[:, :known]}
+            if known == end:
+                return prompt
+            self.mix(model(**prompt, return_dict=True).logits[:, -1])
+            return self.read_tokens(model, {**inputs, "input_ids": ids[:, known - start :]}, sample)
         if start == 0:
             self._check_beginning(ids, mask, word_ids)
-        for end, tokens in enumerate(ids.unbind(1), start=start + 1):
-            if end > start + 1:
+        for place in range(start, end):
+            if place > start:
                 self.mix(model(**inputs, return_dict=True).logits[:, -1])
-            words = word_ids[:, end - 1] if end <= given else None
-            inputs |= self.read_token(model, cache, tokens, None if mask is None else mask[:, :end], words, sample)
+            words = word_ids[:, place] if place < given else None
+            seen = None if mask is None else mask[:, : place + 1]
+            inputs |= self.read_token(model, cache, ids[:, place - start], seen, words, sample)
         return inputs
 
     def read_token(
@@ -123,8 +150,10 @@ class GraphWriter:
     ) -> dict:
         """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
         tokens, mask, words = self._of_rows(tokens, mask, words)
-        words = self._words(cache, tokens) if words is None else words
-        words = words if mask is None else words * mask[:, -1].long()
+        if words is None:
+            words = self._words(cache, tokens)
+        if mask is not None:
+            words = words * mask[:, -1].long()
         if self.log_probs is not None:
             self._weigh(tokens, words, cache)
         new = words if cache.words is None else words.masked_fill(words <= cache.words, 0)
@@ -167,8 +196,8 @@ class GraphWriter:
         batch = int(texts.max()) + 1
         shares = self.log_probs + (self.beam.log_probs - self.beam.masses(batch)[texts]).unsqueeze(1)
         largest = shares.new_full((batch, shares.shape[1]), -torch.inf)
-        largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")
-        sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())
+        largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")  # (B, vocab_size)
+        sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())  # (B, vocab_size)
         return largest + sums.log()
 
     def best_rows(self, graphs: torch.Tensor) -> torch.Tensor:
@@ -192,7 +221,7 @@ class GraphWriter:
     def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor | None) -> None:
         is_word = self.kinds[ids] != NO_WORD if word_ids is None else word_ids > 0
         first = torch.zeros_like(ids[:, :1]) if mask is None else mask.long().argmax(1, keepdim=True)
-        if is_word.gather(1, first).any():
+        if is_word.gather(1, first).any():  # (B, 1)
             raise ValueError(
                 "graphs are predicted of sentences that begin with a token that belongs to no word, such as the "
                 "tokenizer's beginning token"
@@ -200,7 +229,7 @@ class GraphWriter:
 
     def _weigh(self, tokens: torch.Tensor, words: torch.Tensor, cache: GraphCache) -> None:
         """A new token tells graphs apart by its probability; padding after the end does not."""
-        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)  # (rows,)
         is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)
         self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
 
@@ -211,6 +240,43 @@ class GraphWriter:
         log_probs = torch.where((new > 0).unsqueeze(1), count_logits.log_softmax(-1), nothing)
         self.beam, branches = self.beam.branch(log_probs, self.num_beams)
         return branches
+
+    def finish(self, model: "GiLTForCausalLM", result: ModelOutput) -> ModelOutput:
+        """The graphs beside the text. The last token has not been read, but its word is in them."""
+        sequences = result.sequences
+        if self.token_beams > 1:  # what was finished before the others is no longer in the cache
+            last = GraphWriter(self.kinds)._read_all(model, self._as_prompt(sequences))
+            cache = last["cache"]
+        else:
+            cache = copy.copy(result.cache)
+            cache.layers = []  # of no use any more: not to be moved
+            last = self.read_token(model, cache, sequences[:, -1], sample=self.sample)
+        rows = self.best_rows(sequences)
+        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)[rows]
+        graphs = {"graphs": cut(last["graph"][rows], int(word_ids.max())), "word_ids": word_ids}
+        if self.token_beams > 1:
+            return GraphGenerateBeamOutput(**result, **graphs)
+        if self.beam is not None:
+            shares = self.beam.log_probs - self.beam.masses(len(sequences))[self.beam.sentences]
+            graphs["graph_probs"] = shares[rows].exp()
+        return GraphGenerateOutput(**result, **graphs)
+
+    def _as_prompt(self, sequences: torch.Tensor) -> dict:
+        """What to call `forward` with for whole texts, in which the prompt's mask, words and graph are kept."""
+        repeats = len(sequences) * self.token_beams // len(self.prompt["input_ids"])
+        rows = torch.arange(len(sequences), device=sequences.device) // repeats * self.token_beams
+        inputs = {name: self.prompt.get(name) for name in ("attention_mask", "word_ids", "graph")}
+        inputs = dict(zip(inputs, select(rows, *inputs.values()), strict=True))
+        if (mask := inputs["attention_mask"]) is not None:
+            new = sequences.shape[1] - mask.shape[1]
+            inputs["attention_mask"] = torch.nn.functional.pad(mask, (0, new), value=1)
+        return {"input_ids": sequences, **inputs}
+
+    @torch.no_grad()
+    def _read_all(self, model: "GiLTForCausalLM", inputs: dict) -> dict:
+        """Greedily, from the first token to before the last."""
+        inputs |= {"cache": self.cache_for(model, None), "use_cache": True, "logits_to_keep": 1}
+        return self.read_tokens(model, inputs)
 
 
 def select(rows: torch.Tensor, *values: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
@@ -234,137 +300,10 @@ def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None)
     return kinds
 
 
-class GraphGenerationMixin(GenerationMixin):
-    """`generate` with graphs, for [`GiLTForCausalLM`]."""
-
-    def generate(
-        self,
-        inputs: torch.Tensor | None = None,
-        generation_config: GenerationConfig | None = None,
-        *args,
-        use_graph: bool = False,
-        word_starts: torch.Tensor | None = None,
-        sample_graphs: bool | None = None,
-        num_graph_beams: int = 1,
-        **kwargs,
-    ) -> torch.Tensor | ModelOutput:
-        """
-        As [`~GenerationMixin.generate`], with or without a graph.
-
-        Args:
-            inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
-                padded on the left. With a graph that is not given, they begin with a token that belongs to no word.
-            generation_config (`GenerationConfig`, *optional*): As in transformers.
-            use_graph (`bool`, defaults to `False`): Whether graphs are built and read; if one is given, they are.
-                Without, this is the method of transformers and nothing else.
-            word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word, see
-                [`word_start_mask`]. Not needed with `tokenizer`; tokens that belong to no word are the tokenizer's (or
-                else the model's) beginning, end and padding.
-            sample_graphs (`bool`, *optional*): Whether the number of each new word's arcs is sampled, or the likeliest
-                one; by default as the text, but never with beams. The graph of a prompt is not sampled.
-            num_graph_beams (`int`, defaults to 1): How many graphs of each text are kept; a token is then predicted by
-                the mean over them, weighted by their probabilities.
-            kwargs: As in transformers. `word_ids` and `graph` are those of the prompts, as in `forward`; what is not
-                given is found from the tokens, and built word by word.
-
-        Returns:
-            As in transformers; with a graph and `return_dict_in_generate=True`, a [`GraphGenerateOutput`], or with
-            `num_beams` a [`GraphGenerateBeamOutput`].
-
-        Raises:
-            ValueError: neither `tokenizer` nor `word_starts`; a mode or settings that graphs cannot be built with; a
-                prompt that begins with a word, or is given by its embeddings.
-        """
-        if not use_graph and kwargs.get("graph") is None:
-            return super().generate(inputs, generation_config, *args, **kwargs)
-        if num_graph_beams < 1:
-            raise ValueError(f"num_graph_beams must be at least 1, not {num_graph_beams}")
-        if kwargs.get("graph") is not None and kwargs.get("word_ids") is None:
-            raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
-        if kwargs.get("custom_generate") is not None:
-            raise ValueError("custom_generate does not build graphs: it needs use_graph=False")
-        if kwargs.get("inputs_embeds") is not None:
-            raise ValueError("graphs are built over tokens: pass input_ids instead of inputs_embeds")
-        prompts = next((ids for ids in (inputs, kwargs.get("input_ids")) if ids is not None), None)
-        device = self.device if prompts is None else prompts.device  # that of an offloaded model says nothing
-        kinds = token_kinds(self.config, kwargs.get("tokenizer"), word_starts).to(device)
-        writer = GraphWriter(kinds, sample_graphs, num_graph_beams)
-        result = super().generate(inputs, generation_config, *args, graph_writer=writer, **kwargs)
-        return self._with_graphs(result, writer) if isinstance(result, ModelOutput) else result
-
-    def prepare_inputs_for_generation(
-        self,
-        input_ids: torch.Tensor,
-        graph_writer: GraphWriter | None = None,
-        is_first_iteration: bool | None = False,
-        inputs_embeds: torch.Tensor | None = None,  # by name: `generate` looks for it
-        **kwargs,
-    ) -> dict:
-        """As in transformers; with a graph, the words of the new tokens are put into it."""
-        inputs = super().prepare_inputs_for_generation(
-            input_ids, is_first_iteration=is_first_iteration, inputs_embeds=inputs_embeds, **kwargs
-        )
-        if graph_writer is None:
-            return inputs
-        inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
-        graph_writer.prompt = graph_writer.prompt or dict(inputs)
-        return graph_writer.read(self, inputs, sample=graph_writer.sample and not is_first_iteration)
-
-    def _update_model_kwargs_for_generation(self, outputs: ModelOutput, model_kwargs: dict, *args, **kwargs) -> dict:
-        if (writer := model_kwargs.get("graph_writer")) is not None:
-            outputs.logits = writer.mix(outputs.logits[:, -1]).unsqueeze(1)
-        return super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
-
-    def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
-        if (writer := model_kwargs.get("graph_writer")) is not None:
-            cache = GraphCache.of(model_kwargs.get("cache"), self.config.tape_features)
-            writer.begin(generation_config, generation_mode, cache)
-            model_kwargs["cache"] = cache
-        return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
-
-    def _with_graphs(self, result: ModelOutput, writer: GraphWriter) -> ModelOutput:
-        """The graphs beside the text. The last token has not been read, but its word is in them."""
-        sequences, cache = result.sequences, result.cache
-        if writer.token_beams > 1:  # what was finished before the others is no longer in the cache
-            last = self._read_all(GraphWriter(writer.kinds), self._as_prompt(sequences, writer))
-            cache = last["cache"]
-        else:
-            cache = copy.copy(cache)
-            cache.layers = []  # of no use any more: not to be moved
-            last = writer.read_token(self, cache, sequences[:, -1], sample=writer.sample)
-        rows = writer.best_rows(sequences)
-        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)[rows]
-        graphs = {"graphs": cut(last["graph"][rows], int(word_ids.max())), "word_ids": word_ids}
-        if writer.token_beams > 1:
-            return GraphGenerateBeamOutput(**result, **graphs)
-        if writer.beam is not None:
-            shares = writer.beam.log_probs - writer.beam.masses(len(sequences))[writer.beam.sentences]
-            graphs["graph_probs"] = shares[rows].exp()
-        return GraphGenerateOutput(**result, **graphs)
-
-    def _as_prompt(self, sequences: torch.Tensor, writer: GraphWriter) -> dict:
-        """What to call `forward` with for whole texts, in which the prompt's mask, words and graph are kept."""
-        repeats = len(sequences) * writer.token_beams // len(writer.prompt["input_ids"])
-        rows = torch.arange(len(sequences), device=sequences.device) // repeats * writer.token_beams
-        inputs = {name: writer.prompt.get(name) for name in ("attention_mask", "word_ids", "graph")}
-        inputs = dict(zip(inputs, select(rows, *inputs.values()), strict=True))
-        if (mask := inputs["attention_mask"]) is not None:
-            new = sequences.shape[1] - mask.shape[1]
-            inputs["attention_mask"] = torch.nn.functional.pad(mask, (0, new), value=1)
-        return {"input_ids": sequences, **inputs}
-
-    @torch.no_grad()
-    def _read_all(self, writer: GraphWriter, inputs: dict) -> dict:
-        """Greedily, from the first token to before the last."""
-        inputs["cache"] = GraphCache(self.config.tape_features)
-        inputs |= {"use_cache": True, "logits_to_keep": 1}
-        return writer.read(self, inputs)
-
-
 def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
     """Graphs with room for exactly so many words."""
     missing = words + 1 - graph.shape[-1]
     return torch.nn.functional.pad(graph, (0, missing, 0, missing))
 
 
-__all__ = ["GraphGenerationMixin", "GraphWriter", "token_kinds"]
+__all__ = ["GraphWriter", "token_kinds"]

@@ -19,24 +19,49 @@ from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.output_capturing import selected_hidden_states
 
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
-from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput, GraphBeamOutput
-from hf_structure.models.gilt.beam_search_gilt import beam_search
+from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput
+from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.gilt.generation_gilt import GraphGenerationMixin
-from hf_structure.models.gilt.infusion_gilt import GraphKeys
+from hf_structure.models.gilt.generation_gilt import GraphWriter
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
-from hf_structure.modules.backbones import new_backbone, positions_for
-from hf_structure.modules.beam_search import BEAM_SIZE
-from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
-from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.tape_attention import TapeLookup, read_tapes
+from hf_structure.modules.structured_lm.backbones import new_backbone
+from hf_structure.modules.structured_lm.causal_lm import next_tokens
+from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
+from hf_structure.modules.structured_lm.modeling import (
+    StructuredLMMixin,
+    StructuredModelMixin,
+    StructuredPreTrainedMixin,
+    check_structure_layers,
+)
+from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
 
-class GiLTPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel):
+class GraphKeys(TapeKeys):
+    """
+    The graph keys of one layer (sections 3.3 and 3.4): the key of token `j` seen from token `k` gets
+
+        e_kj = sum_f f_l(Emb_f[G_f(k, j)])
+
+    where G are the features of the graph, a tape.
+    """
+
+    def __init__(self, config: GiLTConfig, layer_idx: int):
+        super().__init__(layer_idx, relative=config.graph_key == "relative")
+        # f_l, one map from all features together: its part for each. A bias would be the same for all tokens.
+        self.fusion = nn.Parameter(
+            torch.empty(len(config.graph_features), config.graph_embedding_size, config.hidden_size)
+        )
+
+    def forward(self, lookup: TapeLookup) -> torch.Tensor:
+        """f_l of the embeddings of all values, `(features, values, hidden_size)`."""
+        return lookup.embeddings.to(self.fusion.device) @ self.fusion
+
+
+class GiLTPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the GiLT models."""
 
     config_class = GiLTConfig
@@ -52,7 +77,7 @@ class GiLTPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel):
             module.init_weights()
 
 
-class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
+class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
     """The backbone with graph-infused layers, without a head on top."""
 
     def __init__(self, config: GiLTConfig):
@@ -119,19 +144,12 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
         use_cache = self.wants_cache(use_cache, cache)
         if graph is not None:
             kwargs["tape_lookup"], cache = self._lookup(word_ids, graph, tapes, attention_mask, cache, use_cache)
-        kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
-        return self.backbone(
-            input_ids=input_ids,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-            cache=cache,
-            use_cache=use_cache,
-            **kwargs,
+        return self.run_backbone(
+            input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
     def _lookup(self, word_ids, graph, tapes, attention_mask, cache, use_cache) -> tuple[TapeLookup, Cache | None]:
-        if not len(self.graph_keys):
-            raise ValueError("this model has no graph layers (config.graph_layers): do not give it a graph")
+        check_structure_layers(self.config, "do not give it a graph")
         if word_ids is None:
             raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
         features = self.config.tape_features
@@ -146,13 +164,27 @@ class GiLTModel(BackboneMixin, GiLTPreTrainedModel):
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
             return TapeLookup(expand_tapes(tapes, word_ids, word_ids).long(), embeddings), cache
         cache = GraphCache.of(cache, features)
-        # Tables are used again only where no gradient is to go through them.
-        tables = None if torch.is_grad_enabled() else cache.tables
-        return TapeLookup(cache.update_graphs(word_ids, graph), embeddings, tables), cache
+        return TapeLookup(cache.update_graphs(word_ids, graph), embeddings, cache.kept_tables), cache
 
 
-class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
-    """GiLT with a language modelling head and a dependency scorer."""
+class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGenerationMixin):
+    """
+    GiLT with a language modelling head and a dependency scorer.
+
+    `generate` with `use_structure=True`, or given the `graph` and `word_ids` of the prompts, writes text and graph
+    together; what is not given is found from the tokens, and built word by word. It then gives a
+    [`GraphGenerateOutput`], or with `num_beams` a [`GraphGenerateBeamOutput`]. Further options:
+
+    - `word_starts` (`torch.BoolTensor` of shape `(vocab_size,)`): which tokens begin a word, see [`word_start_mask`];
+      needed without a `tokenizer`. Tokens that belong to no word are the tokenizer's (or else the model's) beginning,
+      end and padding.
+    - `num_graph_beams` (`int`, 1 by default): how many graphs of each text are kept; a token is then predicted by the
+      mean over them, weighted by their probabilities.
+    """
+
+    hypotheses_class = GraphHypotheses
+    writer_class = GraphWriter
+    structure_input = "graph"
 
     def __init__(self, config: GiLTConfig):
         super().__init__(config)
@@ -201,12 +233,10 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
         that can come with a word, the root's included; counts above `config.max_new_arcs` count as that many). Without
         a graph it is the language model's alone.
         """
-        shift_labels = kwargs.pop("shift_labels", None)
-        wants_loss = labels is not None or shift_labels is not None
-        if graph is not None and tapes is None and wants_loss:
+        targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
+        has_loss = targets is not None
+        if graph is not None and tapes is None and has_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
-        if use_cache is None and wants_loss:
-            use_cache = cache is not None
         wanted_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         outputs = self.model(
             input_ids,
@@ -215,25 +245,20 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             graph=graph,
             tapes=tapes,
             cache=cache,
-            use_cache=use_cache,
+            use_cache=self.model.wants_cache(use_cache, cache, has_loss),
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
             output_hidden_states=wanted_states if graph is None else self._states_to_keep(wanted_states),
             **kwargs,
         )
-        shift_labels = next_tokens(labels, shift_labels, attention_mask)
-        keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        result = GiLTCausalLMOutput(
-            logits=self.lm_head(outputs.last_hidden_state[:, keep]),
-            cache=outputs.cache,
-            hidden_states=_selected(outputs.hidden_states, wanted_states),
-            attentions=outputs.attentions,
-        )
-        if graph is not None and (wants_loss or isinstance(outputs.cache, GraphCache)):
+        states = _selected(outputs.hidden_states, wanted_states)
+        result = self.predict_tokens(GiLTCausalLMOutput, outputs, logits_to_keep, hidden_states=states)
+        if graph is not None and (has_loss or isinstance(outputs.cache, GraphCache)):
             tokens = input_ids if inputs_embeds is None else inputs_embeds
             self._read_words(result, outputs.hidden_states, tokens, attention_mask, word_ids, tapes)
-        if shift_labels is not None:
-            self._add_losses(result, shift_labels, graph, num_items_in_batch)
+        if has_loss:
+            graph_sum = None if result.arc_logits is None else self._graph_loss(result, targets, graph)
+            self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
         return result
 
     def _states_to_keep(self, wanted: bool | int | list[int]) -> bool | list[int]:
@@ -244,7 +269,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
 
     def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
-        return self.scorer.represent(self._words(cache.states[:, -1], input_ids))
+        return self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
 
     def score_word(
         self,
@@ -282,40 +307,6 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             cache.terms = self.scorer.terms(max(2 * distances, 128), cache.words.device)
         return cache.terms
 
-    def beam_search(
-        self,
-        input_ids: torch.Tensor,
-        word_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        *,
-        beam_size: int = 1,
-        k: int = 1,
-        max_tokens: int | None = None,
-    ) -> GraphBeamOutput:
-        """
-        How probable given sentences are, summed over the graphs of a beam, and the best graphs (section 3.5).
-
-        With each word a graph gets the best arcs, as many as one of the likely numbers of arcs says; the `beam_size`
-        most probable graphs of each sentence are kept.
-
-        Args:
-            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in [`GiLTModel.forward`]; sentences begin with a token of no word, which is given.
-            beam_size (`int`): Graphs kept for each sentence; 1 is greedy.
-            k (`int`): How many of them are returned.
-            max_tokens (`int`, *optional*):
-                Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
-                default 65536, of large models fewer: 1 GiB of keys and values, but 16384 in any case.
-
-        Returns:
-            [`GraphBeamOutput`]
-
-        Raises:
-            ValueError: a model without graph layers; a sentence without tokens, or that begins with a word;
-                `beam_size`, `k` or `max_tokens` below 1.
-        """
-        return beam_search(self, input_ids, word_ids, attention_mask, beam_size=beam_size, k=k, max_tokens=max_tokens)
-
     def decode(
         self,
         input_ids: torch.Tensor,
@@ -348,12 +339,7 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             ValueError: another decoder, `k` that is not between 1 and `beam_size`, marginals of one graph; as in
                 [`beam_search`].
         """
-        if decoder != "tree":
-            raise ValueError(f"{type(self).__name__} finds graphs with a beam alone: leave decoder out")
-        if beam_size is None:
-            beam_size = max(BEAM_SIZE, 4 * k)
-        if not 1 <= k <= beam_size:
-            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
+        beam_size = self.decoding_beam_size(decoder, k, beam_size)
         if marginals and beam_size == 1:
             raise ValueError("marginals are over the graphs of a beam: they need a beam_size above 1")
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)
@@ -366,24 +352,6 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
 
-    def predict_graphs(
-        self, input_ids: torch.Tensor, word_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """
-        The graphs of given sentences, built greedily: with each word the likeliest number of arcs, the best ones.
-
-        Args:
-            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in [`beam_search`].
-
-        Returns:
-            `torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`.
-
-        Raises:
-            ValueError: as in [`beam_search`].
-        """
-        return self.beam_search(input_ids, word_ids, attention_mask).graphs[:, 0]
-
     @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
         """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
@@ -394,11 +362,9 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             cache.update_words(**words)
         if tapes is not None and not has_past:
             lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer.score(
-                *place_words(words, tapes.shape[-1]), tapes, lengths
-            )
+            result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
 
-    def _words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
         Words `(..., 3 * hidden_size)`: states of the token before, embedding of the first token (section 3.1), which
         is given or looked up.
@@ -421,39 +387,33 @@ class GiLTForCausalLM(GraftMixin, GiLTPreTrainedModel, GraphGenerationMixin):
             starts &= word_ids > cache.represented.unsqueeze(1)
         rows, places = starts.nonzero(as_tuple=True)
         words = word_ids[starts]
-        parents, children = self.scorer.represent(
-            self._words(torch.cat([before, states], dim=1)[rows, places], tokens[starts])
-        )
-        if cache is None:
-            root = (vector.to(parents.dtype).expand(len(states), -1) for vector in self.scorer.root_vectors())
-            parents, children = (torch.cat(pair) for pair in zip(root, (parents, children), strict=True))
+        before = torch.cat([before, states], dim=1)[rows, places]  # (words, 2 * hidden_size)
+        parents, children = self.scorer.represent(self.represent_words(before, tokens[starts]))
+        if cache is None:  # the roots, too, in front
+            root_parent, root_child = (vector.expand(len(states), -1) for vector in self.scorer.root_vectors())
+            parents = torch.cat([root_parent.to(parents.dtype), parents])
+            children = torch.cat([root_child.to(children.dtype), children])
             rows = torch.cat([torch.arange(len(states), device=rows.device), rows])
             words = nn.functional.pad(words, (len(states), 0))
         return {"states": states, "rows": rows, "words": words, "parents": parents, "children": children}
 
-    def _add_losses(self, result, shift_labels, graph, num_items_in_batch) -> None:
-        """Eq. 6, summed over the batch."""
-        count = label_count(shift_labels, num_items_in_batch)
-        result.loss = sum_of_losses(result.logits, shift_labels) / count
-        result.lm_loss = result.loss.detach()
-        if result.arc_logits is not None:
-            tokens = (shift_labels != -100).sum(1)
-            graph_loss = (tokens * self._graph_losses(result.arc_logits, result.count_logits, graph)).sum() / count
-            result.loss = result.loss + graph_loss
-            result.graph_loss = graph_loss.detach()
-
-    def _graph_losses(self, arc_logits, count_logits, graph) -> torch.Tensor:
-        """`(batch_size,)`: weighted means over a sentence's candidate arcs, 2i - 1 of word i, and words."""
+    def _graph_loss(self, result: GiLTCausalLMOutput, targets: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
+        """
+        The graphs' part of eq. 6, summed over the batch: means over a sentence's candidate arcs, 2i - 1 of word i, and
+        over its words, weighted, times its number of tokens.
+        """
+        arc_logits, count_logits = result.arc_logits, result.count_logits
         possible = arc_logits > -torch.inf
-        arcs = nn.functional.binary_cross_entropy_with_logits(
-            arc_logits.masked_fill(~possible, 0.0), graph.to(arc_logits.dtype), reduction="none"
-        ).masked_fill(~possible, 0.0)
-        gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)
+        scores = arc_logits.masked_fill(~possible, 0.0)
+        arcs = nn.functional.binary_cross_entropy_with_logits(scores, graph.to(scores.dtype), reduction="none")
+        arcs = arcs.masked_fill(~possible, 0.0)
+        gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)  # (B, n)
         is_word = possible[:, 0, 1:]  # any word can hang on the root
         counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
         count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
-        return self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means
+        losses = self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means  # (B,)
+        return ((targets != -100).sum(1) * losses).sum()
 
 
 def _selected(
@@ -468,11 +428,12 @@ def _selected(
 
 def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:
     """First vectors of roots and words at their places, as parents and as children, `(batch_size, size, width)`."""
-    places, batch = (words["rows"], words["words"]), len(words["states"])
-    return [
-        torch.index_put(words[role].new_zeros(batch, size, words[role].shape[-1]), places, words[role])
-        for role in ("parents", "children")
-    ]
+    places = (words["rows"], words["words"])
+    first_vectors = []
+    for vectors in (words["parents"], words["children"]):
+        nothing = vectors.new_zeros(len(words["states"]), size, vectors.shape[-1])
+        first_vectors.append(torch.index_put(nothing, places, vectors))
+    return first_vectors
 
 
 __all__ = ["GiLTForCausalLM", "GiLTModel", "GiLTPreTrainedModel"]

@@ -1,10 +1,19 @@
 """
 GiLT's dependency scorer (sections 3.1 and 3.2): the arcs between a word and all before it, and how many there are.
 
-A pair of words is scored when the newer one is known. The newer word's parent and child vectors depend on no other
-word; only those of the older words need the second perceptron for every pair. What it reads there is a sum of few
-vectors: the word's first vector, the sinusoids of a distance, the embeddings of the values of features. With x~ for a
-vector without its mean, g and b for weight and bias of the layer norm,
+A pair of words is scored when the newer one, i, is known. In the pair form, for all words j before it and itself, with
+the first and second perceptrons of both roles, sinusoids r and the embeddings of the values of features,
+
+    pe_j = parent_second(parent_first(w_j) + r(i - j) + sum_f parent_features[f, tape[f, j]])
+    ce_j = child_second(child_first(w_j) + r(i - j) + sum_f child_features[f, tape[f, j]])
+
+    logit of j -> i = pe_j . W_p ce_i,    logit of i -> j = pe_i . W_p ce_j                                         (2)
+    logits of the count = counts((pe_i * W_s sum_j ce_j + sum_j pe_j * W_s ce_i) / sqrt(2i - 1))                    (3)
+
+summed over j < i, where the root, j = 0, is no child; the features of i itself are 0. What follows is the same, but
+faster. The newer word's vectors depend on no other word; only those of the older words need the second perceptron for
+every pair. What it reads there is a sum of few vectors. With x~ for a vector without its mean, g and b for weight and
+bias of the layer norm,
 
     W1 LN(z) + b1 = (sum of W1 (g * x~)) / deviation + W1 b + b1,    deviation^2 = mean (sum of x~)^2
 
@@ -14,7 +23,7 @@ looked up. It needs no second map either:
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,8 +33,9 @@ from transformers import initialization as init
 
 from hf_structure.algorithms.lookup import Lookup
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.modules.affine import all_rows, by_call, scaled, weight_and_bias, without_bias
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.affine import all_rows, scaled, weight_and_bias, without_bias
+from hf_structure.modules.calls import by_call, with_calls
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 
 def perceptron(size: int, out_size: int) -> nn.Sequential:
@@ -61,6 +71,7 @@ class Terms(NamedTuple):
     distances: int
 
 
+@with_calls
 class DependencyScorer(nn.Module):
     """
     Biaffine scores of arcs and a classifier of their number.
@@ -72,10 +83,14 @@ class DependencyScorer(nn.Module):
     def __init__(self, config: GiLTConfig):
         super().__init__()
         self.hidden_size, self.size = config.scorer_hidden_size, config.scorer_size
-        self.chunk_size, self.max_new_arcs = config.scorer_chunk_size, config.max_new_arcs
+        self.chunk_size = config.scorer_chunk_size
+        self.max_new_arcs = config.max_new_arcs
+        self.count_self_pair = config.count_self_pair
         self.num_values = config.max_feature_value + 1
         self.num_features = len(config.graph_features)
-        word_size, values = 3 * config.hidden_size, self.num_features * self.num_values
+        self.word_size = config.hidden_size
+        word_size = 3 * config.hidden_size
+        values = self.num_features * self.num_values
         self.root = nn.Parameter(torch.empty(word_size))
         self.parent_first = perceptron(word_size, self.hidden_size)
         self.child_first = perceptron(word_size, self.hidden_size)
@@ -83,12 +98,10 @@ class DependencyScorer(nn.Module):
         self.child_second = perceptron(self.hidden_size, self.size)
         self.parent_features = nn.Embedding(values, self.hidden_size)
         self.child_features = nn.Embedding(values, self.hidden_size)
-        self.count_self_pair, self.word_size = config.count_self_pair, config.hidden_size
-        self.position_maps = (
-            nn.ModuleList(nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
-            if config.scorer_position_maps
-            else None
-        )
+        self.position_maps = None
+        if config.scorer_position_maps:
+            maps = (nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
+            self.position_maps = nn.ModuleList(maps)
         matrix = (self.size,) if config.scorer_diagonal else (self.size, self.size)
         self.arc_matrix = nn.Parameter(torch.empty(matrix))  # W_p
         self.count_matrix = nn.Parameter(torch.empty(matrix))  # W_s
@@ -97,21 +110,18 @@ class DependencyScorer(nn.Module):
     @torch.no_grad()
     def init_weights(self):
         """Arcs start undecided, whatever the width."""
+        is_diagonal = self.arc_matrix.dim() == 1
         init.normal_(self.root)
-        init.normal_(self.arc_matrix, std=1 / self.size if self.arc_matrix.dim() == 2 else self.size**-0.5)
-        init.normal_(self.count_matrix, std=self.size**-0.5 if self.count_matrix.dim() == 2 else 1.0)
+        init.normal_(self.arc_matrix, std=self.size**-0.5 if is_diagonal else 1 / self.size)
+        init.normal_(self.count_matrix, std=1.0 if is_diagonal else self.size**-0.5)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
         First vectors, as parent and as child, `(..., 2 * scorer_hidden_size)`, of words `(..., 3 * hidden_size)`.
         """
-        return as_term(self.parent_second, self.parent_first(words)), as_term(
-            self.child_second, self.child_first(words)
-        )
-
-    def forward(self, *args, method: Callable, **kwargs):
-        """Runs a method that reads the module's own parameters, see [`by_call`]."""
-        return method(self, *args, **kwargs)
+        parents = as_term(self.parent_second, self.parent_first(words))
+        children = as_term(self.child_second, self.child_first(words))
+        return parents, children
 
     @by_call
     def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -138,8 +148,7 @@ class DependencyScorer(nn.Module):
             return sinusoids(distances, self.hidden_size).to(dtype)
         return self.position_maps[role](sinusoids(distances, self.word_size).to(dtype))
 
-    @by_call
-    def score(
+    def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -160,7 +169,8 @@ class DependencyScorer(nn.Module):
         is_pair = (position < position.unsqueeze(1)) & (position.unsqueeze(1) <= lengths.view(-1, 1, 1))
         row, newer, older = is_pair.nonzero(as_tuple=True)
         is_word = older > 0  # the root is nobody's dependent
-        terms, number = self.terms(size, parents.device), position[1:].repeat(batch)
+        terms = self.terms(size, parents.device)
+        number = position[1:].repeat(batch)  # (batch_size * n,)
         new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)
         arcs_in, arcs_out, sums = self._pairs_in_chunks(
             (parents.flatten(0, 1), children.flatten(0, 1)),
@@ -172,7 +182,7 @@ class DependencyScorer(nn.Module):
             is_word=is_word,
         )
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
-        logits = torch.index_put(logits, (row, older, newer), arcs_in)
+        logits = torch.index_put(logits, (row, older, newer), arcs_in)  # (B, n + 1, n + 1)
         logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
         return logits, self._count(new, sums, number, terms).unflatten(0, (batch, size - 1))
 
@@ -205,9 +215,11 @@ class DependencyScorer(nn.Module):
         position = torch.arange(places.shape[1], device=places.device)
         is_parent = position < newer.unsqueeze(1)
         are_older = (is_parent, is_parent & (position > 0))
-        pairs, pair = self._distinct(places, (newer.unsqueeze(1) - position).clamp(min=0), tape, terms, is_parent)
+        distances = (newer.unsqueeze(1) - position).clamp(min=0)  # (B, n + 1)
+        pairs, pair = self._distinct(places, distances, tape, terms, is_parent)
+        lookup = Lookup(pair)
         new = self._newer(*new, terms)
-        arcs, sums, lookup = [], [], Lookup(pair)
+        arcs, sums = [], []
         for role, (query, constant) in enumerate(self._queries(*new, terms)):
             hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
             scores = lookup.dots(query.to(hidden.dtype), hidden, constant.unsqueeze(-1))
@@ -216,19 +228,21 @@ class DependencyScorer(nn.Module):
         return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
 
     def _distinct(
-        self, places, distances, tape, terms: Terms, is_pair
+        self, places: torch.Tensor, distances: torch.Tensor, tape: torch.Tensor, terms: Terms, is_pair: torch.Tensor
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
         """
         Pairs that are the same for several hypotheses are one: their places and keys, and which of them each
         `(batch_size, n + 1)` is.
         """
-        values = (self.num_values,) * self.num_features
         code = places * terms.distances + distances
         for feature in tape.unbind(1):
             code = code * self.num_values + feature
         codes, pair = code.masked_fill(~is_pair, 0).unique(return_inverse=True)
-        place, distance, *values = unravel(codes, (terms.distances, *values))
-        return (place, self._keys(distance, torch.stack(values, dim=1), terms)), pair
+        number = torch.arange(pair.numel(), device=pair.device)
+        example = torch.empty_like(codes).scatter(0, pair.flatten(), number)  # any that has the code
+        values = tape.transpose(1, 2).flatten(0, 1)[example]  # (pairs, features)
+        keys = self._keys(distances.flatten()[example], values, terms)
+        return (places.flatten()[example], keys), pair
 
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
         """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
@@ -237,10 +251,11 @@ class DependencyScorer(nn.Module):
 
     def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> list[torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        return [
-            self._second(role)[-1](self._hidden(role, words + terms[role].itself.to(words.dtype), terms))
-            for role, words in enumerate((parents, children))
-        ]
+        vectors = []
+        for role, words in enumerate((parents, children)):
+            hidden = self._hidden(role, words + terms[role].itself.to(words.dtype), terms)
+            vectors.append(self._second(role)[-1](hidden))
+        return vectors
 
     def _second(self, role: int) -> nn.Sequential:
         return self.child_second if role else self.parent_second
@@ -260,9 +275,11 @@ class DependencyScorer(nn.Module):
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What hidden units of older parents, then children, are compared with, and what is added (eq. 2)."""
-        as_child = self._times(children, self.arc_matrix)
-        as_parent = self._times(parents, self.arc_matrix, transpose=True)
-        return [(q @ terms[role].weight, q @ terms[role].bias) for role, q in enumerate((as_child, as_parent))]
+        matrix = self.arc_matrix
+        transposed = matrix if matrix.dim() == 1 else matrix.T
+        queries = (times(matrix, children), times(transposed, parents))
+        roles = (terms.parents, terms.children)
+        return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, roles, strict=True)]
 
     def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
@@ -271,10 +288,11 @@ class DependencyScorer(nn.Module):
         Returns:
             For each pair the logits of its arcs, older -> newer and back, and for each step the sums of hidden units.
         """
-        chunks = zip(*(indices.split(self.chunk_size) for indices in pairs.values()), strict=True)
-        arcs_in, arcs_out, sums = [], [], 0
-        for chunk in chunks:
-            chunk = dict(zip(pairs, chunk, strict=True))
+        split = {name: values.split(self.chunk_size) for name, values in pairs.items()}
+        arcs_in, arcs_out = [], []
+        sums = 0
+        for number in range(len(split["step"])):
+            chunk = {name: values[number] for name, values in split.items()}
             if torch.is_grad_enabled() and len(pairs["step"]) > self.chunk_size:
                 into, out, parts = checkpoint(self._pairs, older, terms, queries, use_reentrant=False, **chunk)
             else:
@@ -292,8 +310,10 @@ class DependencyScorer(nn.Module):
         for role, (query, constant) in enumerate(queries):
             hidden = self._hidden_of_pairs(role, older[role], terms, place, keys)
             arcs.append(((hidden * query[step]).sum(-1) + constant[step]).float())
-            hidden = hidden * is_word.unsqueeze(-1) if role else hidden
-            sums.append(hidden.new_zeros(query.shape, dtype=torch.float32).index_add(0, step, hidden.float()))
+            if role:
+                hidden = hidden * is_word.unsqueeze(-1)
+            nothing = hidden.new_zeros(query.shape, dtype=torch.float32)
+            sums.append(nothing.index_add(0, step, hidden.float()))  # (steps, scorer_hidden_size)
         return *arcs, torch.stack(sums)
 
     def _count(
@@ -304,21 +324,22 @@ class DependencyScorer(nn.Module):
         can be, eq. 3.
         """
         number = newer.unsqueeze(-1)
-        parents, children = (
-            nn.functional.linear(hidden.to(new[0].dtype), terms[role].weight) + older * terms[role].bias
-            for role, (hidden, older) in enumerate(zip(sums, (number, number - 1), strict=True))
-        )
-        summary = new[0] * self._times(children, self.count_matrix) + parents * self._times(new[1], self.count_matrix)
+        of_parents, of_children = (hidden.to(new[0].dtype) for hidden in sums)
+        parents = of_parents @ terms.parents.weight.T + number * terms.parents.bias
+        children = of_children @ terms.children.weight.T + (number - 1) * terms.children.bias
+        new_child = times(self.count_matrix, new[1])
+        summary = new[0] * times(self.count_matrix, children) + parents * new_child
         candidates = pairs = 2 * number - 1
         if self.count_self_pair:
-            summary, pairs = summary + new[0] * self._times(new[1], self.count_matrix), candidates + 1
+            summary = summary + new[0] * new_child
+            pairs = candidates + 1
         logits = self.counts(summary / pairs.to(summary.dtype).sqrt()).float()
         return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
 
-    def _times(self, vectors: torch.Tensor, matrix: torch.Tensor, transpose: bool = False) -> torch.Tensor:
-        if matrix.dim() == 1:
-            return vectors * matrix
-        return vectors @ (matrix if transpose else matrix.T)
+
+def times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """A matrix, or one of which the diagonal is given, times each of the vectors `(..., size)`."""
+    return vectors * matrix if matrix.dim() == 1 else vectors @ matrix.T
 
 
 def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
@@ -326,15 +347,6 @@ def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)
     return torch.cat([centred, without_bias(linear, scaled(norm, centred)).to(centred.dtype)], dim=-1)
-
-
-def unravel(codes: torch.Tensor, sizes: Sequence[int]) -> list[torch.Tensor]:
-    """The digits that numbers were put together from, the last ones below `sizes`."""
-    digits = []
-    for size in reversed(sizes):
-        digits.append(codes % size)
-        codes = codes // size
-    return [codes, *reversed(digits)]
 
 
 __all__ = ["DependencyScorer", "Terms"]

@@ -15,7 +15,7 @@ from torch import nn
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.transformer_xl import sinusoids
+from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 
 class AttachmentScorer(nn.Module):

@@ -13,51 +13,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hf_structure.algorithms.beam import Beam, default_max_tokens
+from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.stack import Stacks
 from hf_structure.modeling_outputs import StackBeamOutput
-from hf_structure.modules.beam_search import Hypotheses, check_sizes, right_padded, search
-from hf_structure.modules.search_cache import RowCache
-from hf_structure.modules.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+from hf_structure.modules.structured_lm.search_cache import SharedRows
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 if TYPE_CHECKING:
     from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
-
-
-@torch.no_grad()
-@torch.compiler.disable
-def beam_search(
-    model: "PushdownLMForCausalLM",
-    input_ids: torch.Tensor,
-    attention_mask: torch.Tensor | None = None,
-    *,
-    beam_size: int = 1,
-    k: int = 1,
-    max_tokens: int | None = None,
-) -> StackBeamOutput:
-    """See [`PushdownLMForCausalLM.beam_search`]."""
-    if not model.config.stack_layers:
-        raise ValueError("this model has no stack layers (config.stack_layers): there is no tree to search for")
-    if max_tokens is None:
-        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
-    check_sizes(beam_size=beam_size, k=k, max_tokens=max_tokens)
-    (batch, length), device = input_ids.shape, input_ids.device
-    lengths, order, (ids,) = right_padded(attention_mask, input_ids)
-    output = StackBeamOutput(
-        log_prob=torch.zeros(batch, dtype=torch.float32, device=device),
-        token_log_probs=torch.zeros(batch, length, dtype=torch.float32, device=device),
-        attachments=torch.zeros(batch, k, length, dtype=torch.long, device=device),
-        attachment_log_probs=torch.full((batch, k), -torch.inf, dtype=torch.float32, device=device),
-    )
-
-    def begin(ids: torch.Tensor, most: int) -> StackHypotheses:
-        return StackHypotheses(model, ids, most)
-
-    search(begin, (ids,), lengths, output, ("attachments", "attachment_log_probs"), beam_size, max_tokens)
-    output.token_log_probs = torch.zeros_like(output.token_log_probs).scatter(1, order, output.token_log_probs)
-    order = order.unsqueeze(1).expand_as(output.attachments)
-    output.attachments = torch.zeros_like(output.attachments).scatter(2, order, output.attachments)
-    return output
 
 
 class StackHypotheses(Hypotheses):
@@ -72,18 +36,27 @@ class StackHypotheses(Hypotheses):
     Attributes:
         stacks ([`~hf_structure.algorithms.stack.Stacks`]): Their stacks.
         attachments (`torch.LongTensor` of shape `(rows, seq_len)`): What these come from.
-        keys ([`RowCache`]): What the scorer makes of the tokens.
+        keys ([`SharedRows`]): What the scorer makes of the tokens, as `"keys"`.
     """
 
+    output_class = StackBeamOutput
+
     def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
-        backbone, config = model.model.backbone, model.config
-        super().__init__(backbone, model.lm_head, ids, config.num_hidden_layers - config.stack_layers, most)
-        self.model, self.is_last = model, model.is_last(ids)
+        super().__init__(model, ids, most)
+        self.is_last = model.is_last(ids)
         self.embedded = model.get_input_embeddings()(ids)
         self.stacks = Stacks.empty(*ids.shape, ids.device)
         self.attachments = torch.zeros_like(ids)
-        self.keys = RowCache(ids.shape[1], most)
-        self.known: torch.Tensor | None = None  # keys of the tokens so far
+        self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)
+
+    @classmethod
+    def room_for(cls, k: int, ids: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(ids).unsqueeze(1).repeat(1, k, 1)  # (B, k, n)
+
+    @classmethod
+    def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+        order = order.unsqueeze(1).expand_as(structures)
+        return torch.zeros_like(structures).scatter(2, order, structures)  # (B, k, n)
 
     def structures(self) -> torch.Tensor:
         return self.attachments
@@ -108,7 +81,7 @@ class StackHypotheses(Hypotheses):
             logits = self.model.scorer(
                 self.last.unsqueeze(1),
                 self.embedded[sentences, place].unsqueeze(1),
-                torch.nn.functional.pad(self.known, (0, 0, 0, 1)),
+                self.keys.tables["keys"][self.keys.places[:, so_far]],  # (rows, place + 1, attachment_size)
                 self.stacks.depths[:, None, so_far],
             )
         return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
@@ -118,18 +91,17 @@ class StackHypotheses(Hypotheses):
 
     def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         states = super().read(place, sentences)
-        self.keys.begin(len(sentences))
         with self.fast:
             keys = self.model.scorer.token_key(self.last)
-        self.known = self.keys.keep(0, keys[:, None, None])[0].squeeze(1)
+        self.keys.places[:, place] = self.keys.new_places(len(keys))
+        self.keys.keep("keys", keys)
         return states
 
     def select(self, rows: torch.Tensor) -> None:
         super().select(rows)
         self.keys.select(rows)
-        if self.known is not None:
-            self.known = self.keys.kept(0, len(rows))[0].squeeze(1)
-        self.stacks, self.attachments = self.stacks.select(rows), self.attachments[rows]
+        self.stacks = self.stacks.select(rows)
+        self.attachments = self.attachments.index_select(0, rows)
 
 
-__all__ = ["beam_search"]
+__all__ = ["StackHypotheses"]

@@ -3,7 +3,7 @@
 import torch
 
 from hf_structure.algorithms.stack import Stacks, replay_stacks
-from hf_structure.modules.structure_cache import StructureCache
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
 class StackCache(StructureCache):
@@ -13,51 +13,31 @@ class StackCache(StructureCache):
     Attributes:
         attachments, is_token (`torch.LongTensor` of shape `(batch_size, seq_len)`): Attachments of the tokens, and 1
             for tokens, 0 for padding.
-        ends, depths: Those of the [`~hf_structure.algorithms.stack.Stacks`].
         states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): The last layer's.
         keys (`torch.FloatTensor` of shape `(batch_size, seq_len, attachment_size)`): What the scorer makes of them.
+        stacks ([`~hf_structure.algorithms.stack.Stacks`]): The stacks after the last token.
     """
 
-    _of_rows = ("attachments", "is_token", "ends", "depths", "states", "keys")
     _structure = "stack"
+    _of_tokens = ("attachments", "is_token", "states", "keys")
+    _of_rows = ("stacks",)
 
-    @property
-    def stacks(self) -> Stacks | None:
-        """The stacks after the last token."""
-        return None if self.ends is None else Stacks(self.ends, self.depths)
-
-    def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """
         Takes in the attachments of new tokens, `(batch_size, queries)`.
 
         Returns:
-            Candidates and tapes of the new tokens, as from [`~hf_structure.algorithms.stack.replay_stacks`].
+            Candidates of the new tokens, as from [`~hf_structure.algorithms.stack.replay_stacks`], and the tapes
+            before and after each, all of shape `(batch_size, queries, tokens)`.
         """
-        candidates, tapes, stacks = replay_stacks(attachments, is_token, self.stacks)
-        self.ends, self.depths = stacks.ends, stacks.depths
-        for name, new in (("attachments", attachments), ("is_token", is_token)):
-            self._append(name, new)
-        return candidates, tapes
+        past = Stacks.empty(len(attachments), 0, attachments.device) if self.stacks is None else self.stacks
+        candidates, tapes, self.stacks = replay_stacks(attachments, is_token, past)
+        first = past.with_room(tapes.shape[2]).depths.unsqueeze(1)
+        self.append(attachments=attachments, is_token=is_token)
+        return candidates, torch.cat([first, tapes[:, :-1]], dim=1), tapes
 
-    def keep(self, states: torch.Tensor, keys: torch.Tensor) -> None:
-        """Keeps what scores attachments, of the new tokens."""
-        self._append("states", states)
-        self._append("keys", keys)
-
-    def _append(self, name: str, new: torch.Tensor) -> None:
-        kept = getattr(self, name)
-        setattr(self, name, new if kept is None else torch.cat([kept, new], dim=1))
-
-    def crop(self, tokens_to_remove: int) -> None:
-        """Removes the last tokens, given as a negative number, and what they have been reduced with."""
-        super().crop(tokens_to_remove)
-        if tokens_to_remove == 0 or not self.holds_structure:
-            return
-        for name in ("attachments", "is_token", "states", "keys"):
-            if getattr(self, name) is not None:
-                setattr(self, name, getattr(self, name)[:, :tokens_to_remove])
-        stacks = replay_stacks(self.attachments, self.is_token)[2]
-        self.ends, self.depths = stacks.ends, stacks.depths
+    def _rebuild(self) -> None:
+        self.stacks = replay_stacks(self.attachments, self.is_token)[2]
 
 
 __all__ = ["StackCache"]

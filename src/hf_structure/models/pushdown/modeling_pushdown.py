@@ -20,20 +20,24 @@ from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
-from hf_structure.algorithms.stack import replay_stacks
-from hf_structure.modeling_outputs import DecoderOutput, PushdownCausalLMOutput, StackBeamOutput
+from hf_structure.modeling_outputs import DecoderOutput, PushdownCausalLMOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
-from hf_structure.models.pushdown.beam_search_pushdown import beam_search
+from hf_structure.models.pushdown.beam_search_pushdown import StackHypotheses
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
-from hf_structure.models.pushdown.generation_pushdown import StackGenerationMixin
-from hf_structure.modules.backbones import new_backbone, positions_for
-from hf_structure.modules.beam_search import BEAM_SIZE
-from hf_structure.modules.causal_lm import label_count, next_tokens, sum_of_losses
-from hf_structure.modules.grafting import BackboneMixin, GraftMixin, TapeModelMixin
+from hf_structure.models.pushdown.generation_pushdown import StackWriter
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.tape_attention import TapeKeys, TapeLookup, read_tapes
+from hf_structure.modules.structured_lm.backbones import new_backbone
+from hf_structure.modules.structured_lm.causal_lm import next_tokens, sum_of_losses
+from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
+from hf_structure.modules.structured_lm.modeling import (
+    StructuredLMMixin,
+    StructuredModelMixin,
+    StructuredPreTrainedMixin,
+    check_structure_layers,
+)
+from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
 
 class DepthKeys(TapeKeys):
@@ -55,15 +59,16 @@ class Replay(NamedTuple):
     Attributes:
         candidates (`torch.BoolTensor` of shape `(batch_size, queries, tokens)`): Where the constituents end that each
             token can be reduced with; itself for none.
-        before, tapes (`torch.LongTensor` of that shape): The depths of all tokens before and after it is.
+        before (`torch.LongTensor` of that shape): The depths of all tokens before it is.
+        lookup ([`TapeLookup`]): Those after it is.
     """
 
     candidates: torch.Tensor
     before: torch.Tensor
-    tapes: torch.Tensor
+    lookup: TapeLookup
 
 
-class PushdownLMPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel):
+class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the Pushdown-LM models."""
 
     config_class = PushdownLMConfig
@@ -76,7 +81,7 @@ class PushdownLMPreTrainedModel(PublishingMixin, TapeModelMixin, PreTrainedModel
             init.normal_(module.depths, std=0.0 if is_graft else math.sqrt(2 / self.config.num_hidden_layers))
 
 
-class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
+class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
     """The backbone with layers that read a stack tape, without a head on top."""
 
     def __init__(self, config: PushdownLMConfig):
@@ -98,7 +103,6 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
         use_cache: bool | None = None,
         position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        replayed: Replay | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
@@ -119,7 +123,6 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
                 what counts.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Instead of `input_ids`, what the input embeddings make of them.
-            replayed ([`Replay`], *optional*): What [`replay`] made of the attachments, where that is done already.
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; attachments in a model without stack layers, of
@@ -127,57 +130,38 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
                 distances only.
         """
         check_one_input(input_ids, inputs_embeds)
-        tokens = input_ids if inputs_embeds is None else inputs_embeds
         use_cache = self.wants_cache(use_cache, cache)
         if attachments is not None:
-            if attachments.shape != tokens.shape[:2]:
-                raise ValueError(
-                    f"attachments of shape {tuple(attachments.shape)} do not fit tokens of shape "
-                    f"{tuple(tokens.shape[:2])}"
-                )
-            if replayed is None:
-                replayed, cache = self.replay(attachments, attention_mask, cache, use_cache)
-            # Tables are used again only where no gradient is to go through them.
-            cached = isinstance(cache, StackCache) and not torch.is_grad_enabled()
-            tables = cache.tables if cached else None
-            kwargs["tape_lookup"] = TapeLookup(
-                replayed.tapes.clamp(max=self.config.max_depth).unsqueeze(1), tables=tables
-            )
-        kwargs |= positions_for(self.backbone, position_ids, attention_mask, tokens.shape[1])
-        return self.backbone(
-            input_ids=input_ids,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-            cache=cache,
-            use_cache=use_cache,
-            **kwargs,
+            tokens = input_ids if inputs_embeds is None else inputs_embeds
+            replay, cache = self.replay(tokens, attachments, attention_mask, cache, use_cache)
+            kwargs["tape_lookup"] = replay.lookup
+        return self.run_backbone(
+            input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
     @torch.compiler.disable  # token by token
     def replay(
         self,
+        tokens: torch.Tensor,
         attachments: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        cache: Cache | None = None,
-        use_cache: bool = False,
+        attention_mask: torch.Tensor | None,
+        cache: Cache | None,
+        use_cache: bool,
     ) -> tuple[Replay, Cache | None]:
         """The stacks while tokens of these attachments are read, and the cache that has them; as in `forward`."""
-        if not len(self.depth_keys):
-            raise ValueError("this model has no stack layers (config.stack_layers): do not give it attachments")
+        check_structure_layers(self.config, "do not give it attachments")
+        if attachments.shape != tokens.shape[:2]:
+            raise ValueError(
+                f"attachments of shape {tuple(attachments.shape)} do not fit tokens of shape {tuple(tokens.shape[:2])}"
+            )
         is_token = without_padding(torch.ones_like(attachments), attention_mask)
         attachments = without_padding(attachments, attention_mask)
-        if use_cache or isinstance(cache, StackCache):
-            cache = StackCache.of(cache)
-            depths = cache.depths
-            candidates, tapes = cache.push(attachments, is_token)
-        else:
-            StackCache.of(cache)  # raises if there are tokens without a stack
-            depths, (candidates, tapes, _) = None, replay_stacks(attachments, is_token)
-        first = torch.zeros_like(tapes[:, :1])
-        if depths is not None:
-            first[:, 0, : depths.shape[1]] = depths
-        before = torch.cat([first, tapes[:, :-1]], dim=1)
-        return Replay(candidates, before, tapes), cache
+        known = StackCache.of(cache)  # raises if there are tokens without a stack
+        candidates, before, tapes = known.push(attachments, is_token)
+        index = tapes.clamp(max=self.config.max_depth).unsqueeze(1)  # (B, 1, queries, tokens)
+        if use_cache or known is cache:
+            return Replay(candidates, before, TapeLookup(index, tables=known.kept_tables)), known
+        return Replay(candidates, before, TapeLookup(index)), cache
 
     def lookup_of_some(self, tapes: torch.Tensor, tables: dict[int, torch.Tensor]) -> TapeLookup:
         """For many tapes `(rows, queries, tokens)` with few depths."""
@@ -185,8 +169,17 @@ class PushdownLMModel(BackboneMixin, PushdownLMPreTrainedModel):
         return TapeLookup.of_some(depths, self.config.max_depth + 1, tables)
 
 
-class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerationMixin):
-    """Pushdown-LM with a language modelling head and a scorer of attachments."""
+class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, StructureGenerationMixin):
+    """
+    Pushdown-LM with a language modelling head and a scorer of attachments.
+
+    `generate` with `use_structure=True` writes text and tree together, and gives a [`StackGenerateOutput`]. In a beam
+    search every token is reduced in all possible ways (section 3.3); a token of `config.eos_token_id` ends the text.
+    """
+
+    hypotheses_class = StackHypotheses
+    writer_class = StackWriter
+    structure_input = "attachments"
 
     def __init__(self, config: PushdownLMConfig):
         super().__init__(config)
@@ -200,8 +193,8 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
     def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
         ends = self.config.eos_token_id
-        ends = [] if ends is None else [ends] if isinstance(ends, int) else ends
-        return torch.isin(input_ids, torch.tensor(ends, dtype=torch.long, device=input_ids.device))
+        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=input_ids.device)
+        return torch.isin(input_ids, ends.view(-1))
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -240,49 +233,47 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
             ValueError: as in [`PushdownLMModel.forward`]; with labels, an attachment to where no constituent ends.
         """
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
-        if use_cache is None and targets is not None:
-            use_cache = cache is not None
-        use_cache, replayed = self.model.wants_cache(use_cache, cache), None
-        if attachments is not None:
-            replayed, cache = self.model.replay(attachments, attention_mask, cache, use_cache)
+        has_loss = targets is not None
+        use_cache = self.model.wants_cache(use_cache, cache, has_loss)
+        if attachments is not None:  # here, for the scorer reads the stacks, too
+            check_one_input(input_ids, inputs_embeds)
+            tokens = input_ids if inputs_embeds is None else inputs_embeds
+            replay, cache = self.model.replay(tokens, attachments, attention_mask, cache, use_cache)
+            kwargs["tape_lookup"] = replay.lookup
         outputs = self.model(
             input_ids,
             attention_mask=attention_mask,
-            attachments=attachments,
             cache=cache,
             use_cache=use_cache,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
-            replayed=replayed,
             **kwargs,
         )
-        keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        result = PushdownCausalLMOutput(
-            logits=self.lm_head(outputs.last_hidden_state[:, keep]),
-            cache=outputs.cache,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-        )
-        if replayed is not None:
+        result = self.predict_tokens(PushdownCausalLMOutput, outputs, logits_to_keep)
+        if attachments is not None:
             embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
             states = without_padding(outputs.last_hidden_state, attention_mask)
-            self._score(result, states, embedded, replayed, cache, targets is not None)
-        if targets is not None:
-            self._add_losses(result, targets, attachments, attention_mask, num_items_in_batch)
+            self._score(result, states, embedded, replay, cache, has_loss)
+        if has_loss:
+            attachment_sum = None
+            if attachments is not None:
+                attachment_sum = self._attachment_loss(result, attachments, attention_mask)
+            self.add_losses(result, targets, num_items_in_batch, "attachment_loss", attachment_sum)
         return result
 
-    def _score(self, result, states, embedded, replayed: Replay, cache: Cache | None, wants_logits: bool) -> None:
+    def _score(self, result, states, embedded, replay: Replay, cache: Cache | None, wants_logits: bool) -> None:
         """Attachments of whole texts that are given; keeps in the cache, if there is one, what scores the next."""
-        keys, before = self.scorer.token_key(states), torch.zeros_like(states[:, :1])
+        keys = self.scorer.token_key(states)
+        before = torch.zeros_like(states[:, :1])
         if isinstance(cache, StackCache):
             if cache.states is not None:
                 before = cache.states[:, -1:]
-            cache.keep(states, keys)
+            cache.append(states=states, keys=keys)
             keys = cache.keys
         if wants_logits:
-            before = torch.cat([before, states[:, :-1]], dim=1)
-            logits = self.scorer(before, embedded, keys, replayed.before)
-            result.attachment_logits = logits.masked_fill(~replayed.candidates, -torch.inf)
+            before = torch.cat([before, states[:, :-1]], dim=1)  # (B, queries, hidden_size)
+            logits = self.scorer(before, embedded, keys, replay.before)
+            result.attachment_logits = logits.masked_fill(~replay.candidates, -torch.inf)
 
     def score_attachments(self, input_ids: torch.Tensor, cache: StackCache) -> torch.Tensor:
         """
@@ -303,54 +294,13 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         logits = self.scorer(cache.states[:, -1:], embedded, keys, stacks.depths.unsqueeze(1)).squeeze(1)
         return logits.masked_fill(~stacks.candidates(place, self.is_last(input_ids)), -torch.inf)
 
-    def _add_losses(self, result, targets, attachments, attention_mask, num_items_in_batch) -> None:
-        count = label_count(targets, num_items_in_batch)
-        result.loss = sum_of_losses(result.logits, targets) / count
-        result.lm_loss = result.loss.detach()
-        if result.attachment_logits is not None:
-            _, length, tokens = result.attachment_logits.shape
-            gold = torch.arange(tokens - length, tokens, device=attachments.device) - attachments
-            gold = without_padding(gold, attention_mask, -100)
-            check_attachments(result.attachment_logits, gold)
-            loss = self.config.attachment_loss_weight * sum_of_losses(result.attachment_logits, gold) / count
-            result.loss = result.loss + loss
-            result.attachment_loss = loss.detach()
-
-    def beam_search(
-        self,
-        input_ids: torch.Tensor,
-        word_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        *,
-        beam_size: int = 1,
-        k: int = 1,
-        max_tokens: int | None = None,
-    ) -> StackBeamOutput:
-        """
-        How probable given sentences are, summed over the trees of a beam, and the best trees (section 3.3).
-
-        With every token a tree is reduced in all possible ways; the `beam_size` most probable trees of each sentence
-        are kept.
-
-        Args:
-            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in [`PushdownLMModel.forward`]; the first token, the root, is given, and a token of
-                `config.eos_token_id` ends the text.
-            word_ids: Nothing is read of it; that models that build structures over words are called alike.
-            beam_size (`int`): Trees kept for each sentence; 1 is greedy.
-            k (`int`): How many of them are returned.
-            max_tokens (`int`, *optional*):
-                Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
-                default 65536, of large models fewer: 1 GiB of keys and values, but 16384 in any case.
-
-        Returns:
-            [`StackBeamOutput`]
-
-        Raises:
-            ValueError: a model without stack layers; a sentence without tokens; `beam_size`, `k` or `max_tokens` below
-                1.
-        """
-        return beam_search(self, input_ids, attention_mask, beam_size=beam_size, k=k, max_tokens=max_tokens)
+    def _attachment_loss(self, result, attachments, attention_mask) -> torch.Tensor:
+        """The sum of the cross-entropies of attachments, weighted."""
+        _, length, tokens = result.attachment_logits.shape
+        gold = torch.arange(tokens - length, tokens, device=attachments.device) - attachments
+        gold = without_padding(gold, attention_mask, -100)
+        check_attachments(result.attachment_logits, gold)
+        return self.config.attachment_loss_weight * sum_of_losses(result.attachment_logits, gold)
 
     def decode(
         self,
@@ -381,7 +331,8 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         """
         if decoder != "tree" or k != 1 or marginals:
             raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
-        found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size or BEAM_SIZE)
+        beam_size = self.decoding_beam_size(decoder, k, beam_size)
+        found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size)
         is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         if word_ids is None:
             inner = ~self.is_last(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
@@ -389,8 +340,9 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
         trees = []
         for attachments, words, known in zip(found.attachments[:, 0], word_ids, is_token.bool(), strict=True):
             words = words[known].clamp(min=0).tolist()
-            spans = {*word_spans(attachments_to_spans(attachments[known].tolist()), words)}
-            spans |= {(0, max(words))} if max(words) > 1 else set()
+            spans = set(word_spans(attachments_to_spans(attachments[known].tolist()), words))
+            if max(words) > 1:
+                spans.add((0, max(words)))
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
@@ -401,7 +353,8 @@ class PushdownLMForCausalLM(GraftMixin, PushdownLMPreTrainedModel, StackGenerati
 def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
     known = gold != -100
-    possible = (gold >= 0) & (logits.gather(2, gold.clamp(min=0).unsqueeze(2)).squeeze(2) > -torch.inf)
+    scores = logits.gather(2, gold.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, n)
+    possible = (gold >= 0) & (scores > -torch.inf)
     if not (possible | ~known).all():
         text, token = (known & ~possible).nonzero()[0].tolist()
         raise ValueError(f"the attachment of token {token} of text {text} is to where no constituent ends")

@@ -33,6 +33,7 @@ from hf_structure.modeling_outputs import (
     StructFormerModelOutput,
 )
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
+from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
 from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
@@ -166,6 +167,7 @@ class StructFormerProjection(nn.Linear):
     """Linear layer of the attention; apart from others because it is initialised by another rule."""
 
 
+@with_calls
 class StructFormerAttention(nn.Module):
     """Dependency-constrained self-attention (section 4.3), or softmax attention where there are no relations."""
 
@@ -190,14 +192,13 @@ class StructFormerAttention(nn.Module):
 
     def forward(
         self,
-        hidden_states: torch.Tensor | None,
-        words: torch.Tensor | None = None,
+        hidden_states: torch.Tensor,
+        words: torch.Tensor,
         relations: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
-            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors. If None,
-                [`relation_weights`] are all that is wanted: hooks that bring parameters from elsewhere know of calls.
+            hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word vectors.
             words (`torch.BoolTensor` of shape `(batch_size, seq_len)`): False for padding.
             relations (`torch.FloatTensor` of shape `(batch_size, num_relations, seq_len, seq_len)`, *optional*):
                 Probability of every relation from the attending word to the attended one.
@@ -206,8 +207,6 @@ class StructFormerAttention(nn.Module):
             The update of the word vectors, and the attention weights `(batch_size, num_heads, seq_len, seq_len)`
             (None where softmax attention is computed without them, by sdpa).
         """
-        if hidden_states is None:
-            return self.relation_weights(), None
         batch, length, _ = hidden_states.shape
         projected = self.projection(hidden_states).view(batch, length, 3, self.num_heads, self.head_dim)
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
@@ -250,6 +249,11 @@ class StructFormerAttention(nn.Module):
         position = torch.arange(length, device=self.position_bias.device)
         distance = (position.unsqueeze(0) - position.unsqueeze(1)).clamp(-limit, limit)
         return self.position_bias[:, distance + limit]
+
+    @by_call
+    def relation_weights_of_call(self) -> tuple[torch.Tensor, None]:
+        """[`relation_weights`] in the first place of what `forward` gives: there are no attention weights."""
+        return self.relation_weights(), None
 
     def relation_weights(self) -> torch.Tensor:
         """`(H, R)`: how much each head attends along each relation, eq. 13 and 14."""
@@ -308,7 +312,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         if self.config.attention == "softmax":
             return None
         layers = self.base_model.layers[self.config.num_front_layers :]
-        weights = [layer.attention(None)[0] for layer in layers]
+        weights = [layer.attention.relation_weights_of_call()[0] for layer in layers]
         return torch.stack([each.to(weights[0].device) for each in weights])
 
     @torch.no_grad()

@@ -16,7 +16,7 @@ SUMS = (
 
 @torch.no_grad()
 def language_model_sums(
-    model, batch: Mapping[str, torch.Tensor], words: int, predict_graphs: bool = False
+    model, batch: Mapping[str, torch.Tensor], words: int, predict_structures: bool = False
 ) -> dict[str, float]:
     """
     Sums that the scores of a text are computed from, to be added up over batches.
@@ -26,23 +26,21 @@ def language_model_sums(
         batch (`Mapping[str, torch.Tensor]`): `input_ids`, `attention_mask`, `labels` and, for a model that reads them,
             `word_ids`, `graph` and `tapes`, as from [`GraphCollator`], or `attachments`, as from [`CausalCollator`].
         words (`int`): Number of words in the batch.
-        predict_graphs (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily (this
-            still gives a text a probability: the structure before a token depends only on the tokens before it); else
-            it reads the given ones. Its predictions are compared with the given ones in both cases.
+        predict_structures (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily
+            (this still gives a text a probability: the structure before a token depends only on the tokens before
+            it); else it reads the given ones. Its predictions are compared with the given ones in both cases.
 
     Returns:
         `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of predicted `tokens`, of `words` and of sentence
             `ends`, and the counts of [`arc_statistics`] or [`attachment_statistics`].
     """
+    batch = dict(batch)
     gold = batch.get("graph")
     attachments = batch.get("attachments")
-    batch = dict(batch)
-    if predict_graphs and attachments is not None:
-        found = model.beam_search(batch["input_ids"], attention_mask=batch["attention_mask"])
-        batch["attachments"] = found.attachments[:, 0]
-    elif predict_graphs:
-        batch["graph"] = model.predict_graphs(batch["input_ids"], batch["word_ids"], batch["attention_mask"])
-        batch.pop("tapes", None)
+    if predict_structures:
+        inputs = [batch.get(name) for name in ("input_ids", "word_ids", "attention_mask")]
+        batch[model.structure_input] = model.predict_structures(*inputs)
+        batch.pop("tapes", None)  # those of the given graphs
     outputs = model(**batch)
     tokens = int((batch["labels"] != -100).sum())
     sums = dict.fromkeys(SUMS, 0.0) | {"tokens": tokens, "words": words, "ends": len(batch["labels"])}

@@ -1,6 +1,4 @@
-"""
-What backbones differ in that tapes are read in: a Transformer-XL of this library, GPT-2, Llama and Qwen.
-"""
+"""Backbones that can read tapes, a Transformer-XL of this library, GPT-2, Llama and Qwen, and their differences."""
 
 from typing import Any
 
@@ -11,7 +9,7 @@ from transformers.pytorch_utils import Conv1D
 
 from hf_structure.modules.affine import is_plain, without_bias
 from hf_structure.modules.padding import without_padding
-from hf_structure.modules.transformer_xl import RelativeAttention, TransformerXLModel
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, TransformerXLModel
 
 
 def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
@@ -48,8 +46,7 @@ def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | N
     """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
     if attention_mask is not None and attention_mask.dim() == 4:
         return  # padding is not known, and texts in one row that do not see each other may each begin anew
-    follows = torch.ones_like(position_ids, dtype=torch.bool)
-    follows = without_padding(follows, attention_mask)
+    follows = without_padding(torch.ones_like(position_ids, dtype=torch.bool), attention_mask)
     if ((position_ids.diff(dim=1) != 1) & follows[:, 1:] & follows[:, :-1]).any():
         raise ValueError(
             "a Transformer-XL knows distances, not positions: leave `position_ids` out, or let them rise by one"
@@ -66,7 +63,9 @@ def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor)
     embeddings = backbone.get_input_embeddings()(input_ids)
     if isinstance(backbone, TransformerXLModel):
         return backbone.scale(embeddings)
-    return backbone.drop(embeddings + backbone.wpe(positions)) if hasattr(backbone, "wpe") else embeddings
+    if hasattr(backbone, "wpe"):
+        return backbone.drop(embeddings + backbone.wpe(positions))
+    return embeddings
 
 
 def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
@@ -80,8 +79,10 @@ def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: to
 
 def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
     """The norm after the last layer, where there is one."""
-    name = next((name for name in ("ln_f", "norm") if hasattr(backbone, name)), None)
-    return hidden_states if name is None else getattr(backbone, name)(hidden_states)
+    for name in ("ln_f", "norm"):
+        if hasattr(backbone, name):
+            return getattr(backbone, name)(hidden_states)
+    return hidden_states
 
 
 def attention_modules(backbone: nn.Module) -> list[nn.Module]:
@@ -93,14 +94,14 @@ def attention_modules(backbone: nn.Module) -> list[nn.Module]:
 
 def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
     """
-    `(batch_size, heads, queries, head_dim)`: what keys of tapes are compared with in a model of transformers; never
-    rotated.
+    `(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with in a model of transformers;
+    never rotated.
     """
     if hasattr(attention, "c_attn"):
         query = _third(attention.c_attn, hidden_states, 0)
     else:
         query = attention.q_proj(hidden_states)
-    query = query.unflatten(-1, (-1, attention.head_dim))
+    query = query.unflatten(-1, (-1, attention.head_dim))  # (B, Q, H, head_dim)
     if hasattr(attention, "q_norm"):
         query = attention.q_norm(query)
     return query.transpose(1, 2)
@@ -109,12 +110,13 @@ def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Ten
 def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
     """
     `(..., key heads * head_dim)`: vectors of values `(..., hidden_size)` as keys, without bias, norm and rotation of
-    the tokens' keys; `relative` as in [`~hf_structure.modules.tape_attention.TapeKeys`].
+    the tokens' keys; `relative` as in [`~hf_structure.modules.structured_lm.tape_attention.TapeKeys`].
     """
     if isinstance(attention, RelativeAttention):
         return (attention.position_key if relative else attention.key)(vectors)
     if hasattr(attention, "c_attn"):
-        return _third(attention.c_attn, vectors, 1) - _third(attention.c_attn, torch.zeros_like(vectors[:1, :1]), 1)
+        nothing = torch.zeros_like(vectors[:1, :1])
+        return _third(attention.c_attn, vectors, 1) - _third(attention.c_attn, nothing, 1)
     return without_bias(attention.k_proj, vectors)
 
 
@@ -130,8 +132,8 @@ def attention_scaling(attention: nn.Module) -> float:
 def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
     """One third of GPT-2's joint projection to queries, keys and values."""
     if is_plain(projection, Conv1D):
-        weight, bias = projection.weight.chunk(3, dim=1)[part], projection.bias.chunk(3)[part]
-        return states @ weight + bias
+        weight = projection.weight.chunk(3, dim=1)[part]
+        return states @ weight + projection.bias.chunk(3)[part]
     return projection(states).chunk(3, dim=-1)[part]
 
 

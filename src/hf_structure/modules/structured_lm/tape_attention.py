@@ -4,7 +4,9 @@ Attention that reads a tape: what structures over the tokens add to the attentio
 A tape says something of every token `j` as seen from every token `k`, in small numbers, one for each feature. The key
 of `j` seen from `k` gets a vector for each of these values. There are few values, so that all their keys make a small
 table; the scores of a query against the table are one matrix product, and a lookup by the tape spreads them over the
-tokens: a bias of shape `(batch_size, heads, queries, keys)`, added to the mask.
+tokens: a bias of shape `(batch_size, num_heads, queries, keys)`, added to the mask. The simple form, for one head, is
+
+    bias[k, j] = sum_f query[k] . key(vectors[f, tape[f, k, j]])
 """
 
 from collections.abc import Iterable
@@ -13,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from hf_structure.modules.backbones import attention_modules, attention_scaling, tape_keys, tape_queries
-from hf_structure.modules.transformer_xl import RelativeAttention, add_bias
+from hf_structure.modules.structured_lm.backbones import attention_modules, attention_scaling, tape_keys, tape_queries
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, add_bias
 
 
 @dataclass
@@ -42,7 +44,7 @@ class TapeLookup:
     ) -> "TapeLookup":
         """For large batches with few of the values: queries are compared with the keys of those alone."""
         features = index.shape[1]
-        index = index + num_values * torch.arange(features, device=index.device).view(-1, 1, 1)
+        index = index + num_values * torch.arange(features, device=index.device).view(-1, 1, 1)  # (B, F, Q, keys)
         occurs = torch.zeros(features * num_values, dtype=torch.long, device=index.device)
         occurs[index] = 1
         return cls((occurs.cumsum(0) - 1)[index], embeddings, tables, occurs.nonzero().squeeze(1))
@@ -80,30 +82,33 @@ class TapeKeys(nn.Module):
 
     def bias(self, attention: nn.Module, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
         """
-        `(batch_size, heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries are.
+        `(batch_size, num_heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries are.
 
         Args:
             attention (`nn.Module`): The attention of the layer.
-            query (`torch.FloatTensor` of shape `(batch_size, heads, queries, head_dim)`): What keys are compared with.
+            query (`torch.FloatTensor` of shape `(batch_size, num_heads, queries, head_dim)`):
+                What keys are compared with.
             lookup ([`TapeLookup`]): The tape.
         """
         table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
         features = lookup.index.shape[1]
-        table = table if lookup.values is None else table.index_select(1, lookup.values)
+        if lookup.values is not None:
+            table = table.index_select(1, lookup.values)  # (key heads, values, head_dim)
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
         scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
         parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
         bias = 0
         for feature, of_values in enumerate(parts):
-            index = lookup.index[:, feature].to(query.device).unsqueeze(1).expand(-1, query.shape[1], -1, -1)
-            bias = bias + of_values.gather(-1, index)
+            index = lookup.index[:, feature].to(query.device).unsqueeze(1)  # (B, 1, Q, keys)
+            bias = bias + of_values.gather(-1, index.expand(-1, query.shape[1], -1, -1))  # (B, H, Q, keys)
         return bias
 
     def _table(self, attention: nn.Module, lookup: TapeLookup, device: torch.device) -> torch.Tensor:
         if lookup.tables is not None and self.layer_idx in lookup.tables:
             return lookup.tables[self.layer_idx]
         table = tape_keys(attention, self(lookup).to(device), self.relative)
-        table = table.unflatten(-1, (-1, attention.head_dim)).flatten(0, 1).transpose(0, 1)
+        table = table.unflatten(-1, (-1, attention.head_dim))  # (features, values, key heads, head_dim)
+        table = table.flatten(0, 1).transpose(0, 1)  # (key heads, features * values, head_dim)
         if lookup.tables is not None:
             lookup.tables[self.layer_idx] = table
         return table

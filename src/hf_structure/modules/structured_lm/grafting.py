@@ -1,57 +1,14 @@
-"""
-Causal language models whose backbone reads structures: what their classes share, and structures grafted on a
-pretrained model of transformers, which stays what it was.
-"""
+"""Structures grafted on a pretrained language model of transformers, which stays what it was."""
 
 import copy
 
-import torch
-from torch import nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
-from transformers import initialization as init
-from transformers.cache_utils import Cache
-
-
-class TapeModelMixin:
-    """For the base of a family's models: what they can do, and how layers begin that are not the backbone's."""
-
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True  # tapes are a float mask: neither flash nor flex attention takes it
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        if isinstance(module, nn.Linear):
-            init.normal_(module.weight, std=module.in_features**-0.5)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.LayerNorm):
-            init.ones_(module.weight)
-            init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight)
-
-
-class BackboneMixin:
-    """For a family's model without a head, whose `backbone` has the input embeddings."""
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.backbone.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.backbone.set_input_embeddings(value)
-
-    def wants_cache(self, use_cache: bool | None, cache: Cache | None) -> bool:
-        """Whether a cache is returned: as is said, or if one is given, or in evaluation if `config.use_cache`."""
-        if use_cache is None:
-            return cache is not None or (self.config.use_cache and not self.training)
-        return use_cache
 
 
 class GraftMixin:
     """
-    For causal language models with a [`~hf_structure.modules.configuration.GraftConfig`], a `model.backbone` and an
-    `lm_head`, which are those of the pretrained model.
+    For causal language models with a [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`], a
+    `model.backbone` and an `lm_head`, which are those of the pretrained model.
     """
 
     def _follow_base_plans(self) -> None:
@@ -110,12 +67,6 @@ class GraftMixin:
         base.generation_config = copy.deepcopy(self.generation_config)
         return base.eval()
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     def init_continuous_batching(self, *args, **kwargs):
         """
         As in transformers, for grafted backbones and without structures.
@@ -128,4 +79,4 @@ class GraftMixin:
         return super().init_continuous_batching(*args, **kwargs)
 
 
-__all__ = ["BackboneMixin", "GraftMixin", "TapeModelMixin"]
+__all__ = ["GraftMixin"]

@@ -5,7 +5,6 @@ et al. 2019), without memory across sentences. It knows nothing of structures.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -16,9 +15,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from hf_structure.modules.affine import by_call
+from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.search_cache import SharedCache
+from hf_structure.modules.structured_lm.search_cache import SharedCache
 
 
 def sinusoids(positions: torch.Tensor, size: int) -> torch.Tensor:
@@ -49,7 +48,7 @@ def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past:
 
 def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
     """
-    A bias of attention scores, `(batch_size, heads, queries, keys)`, on top of a mask in one of the forms that
+    A bias of attention scores, `(batch_size, num_heads, queries, keys)`, on top of a mask in one of the forms that
     transformers makes them: additive, boolean, or None for plain causal attention.
     """
     lowest = torch.finfo(bias.dtype).min
@@ -84,8 +83,8 @@ class RelativeAttention(nn.Module):
         self.output = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
         self.dropout = Dropout(config.attention_dropout)
 
-    def heads(self, states: torch.Tensor) -> torch.Tensor:
-        """`(batch_size, length, hidden_size)` to `(batch_size, heads, length, head_dim)`."""
+    def split_heads(self, states: torch.Tensor) -> torch.Tensor:
+        """`(batch_size, length, hidden_size)` to `(batch_size, num_heads, length, head_dim)`."""
         return states.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
 
     def forward(
@@ -102,9 +101,9 @@ class RelativeAttention(nn.Module):
         """
         Args:
             hidden_states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Token vectors.
-            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or heads, queries, keys)`): Added to scores;
-                not read with a shared cache.
-            content_bias, position_bias (`torch.FloatTensor` of shape `(heads, 1, head_dim)`): u and v.
+            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`):
+                Added to scores; not read with a shared cache.
+            content_bias, position_bias (`torch.FloatTensor` of shape `(num_heads, 1, head_dim)`): u and v.
             cache (`Cache` or [`SharedCache`], *optional*):
                 Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
             score_bias (`Callable`, *optional*):
@@ -114,9 +113,12 @@ class RelativeAttention(nn.Module):
             New token vectors, and the weights of attention if asked for.
         """
         apply = linear_of(cache)
-        query, key, value = (self.heads(apply(m, hidden_states)) for m in (self.query, self.key, self.value))
+        query = self.split_heads(apply(self.query, hidden_states))
+        key = self.split_heads(apply(self.key, hidden_states))
+        value = self.split_heads(apply(self.value, hidden_states))
         query = query * self.scaling  # scores are many more than queries
-        content, position = (query + bias * self.scaling for bias in (content_bias, position_bias))
+        content = query + content_bias * self.scaling
+        position = query + position_bias * self.scaling
         more = 0 if score_bias is None else score_bias(content, position)
         if isinstance(cache, SharedCache):
             scores = self._newest_position_scores(position, cache) + more
@@ -141,25 +143,29 @@ class RelativeAttention(nn.Module):
                 dropout_p=self.dropout.p if self.training else 0.0,
                 scale=1.0,
             )
-        return self.output(mixed.transpose(1, 2).flatten(2)), weights
+        return self.output(mixed.transpose(1, 2).flatten(2)), weights  # (B, Q, hidden_size)
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
-        """`(batch_size, heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj; of no meaning for tokens still to come."""
+        """
+        `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, where r_kj is that of the distance k - j;
+        of no meaning for tokens still to come.
+        """
         scores = torch.einsum("bhqd,hkd->bhqk", query, self._position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
-        batch, heads, queries, _ = scores.shape
-        shifted = nn.functional.pad(scores, (1, 0)).view(batch, heads, keys + 1, queries)
-        return shifted[:, :, 1:].reshape(batch, heads, queries, keys)
+        batch, num_heads, queries, _ = scores.shape
+        shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)
+        return shifted[:, :, 1:].reshape(batch, num_heads, queries, keys)
 
     def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
-        """The same, `(rows, heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
+        """The same, `(rows, num_heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
         if self.layer_idx not in cache.position_keys:
             cache.position_keys[self.layer_idx] = self._position_keys(cache.tokens, query)
         keys = cache.position_keys[self.layer_idx][:, -cache.places.shape[1] :]
-        return (query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)).transpose(0, 1).unsqueeze(2)
+        scores = query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)  # (H, rows, keys)
+        return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
 
     def _position_keys(self, count: int, like: torch.Tensor) -> torch.Tensor:
-        """`(heads, count, head_dim)`: W_k,r r of distances from `count - 1` to 0."""
+        """`(num_heads, count, head_dim)`: W_k,r r of distances from `count - 1` to 0."""
         distances = torch.arange(count - 1, -1, -1, device=like.device)
         encoded = sinusoids(distances, self.config.hidden_size).to(like.dtype)
         return self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)
@@ -185,6 +191,7 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
 
 
+@with_calls
 class TransformerXLModel(PreTrainedModel):
     """Transformer-XL without a head on top."""
 
@@ -200,9 +207,9 @@ class TransformerXLModel(PreTrainedModel):
     def __init__(self, config: PreTrainedConfig):
         super().__init__(config)
         self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
-        heads = config.num_attention_heads
-        self.content_bias = nn.Parameter(torch.empty(heads, 1, config.hidden_size // heads))  # u
-        self.position_bias = nn.Parameter(torch.empty(heads, 1, config.hidden_size // heads))  # v
+        num_heads = config.num_attention_heads
+        self.content_bias = nn.Parameter(torch.empty(num_heads, 1, config.hidden_size // num_heads))  # u
+        self.position_bias = nn.Parameter(torch.empty(num_heads, 1, config.hidden_size // num_heads))  # v
         self.layers = nn.ModuleList(TransformerXLLayer(config, i) for i in range(config.num_hidden_layers))
         self.dropout = Dropout(config.hidden_dropout)
         self.gradient_checkpointing = False
@@ -235,17 +242,13 @@ class TransformerXLModel(PreTrainedModel):
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
         return self.dropout(embeddings * (math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1))
 
-    def forward(self, *args, method: Callable | None = None, **kwargs) -> BaseModelOutputWithPast | Any:
-        """[`read`], or another method that reads the module's own parameters, see [`by_call`]."""
-        return (method or TransformerXLModel.read)(self, *args, **kwargs)
-
     @by_call
     def biases(self) -> dict[str, torch.Tensor]:
         """u and v, which all layers read."""
         return {"content_bias": self.content_bias, "position_bias": self.position_bias}
 
     @capture_outputs
-    def read(
+    def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,

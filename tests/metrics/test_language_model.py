@@ -7,7 +7,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, PushdownLMConfig, PushdownLMForCausalLM
 from hf_structure.algorithms.graph import new_arcs
 from hf_structure.data.collators import CausalCollator
-from hf_structure.metrics.graph_language_model import SUMS, language_model_scores, language_model_sums
+from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
 
 WORD_IDS = [[0, 1, 1, 2, 3, 4, 4, 0], [0, 1, 2, 3, 0]]
 ARCS = [[[0, 2], [2, 1], [2, 4], [4, 3], [1, 4]], [[0, 1], [1, 2], [3, 2]]]
@@ -54,7 +54,7 @@ def scores_of(model, rows: list[dict], **options) -> dict[str, float]:
     return language_model_scores(totals)
 
 
-@pytest.mark.parametrize("options", [{}, {"predict_graphs": True}], ids=["gold", "predicted"])
+@pytest.mark.parametrize("options", [{}, {"predict_structures": True}], ids=["gold", "predicted"])
 def test_scores_do_not_depend_on_batches(options):
     model = tiny_model()
     together = language_model_scores(language_model_sums(model, GraphCollator(1)(examples()), 7, **options))
@@ -75,14 +75,14 @@ def literal_graph(model, row: dict) -> torch.Tensor:
     return graph
 
 
-@pytest.mark.parametrize("predict_graphs", [False, True], ids=["gold", "predicted"])
+@pytest.mark.parametrize("predict_structures", [False, True], ids=["gold", "predicted"])
 @torch.no_grad()
-def test_scores_by_hand(predict_graphs):
+def test_scores_by_hand(predict_structures):
     model, rows = tiny_model(), examples()
     nats = tokens = correct = predicted = gold_arcs = right_counts = 0
     for row in rows:
         gold = GraphCollator(1)([row])["graph"]
-        given = literal_graph(model, row) if predict_graphs else gold
+        given = literal_graph(model, row) if predict_structures else gold
         ids = torch.tensor([row["input_ids"]])
         outputs = model(ids, word_ids=torch.tensor([row["word_ids"]]), graph=given, labels=ids)
         log_probs = outputs.logits[0, :-1].log_softmax(-1)
@@ -96,11 +96,11 @@ def test_scores_by_hand(predict_graphs):
             for place in candidates.flatten().topk(min(count, 2 * word - 1)).indices.tolist():
                 direction, other = divmod(place, candidates.shape[1])
                 found.add((other, word) if direction == 0 else (word, other))
-        if predict_graphs:
+        if predict_structures:
             assert found == {tuple(arc) for arc in given[0].nonzero().tolist()}
         correct += len(found & {tuple(arc) for arc in row["arcs"]})
         predicted, gold_arcs = predicted + len(found), gold_arcs + len(row["arcs"])
-    scores = scores_of(model, rows, predict_graphs=predict_graphs)
+    scores = scores_of(model, rows, predict_structures=predict_structures)
     assert scores["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     assert scores["word_perplexity"] == pytest.approx(math.exp(nats / 9), rel=1e-4)  # 7 words, 2 ends
     assert correct > 0
@@ -113,9 +113,9 @@ def test_scores_by_hand(predict_graphs):
 def test_gold_graphs_have_no_part_in_the_perplexity_given_predicted_ones():
     model, other = tiny_model(), [[[0, 1]], [[3, 1], [0, 3]]]
     names = ("perplexity", "word_perplexity")
-    for predict_graphs in (True, False):
-        first, second = (scores_of(model, examples(arcs), predict_graphs=predict_graphs) for arcs in (ARCS, other))
-        assert all((first[name] == second[name]) is predict_graphs for name in names)
+    for predicts in (True, False):
+        first, second = (scores_of(model, examples(arcs), predict_structures=predicts) for arcs in (ARCS, other))
+        assert all((first[name] == second[name]) is predicts for name in names)
         assert first["arc_f1"] != second["arc_f1"]
 
 

@@ -1,0 +1,37 @@
+"""
+Methods that run as calls of their module.
+
+What brings parameters from elsewhere (offloading, FSDP) and what watches modules are hooks of calls: a module's own
+parameters may be on the meta device at any other time. Where they are read by more than `forward`, the class is
+decorated with [`with_calls`] and each method that reads them with [`by_call`].
+"""
+
+from collections.abc import Callable
+from functools import wraps
+
+from torch import nn
+
+
+def by_call(method: Callable) -> Callable:
+    """Makes a method a call of its module, a class of [`with_calls`]."""
+
+    @wraps(method)
+    def call(module: nn.Module, *args, **kwargs):
+        return module(*args, called_method=method, **kwargs)
+
+    return call
+
+
+def with_calls(cls: type[nn.Module]) -> type[nn.Module]:
+    """Lets `forward` run the method that a call is about, by default itself."""
+    forward = cls.forward
+
+    @wraps(forward)
+    def run(module: nn.Module, *args, called_method: Callable = forward, **kwargs):
+        return called_method(module, *args, **kwargs)
+
+    cls.forward = run
+    return cls
+
+
+__all__ = ["by_call", "with_calls"]

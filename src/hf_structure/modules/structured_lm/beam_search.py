@@ -1,0 +1,174 @@
+"""
+The probability of given sentences, summed over the likeliest structures of each that a language model builds while it
+reads.
+
+A hypothesis is a structure over the tokens so far. Each token is predicted by all hypotheses of its sentence; then
+they may branch, and the best are kept; then the token is read with the structure of each.
+
+Sentences that begin alike have the same hypotheses until they differ: these are kept once, as those of the first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from hf_structure.algorithms.beam import Beam, default_max_tokens, settle
+from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+
+BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
+
+
+@dataclass
+class Found:
+    """What a search has found of each sentence; the arguments are those of a family's output."""
+
+    log_prob: torch.Tensor  # (B,)
+    token_log_probs: torch.Tensor  # (B, n)
+    structures: torch.Tensor  # (B, k, ...)
+    structure_log_probs: torch.Tensor  # (B, k)
+
+    def keep(self, sentences: torch.Tensor, best: torch.Tensor, beam: Beam, structures: torch.Tensor) -> None:
+        """Keeps the structures `(rows, ...)` in the `best` rows, `(number, k)` or -1, of sentences `(number,)`."""
+        number, rank = (best >= 0).nonzero(as_tuple=True)
+        rows = best[number, rank]
+        place = (sentences[number], rank)
+        self.structure_log_probs[place] = beam.log_probs[rows]
+        self.structures[(*place, *map(slice, structures.shape[1:]))] = structures[rows]
+
+
+@torch.no_grad()
+@torch.compiler.disable
+def beam_search(
+    model: PreTrainedModel,
+    kind: type[Hypotheses],
+    input_ids: torch.Tensor,
+    word_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+    *,
+    beam_size: int,
+    k: int,
+    max_tokens: int | None,
+) -> ModelOutput:
+    """The search of [`StructuredLMMixin.beam_search`], with hypotheses of a `kind`."""
+    if max_tokens is None:
+        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
+    for name, value in {"beam_size": beam_size, "k": k, "max_tokens": max_tokens}.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
+    columns = [input_ids]
+    if kind.reads_words:
+        if word_ids is None:
+            raise ValueError("structures over words are searched for: pass `word_ids` of shape (batch_size, seq_len)")
+        columns.append(word_ids)
+    lengths, order, columns = right_padded(attention_mask, *columns)
+    log_probs = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
+    structures = kind.room_for(k, *columns)
+    found = Found(log_probs[:, 0].clone(), log_probs, structures, log_probs.new_full(structures.shape[:2], -torch.inf))
+    for group in _groups(lengths, max_tokens // beam_size):
+        longest = int(lengths[group].max())
+        parts = [column[group, :longest] for column in columns]
+        hypotheses = kind(model, *parts, len(group) * beam_size)
+        _search_group(hypotheses, parts, lengths[group], beam_size, found, group)
+    return kind.output_class(
+        found.log_prob,
+        torch.zeros_like(log_probs).scatter(1, order, log_probs),  # (B, n)
+        kind.at_tokens(structures, order),
+        found.structure_log_probs,
+    )
+
+
+def right_padded(
+    attention_mask: torch.Tensor | None, *columns: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+    """
+    Sentences with their padding, which becomes 0, on the right.
+
+    Returns:
+        Lengths `(batch_size,)`; where each of their tokens was, `(batch_size, seq_len)`; and the columns, each of that
+        shape.
+
+    Raises:
+        ValueError: a sentence without tokens.
+    """
+    mask = torch.ones_like(columns[0]) if attention_mask is None else attention_mask.long()
+    lengths = mask.sum(1)
+    if not lengths.all():
+        raise ValueError("a sentence without tokens")
+    order = mask.argsort(dim=1, descending=True, stable=True)
+    return lengths, order, [(column * mask).gather(1, order) for column in columns]  # each (B, n)
+
+
+def _groups(lengths: torch.Tensor, max_tokens: int) -> list[torch.Tensor]:
+    """Sentences of similar length, at least one and at most `max_tokens` tokens with padding together."""
+    order = lengths.argsort(descending=True, stable=True)
+    groups = []
+    while len(order):
+        count = max(max_tokens // int(lengths[order[0]]), 1)
+        groups.append(order[:count])
+        order = order[count:]
+    return groups
+
+
+def _search_group(
+    hypotheses: Hypotheses,
+    columns: Sequence[torch.Tensor],
+    lengths: torch.Tensor,
+    beam_size: int,
+    found: Found,
+    group: torch.Tensor,
+) -> None:
+    """Searches the sentences of a `group`, of columns `(batch_size, seq_len)`, token by token."""
+    ids, first = columns[0], _first_alike(columns)
+    batch, length = ids.shape
+    k = found.structures.shape[1]
+    beam = Beam.start(batch, ids.device)
+    masses = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)  # of the beams, as logarithms
+    for place in range(length):
+        if not place or not torch.equal(first[:, place], first[:, place - 1]):
+            rows, sentences = _split(beam.sentences, first, place, lengths)
+            beam = replace(beam.select(rows), sentences=sentences)
+            hypotheses.select(rows)
+        if place:
+            beam = beam.add(hypotheses.log_probs(ids[beam.sentences, place]))
+            masses[:, place] = beam.masses(batch)[first[:, place]]
+        beam = hypotheses.branch(beam, place, beam_size)
+        ended = (lengths == place + 1).nonzero().squeeze(1)
+        if len(ended):
+            alike = first[ended, place]
+            masses[ended, place] = beam.masses(batch)[alike]
+            found.keep(group[ended], beam.best(k, batch)[alike], beam, hypotheses.structures())
+            if place + 1 == length:
+                break
+            rows = torch.isin(beam.sentences, first[lengths > place + 1, place]).nonzero().squeeze(1)
+            rows = rows[settle(rows)]
+            beam = beam.select(rows)
+            hypotheses.select(rows)
+        hypotheses.read(place, beam.sentences)
+    padding = torch.arange(length, device=ids.device) >= lengths.unsqueeze(1)
+    found.token_log_probs[group, :length] = masses.diff(dim=1, prepend=masses[:, :1]).masked_fill(padding, 0.0)
+    found.log_prob[group] = masses.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)  # (B,)
+
+
+def _first_alike(columns: Sequence[torch.Tensor]) -> torch.Tensor:
+    """`(batch_size, seq_len)`: for each place, the first sentence that is the same up to there."""
+    alike = torch.stack([column[:, None] == column for column in columns]).all(0)  # (B, B, n)
+    return alike.cummin(2).values.byte().argmax(1)  # (B, n)
+
+
+def _split(
+    sentences: torch.Tensor, first: torch.Tensor, place: int, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    The hypotheses of `sentences`, `(rows,)`, before a place where some that they stand for may begin to differ:
+    rows, some of them several times, and the sentences that those are about from then on.
+    """
+    going = first[lengths > place, place].unique()
+    which, rows = (first[going, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
+    order = settle(rows)
+    return rows[order], going[which[order]]
+
+
+__all__ = ["BEAM_SIZE", "beam_search"]

@@ -1,0 +1,126 @@
+"""The configuration of structured language models, from scratch or on a pretrained model of transformers."""
+
+from typing import ClassVar
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+
+from hf_structure.modules.configuration import StructureConfig
+
+BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
+_OF_BASE = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings", "use_cache",
+    "pad_token_id", "bos_token_id", "eos_token_id",
+)  # fmt: skip
+
+
+@strict
+class StructuredLMConfig(StructureConfig):
+    r"""
+    What the configurations of all structured language models have. The defaults are a Transformer-XL of 16 layers.
+
+    Args:
+        vocab_size (`int`, defaults to 32768):
+            Number of tokens.
+        hidden_size (`int`, defaults to 1024):
+            Width of the token vectors.
+        num_hidden_layers (`int`, defaults to 16):
+            Number of layers.
+        num_attention_heads (`int`, defaults to 8):
+            Number of attention heads.
+        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
+            Width of the feed-forward layers.
+        hidden_dropout (`float`, defaults to 0.0):
+            Dropout on embeddings, on the output of attention and in the feed-forward layers.
+        attention_dropout (`float`, defaults to 0.0):
+            Dropout on attention weights.
+        layer_norm_eps (`float`, defaults to 1e-5):
+            Epsilon of the layer norms.
+        base_config (`PreTrainedConfig` or `dict`, *optional*):
+            Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
+            it then decides on all of the above, and follows where they are set later.
+        scale_embeddings (`bool`, defaults to `True`):
+            Whether the first layer reads the embeddings times the square root of their width, as Transformer-XL does.
+            Grafted backbones do as they did.
+        lm_head_bias (`bool`, defaults to `False`):
+            Whether the language modelling head has a bias.
+        use_cache (`bool`, defaults to `True`):
+            Whether a cache is returned in evaluation without labels.
+    """
+
+    grafted: ClassVar[str]  # what layers read, for messages
+    sub_configs = {"base_config": AutoConfig}
+
+    vocab_size: int = 32768
+    hidden_size: int = 1024
+    num_hidden_layers: int = 16
+    num_attention_heads: int = 8
+    intermediate_size: int | None = None
+    hidden_dropout: float | int = 0.0
+    attention_dropout: float | int = 0.0
+    layer_norm_eps: float = 1e-5
+    scale_embeddings: bool = True
+    lm_head_bias: bool = False
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = 1
+    bos_token_id: int | None = 2
+    eos_token_id: int | list[int] | None = 3
+    use_cache: bool = True
+    base_config: dict | PreTrainedConfig | None = None  # after the fields that are set in it, too
+
+    def __post_init__(self, **kwargs):
+        if isinstance(self.base_config, dict):
+            self.base_config = AutoConfig.for_model(**self.base_config)
+        if self.base_config is not None:
+            self._follow_base()
+        if self.intermediate_size is None:
+            self.intermediate_size = 4 * self.hidden_size
+        super().__post_init__(**kwargs)
+
+    @property
+    def structure_layers(self) -> int:
+        """How many layers read structures."""
+        raise NotImplementedError
+
+    def _follow_base(self) -> None:
+        base = self.base_config
+        if base.model_type not in BASE_MODEL_TYPES:
+            raise ValueError(
+                f"{self.grafted} can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}"
+            )
+        if "sliding_attention" in (getattr(base, "layer_types", None) or []):
+            raise ValueError(
+                f"a model with sliding windows cannot be grafted on: {self.grafted} reach over whole sentences"
+            )
+        for name in _OF_BASE:
+            setattr(self, name, getattr(base, name))
+        self.intermediate_size = getattr(base, "intermediate_size", None)
+        self.num_key_value_heads = getattr(base, "num_key_value_heads", base.num_attention_heads)
+        self.head_dim = getattr(base, "head_dim", None) or base.hidden_size // base.num_attention_heads
+        self.max_position_embeddings = base.max_position_embeddings
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens of the longest text that the backbone has positions for; None if it knows distances only."""
+        return None if self.base_config is None else self.max_position_embeddings
+
+    def _check_sizes(self, *names: str) -> None:
+        """Raises `ValueError` where the backbone, its `structure_layers`, or a size of these names make no model."""
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
+            )
+        if not 0 <= self.structure_layers <= self.num_hidden_layers:
+            layers = f"{self.structure_layers} {self.grafted.removesuffix('s')} layers"
+            raise ValueError(f"{layers} in a model of {self.num_hidden_layers} layers")
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):
+            setattr(base, name, value)
+
+
+__all__ = ["BASE_MODEL_TYPES", "StructuredLMConfig"]

@@ -1,0 +1,172 @@
+"""
+Text and structure written together: `generate`.
+
+When a token has been chosen, what it adds to the structure is predicted; then it is read with the larger structure.
+The loops, logits processors, stopping criteria and streamers are those of transformers. They leave two places to step
+in: `prepare_inputs_for_generation`, after a token has been chosen, and `_update_model_kwargs_for_generation`, after it
+has been read.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
+from transformers.cache_utils import Cache
+from transformers.generation import GenerationMode
+from transformers.utils import ModelOutput
+from transformers.utils.deprecation import deprecate_kwarg
+
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
+
+
+class StructureWriter:
+    """
+    Builds the structures of texts while their tokens are read one by one. A family adds in a subclass:
+
+    - what its `structures` are called, the `modes` of generation that they can be built in, the `options` of
+      `generate` that are its own, the argument of `forward` by which structures of prompts may be `given`, and the
+      arguments that are `refused`;
+    - `read` to build, `cache_for` for the cache to build in, and `finish` for what is returned beside the text;
+    - `of`, `begin` and `mix` where it has options, more settings or several structures for each text.
+
+    Args:
+        sample (`bool`, *optional*): Whether structures are sampled, or the likeliest ones; by default as the text.
+    """
+
+    structures: ClassVar[str]
+    modes: ClassVar[Mapping[GenerationMode, str]] = {
+        GenerationMode.GREEDY_SEARCH: "greedy search",
+        GenerationMode.SAMPLE: "sampling",
+    }
+    options: ClassVar[tuple[str, ...]] = ()
+    given: ClassVar[str | None] = None
+    refused: ClassVar[tuple[str, ...]] = ("inputs_embeds", "custom_generate")
+
+    def __init__(self, sample: bool | None = None):
+        self.sample = sample
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, sample: bool | None, kwargs: dict[str, Any]) -> "StructureWriter":
+        """The writer for a call of `generate`, from its `kwargs` and, by name, the `options`."""
+        return cls(sample)
+
+    def cache_for(self, model: PreTrainedModel, cache: Cache | None) -> StructureCache:
+        """The cache itself, or a new one."""
+        raise NotImplementedError
+
+    def begin(self, config: GenerationConfig, mode: GenerationMode, cache: StructureCache) -> None:
+        """
+        Called when the settings of a generation are known: nothing but the given cache is used from then on.
+
+        Raises:
+            ValueError: if structures cannot be built that way.
+        """
+        if mode not in self.modes:
+            *names, last = dict.fromkeys(self.modes.values())
+            raise ValueError(f"{self.structures} are built in {', '.join(names)} and {last}, not in {mode.value}")
+        if not config.use_cache:
+            raise ValueError(f"{self.structures} are built in the cache: they do not go together with use_cache=False")
+        if config.cache_implementation not in (None, "dynamic"):
+            raise ValueError(
+                f"{self.structures} are built in a cache of their own: "
+                f"cache_implementation={config.cache_implementation!r} needs use_structure=False"
+            )
+        config.cache_implementation = None
+        if self.sample is None:
+            self.sample = config.do_sample
+
+    def read(self, model: PreTrainedModel, inputs: dict, is_prompt: bool) -> dict:
+        """What to call `forward` with for new tokens, those of the prompts or those chosen last."""
+        raise NotImplementedError
+
+    def mix(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits `(batch_size, vocab_size)` of texts from those of the rows of the cache."""
+        return logits
+
+    def finish(self, model: PreTrainedModel, result: ModelOutput) -> ModelOutput:
+        """The output of transformers with the structures. The last token has not been read."""
+        raise NotImplementedError
+
+
+class StructureGenerationMixin(GenerationMixin):
+    """`generate` with structures, for causal language models that name their `writer_class`."""
+
+    writer_class: ClassVar[type[StructureWriter]]
+
+    @deprecate_kwarg("past_key_values", "6.0.0", new_name="cache")
+    def generate(
+        self,
+        inputs: torch.Tensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        *args,
+        use_structure: bool = False,
+        sample_structure: bool | None = None,
+        **kwargs,
+    ) -> torch.Tensor | ModelOutput:
+        """
+        As [`~GenerationMixin.generate`], with or without structures.
+
+        Args:
+            inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
+                padded on the left. With structures, they begin with the tokenizer's beginning token or another one
+                that stands for the root.
+            generation_config (`GenerationConfig`, *optional*): As in transformers.
+            use_structure (`bool`, defaults to `False`): Whether structures are built and read. Without, this is the
+                method of transformers and nothing else: the model reads no tape, which from scratch it has not
+                learned.
+            sample_structure (`bool`, *optional*): Whether what each new token or word adds to the structure is
+                sampled, or the likeliest; by default as the text, but never with beams. The structure of a prompt is
+                not sampled.
+            kwargs: As in transformers, and the options of the model's own class.
+
+        Returns:
+            As in transformers; with structures and `return_dict_in_generate=True`, there are these, too.
+
+        Raises:
+            ValueError: a mode or settings that structures cannot be built with, or prompts that they cannot be built
+                on.
+        """
+        kind = self.writer_class
+        options = {name: kwargs.pop(name) for name in kind.options if name in kwargs}
+        if not use_structure and kwargs.get(kind.given) is None:
+            return super().generate(inputs, generation_config, *args, **kwargs)
+        for name in kind.refused:
+            if kwargs.get(name) is not None:
+                raise ValueError(
+                    f"{kind.structures} are built over the tokens of texts: {name} needs use_structure=False"
+                )
+        writer = kind.of(self, sample_structure, kwargs, **options)
+        result = super().generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
+        return writer.finish(self, result) if isinstance(result, ModelOutput) else result
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: torch.Tensor,
+        structure_writer: StructureWriter | None = None,
+        is_first_iteration: bool | None = False,
+        inputs_embeds: torch.Tensor | None = None,  # by name: `generate` looks for it
+        **kwargs,
+    ) -> dict:
+        """As in transformers; with structures, what the new tokens add to them is predicted."""
+        inputs = super().prepare_inputs_for_generation(
+            input_ids, is_first_iteration=is_first_iteration, inputs_embeds=inputs_embeds, **kwargs
+        )
+        if structure_writer is None:
+            return inputs
+        return structure_writer.read(self, inputs, is_prompt=is_first_iteration)
+
+    def _update_model_kwargs_for_generation(self, outputs: ModelOutput, model_kwargs: dict, *args, **kwargs) -> dict:
+        if (writer := model_kwargs.get("structure_writer")) is not None:
+            outputs.logits = writer.mix(outputs.logits[:, -1]).unsqueeze(1)  # (B, 1, vocab_size)
+        return super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
+        if (writer := model_kwargs.get("structure_writer")) is not None:
+            cache = writer.cache_for(self, model_kwargs.get("cache"))
+            writer.begin(generation_config, generation_mode, cache)
+            model_kwargs["cache"] = cache
+        return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+
+
+__all__ = ["StructureGenerationMixin", "StructureWriter"]

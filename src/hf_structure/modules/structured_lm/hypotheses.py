@@ -1,0 +1,127 @@
+"""Hypotheses of a beam search: the structures of some sentences so far, and what the model keeps of their tokens."""
+
+from contextlib import nullcontext
+from typing import ClassVar
+
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from hf_structure.algorithms.beam import Beam
+from hf_structure.modules.dense import FastLinear
+from hf_structure.modules.structured_lm.backbones import embed, last_norm, layer_inputs, layers_of
+from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCache
+from hf_structure.modules.structured_lm.tape_attention import TapeLookup
+from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel, causal_mask
+
+_LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
+
+
+class Hypotheses:
+    """
+    The hypotheses of some sentences, a row for each. A family adds its structures in a subclass:
+
+    - `output_class` has the fields `log_prob`, `token_log_probs`, the structures and their log-probabilities, and
+      `reads_words` tells whether sentences come with the word of each token;
+    - `room_for` allocates the structures of the output, and `at_tokens` moves them if they have one entry per token;
+    - `branch` makes the choices when a token is known, `lookup` the tapes that it is then read with, and `structures`
+      returns what has been built;
+    - `read` and `select` are extended to keep more than keys and values.
+
+    Args:
+        model (`PreTrainedModel`): A causal language model with a `model.backbone` and an `lm_head`.
+        ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
+        most (`int`): Most hypotheses at a time.
+
+    Attributes:
+        tables (`dict[int, torch.FloatTensor]`): Keys of the values of tapes by layers.
+        last (`torch.FloatTensor` of shape `(rows, hidden_size)`): What the head reads of the last token.
+    """
+
+    output_class: ClassVar[type[ModelOutput]]
+    reads_words: ClassVar[bool] = False
+
+    def __init__(self, model: PreTrainedModel, ids: torch.Tensor, most: int):
+        self.model, self.ids = model, ids
+        self.backbone = model.model.backbone
+        batch, tokens = ids.shape
+        self.fast = FastLinear()
+        if isinstance(self.backbone, TransformerXLModel):
+            self.keys_values = SharedCache(batch, tokens, most, ids.device, self.fast.apply)
+        else:
+            self.keys_values = RowCache(tokens, most)
+        self.tables: dict[int, torch.Tensor] = {}
+        self.positions = torch.arange(tokens, device=ids.device).unsqueeze(0)
+        self.layers = layers_of(self.backbone)
+        self.first = model.config.num_hidden_layers - model.config.structure_layers  # the first that reads tapes
+        self.lower = self._lower_layers()
+        self.last = ids.new_empty(batch, 0)  # nothing is read yet
+
+    @classmethod
+    def room_for(cls, k: int, *columns: torch.Tensor) -> torch.Tensor:
+        """
+        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words.
+
+        Raises:
+            ValueError: sentences that structures cannot be found of.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+        """Structures of sentences padded on the right, for those whose tokens were at the places in `order`."""
+        return structures
+
+    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
+        """What is chosen when the tokens at a place are known, which have not been read yet."""
+        raise NotImplementedError
+
+    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
+        """The tapes of the tokens at a place of the hypotheses' sentences, `(rows,)`."""
+        raise NotImplementedError
+
+    def structures(self) -> torch.Tensor:
+        """`(rows, ...)`: what is returned of hypotheses."""
+        raise NotImplementedError
+
+    def _lower_layers(self) -> list[torch.Tensor]:
+        """The states below the first layer that reads tapes: the same in all hypotheses of a sentence."""
+        states = [embed(self.backbone, self.ids, self.positions)]
+        inputs = layer_inputs(self.backbone, states[0], self.positions)
+        inputs["attention_mask"] = causal_mask(None, states[0], 0)
+        for layer in self.layers[: self.first]:
+            states.append(layer(states[-1], **inputs))
+        return states
+
+    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
+        """
+        Processes the tokens at a place; their states `(rows, 1, hidden_size)` after each layer, as the backbone gives
+        hidden states: the last one after the last norm.
+        """
+        lookup = self.lookup(place, sentences)
+        states = [layer[:, place].index_select(0, sentences).unsqueeze(1) for layer in self.lower]  # (rows, 1, size)
+        inputs = layer_inputs(self.backbone, states[-1], self.positions[:, place : place + 1])
+        inputs["attention_mask"] = None  # the newest token sees all
+        self.keys_values.begin(len(sentences))
+        with nullcontext() if isinstance(self.keys_values, SharedCache) else self.fast:
+            for layer in self.layers[self.first :]:
+                states.append(layer(states[-1], cache=self.keys_values, tape_lookup=lookup, **inputs))
+        states[-1] = last_norm(self.backbone, states[-1])
+        self.last = states[-1].squeeze(1)
+        return states
+
+    def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
+        """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
+        parts = []
+        for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
+            logits = self.fast.apply(self.model.lm_head, states).float()
+            parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
+        return torch.cat(parts)
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Goes on with some rows, which may come more than once, in this order."""
+        self.keys_values.select(rows)
+        self.last = self.last.index_select(0, rows)
+
+
+__all__ = ["Hypotheses"]

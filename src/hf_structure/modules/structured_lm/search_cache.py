@@ -1,0 +1,169 @@
+"""What a search keeps of what its hypotheses have read: keys and values, and other vectors."""
+
+from collections.abc import Callable, Hashable
+
+import torch
+
+from hf_structure.algorithms.lookup import Lookup
+
+
+class SharedRows:
+    """
+    Vectors of hypotheses, each kept once for all that come from the one that it was computed for. Hypotheses that
+    change rows take along where their vectors are; nothing else is moved.
+
+    Args:
+        places (`torch.LongTensor` of shape `(rows, columns)`): Where the vectors of each hypothesis are.
+        most (`int`): Most vectors that there can be.
+
+    Attributes:
+        tables (`dict[Hashable, torch.Tensor]`): The vectors by name, of shape `(room, size)`.
+    """
+
+    def __init__(self, places: torch.Tensor, most: int):
+        self.places, self.most = places, most
+        self.tables: dict[Hashable, torch.Tensor] = {}
+        self.used = self.room = 0
+
+    def new_places(self, count: int) -> torch.Tensor:
+        """Places `(count,)` for more vectors, which are kept next."""
+        if self.used + count > self.room:
+            self._make_room(count)
+        self.used += count
+        return torch.arange(self.used - count, self.used, device=self.places.device)
+
+    def keep(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
+        """Keeps vectors `(count, size)` at the newest places; all of that name."""
+        if name not in self.tables:
+            self.tables[name] = new.new_empty(self.room, new.shape[1])
+        self.tables[name][self.used - len(new) : self.used] = new
+        return self.tables[name]
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Goes on with some rows, which may come more than once, in this order."""
+        self.places = self.places.index_select(0, rows)
+
+    def _make_room(self, count: int) -> None:
+        """Room for more vectors, where those that no hypothesis has any more are left out."""
+        is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.places.device)
+        if self.used:
+            is_kept[self.places] = True
+            self.places = (is_kept.cumsum(0) - 1)[self.places]  # (rows, columns)
+        kept = is_kept.nonzero().squeeze(1)
+        self.used = len(kept)
+        needed = self.used + count
+        self.room = max(min(2 * needed, self.most), needed)
+        for name, old in self.tables.items():
+            self.tables[name] = old.new_empty(self.room, old.shape[1])
+            torch.index_select(old, 0, kept, out=self.tables[name][: self.used])
+
+
+class SharedCache(SharedRows):
+    """
+    Keys and values of hypotheses; `places` has a column for each token so far.
+
+    Args:
+        batch (`int`): Number of hypotheses at first.
+        tokens, most (`int`): Most tokens of a hypothesis and most hypotheses.
+        device (`torch.device`): Where they are.
+        linear (`Callable[[nn.Module, torch.Tensor], torch.Tensor]`): How linear layers are applied in the search.
+    """
+
+    def __init__(self, batch: int, tokens: int, most: int, device: torch.device, linear: Callable):
+        super().__init__(torch.zeros(batch, 0, dtype=torch.long, device=device), tokens * most)
+        self.tokens, self.linear = tokens, linear
+        self.position_keys: dict[int, torch.Tensor] = {}
+        self.lookup: Lookup | None = None
+
+    def begin(self, rows: int) -> None:
+        """A place for the next token of each of the hypotheses, `rows` of them."""
+        new = self.new_places(rows)
+        self.places = torch.cat([self.places, new.unsqueeze(1)], dim=1)
+        self.lookup = None
+
+    def attend(
+        self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
+    ) -> torch.Tensor:
+        """
+        Attention of the newest tokens, whose keys and values are kept.
+
+        Args:
+            layer_idx (`int`): Number of the layer.
+            query, key, value (`torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`): Of the newest tokens;
+                queries are scaled.
+            bias (`torch.FloatTensor` of shape `(rows, num_heads, 1, tokens)`): Added to scores.
+
+        Returns:
+            `torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`.
+        """
+        rows, num_heads, _, size = query.shape
+        keys = self._keep_heads((layer_idx, "keys"), key)
+        values = self._keep_heads((layer_idx, "values"), value)
+        lookup = self._lookup_of(num_heads)
+        query = query.reshape(-1, size)  # (rows * num_heads, head_dim)
+        bias = bias.flatten(0, 2)  # (rows * num_heads, tokens)
+        scores = lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
+        weights = scores.float().softmax(-1).to(values.dtype)
+        mixed = lookup.weighted_sums(weights, values)
+        return mixed.view(rows, num_heads, 1, size).to(key.dtype)
+
+    def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
+        """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; all, `(-1, head_dim)`."""
+        size = new.shape[-1]
+        new = new.flatten(1)  # (rows, num_heads * head_dim)
+        # Half precision is kept as single where products that are looked up have kernels for that alone.
+        kept = self.keep(name, new.float() if new.device.type == "cpu" else new)
+        return kept.view(-1, size)  # (room * num_heads, head_dim)
+
+    def _lookup_of(self, num_heads: int) -> Lookup:
+        """Keys and values of `rows * num_heads` queries, the same in all layers."""
+        if self.lookup is None:
+            head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
+            index = self.places.unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
+            self.lookup = Lookup(index.flatten(0, 1))
+        return self.lookup
+
+
+class RowCache:
+    """
+    Keys and values of hypotheses that change rows, with room for all tokens that will come: what the attention modules
+    of transformers call a cache. What stays in its row is not moved.
+
+    Args:
+        tokens, most (`int`): Most tokens and most rows.
+
+    Attributes:
+        length (`int`): Tokens before those that are processed now.
+    """
+
+    def __init__(self, tokens: int, most: int):
+        self.tokens, self.most, self.length = tokens, most, -1
+        self.layers: dict[int, list[torch.Tensor]] = {}
+
+    def begin(self, rows: int) -> None:
+        """The next token of the hypotheses comes."""
+        self.length += 1
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
+        """Keeps keys and values `(rows, num_heads, 1, head_dim)`; those of all tokens so far."""
+        new = (keys, values)
+        if layer_idx not in self.layers:
+            self.layers[layer_idx] = [some.new_empty(*some.shape[:2], self.tokens, some.shape[3]) for some in new]
+        layer = self.layers[layer_idx]
+        for kept, some in zip(layer, new, strict=True):
+            kept[: len(some), :, self.length] = some.squeeze(2)
+        return [kept[: len(keys), :, : self.length + 1] for kept in layer]
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Puts the given rows in this order; see [`~hf_structure.algorithms.beam.settle`]."""
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
+        known = slice(self.length + 1)
+        for layer in self.layers.values():
+            for i, kept in enumerate(layer):
+                if len(rows) > len(kept):
+                    layer[i] = kept.new_empty(min(2 * len(rows), self.most), *kept.shape[1:])
+                    layer[i][: len(kept), :, known] = kept[:, :, known]
+                layer[i][moved, :, known] = kept[rows[moved], :, known]
+
+
+__all__ = ["RowCache", "SharedCache", "SharedRows"]

@@ -1,0 +1,112 @@
+"""Caches of language models that build a structure over the tokens: keys and values, and the structure so far."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from transformers.cache_utils import Cache, DynamicCache
+
+
+class StructureCache(DynamicCache):
+    """
+    [`~transformers.DynamicCache`] with the structure over the tokens in it. A family names what it adds:
+
+    - `_of_tokens`: tensors of shape `(batch_size, seq_len, ...)`, which `append` extends and `crop` cuts; the first is
+      None as long as there are no tokens;
+    - `_of_rows`: what else has a row for each text, tensors or values with a method `select`;
+    - `_rebuild`: makes the latter anew from the former after `crop`.
+
+    Attributes:
+        tables (`dict[int, torch.FloatTensor]`): Keys of the values of tapes by layers; they depend on the parameters
+            only.
+    """
+
+    _structure: ClassVar[str]
+    _of_tokens: ClassVar[tuple[str, ...]]
+    _of_rows: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self):
+        super().__init__()
+        self.tables: dict[int, torch.Tensor] = {}
+        self._forget()
+
+    @classmethod
+    def of(cls, cache: Cache | None, *args) -> "StructureCache":
+        """
+        The cache itself, or one (made with `args`) that goes on from an empty plain cache.
+
+        Raises:
+            ValueError: if there are tokens in a plain cache: what structures they have is not known.
+        """
+        if isinstance(cache, cls):
+            return cache
+        if cache is not None and cache.get_seq_length() > 0:
+            name = cls._structure
+            raise ValueError(f"the cache was filled without a {name}: begin with the {name}, or with a new cache")
+        return cls(*args)
+
+    @property
+    def kept_tables(self) -> dict[int, torch.Tensor] | None:
+        """The tables, or None where a gradient is to go through them: they are then made anew."""
+        return None if torch.is_grad_enabled() else self.tables
+
+    @property
+    def holds_structure(self) -> bool:
+        """Whether there are tokens with a structure."""
+        return getattr(self, self._of_tokens[0]) is not None
+
+    def append(self, **new: torch.Tensor) -> None:
+        """Extends tensors by those of new tokens, `(batch_size, queries, ...)`."""
+        for name, values in new.items():
+            kept = getattr(self, name)
+            setattr(self, name, values if kept is None else torch.cat([kept, values], dim=1))
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Removes the last tokens, given as a negative number, and what they have added to the structure."""
+        super().crop(tokens_to_remove)
+        if tokens_to_remove == 0 or not self.holds_structure:
+            return
+        for name, kept in self._known(self._of_tokens):
+            setattr(self, name, kept[:, :tokens_to_remove])
+        self._rebuild()
+
+    def reset(self) -> None:
+        super().reset()
+        self._forget()
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self._select(beam_idx)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        super().batch_repeat_interleave(repeats)
+        if self.holds_structure:
+            rows = getattr(self, self._of_tokens[0])
+            self._select(torch.arange(len(rows), device=rows.device).repeat_interleave(repeats))
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        super().batch_select_indices(indices)
+        self._select(indices)
+
+    def _select(self, rows: torch.Tensor) -> None:
+        """The given texts, in this order."""
+        if not self.holds_structure:
+            return
+        rows = rows.to(getattr(self, self._of_tokens[0]).device)
+        for name, kept in self._known(self._of_tokens + self._of_rows):
+            setattr(self, name, kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows))
+
+    def _known(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+        for name in names:
+            if getattr(self, name) is not None:
+                yield name, getattr(self, name)
+
+    def _rebuild(self) -> None:
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        for name in self._of_tokens + self._of_rows:
+            setattr(self, name, None)
+
+
+__all__ = ["StructureCache"]
