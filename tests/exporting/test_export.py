@@ -218,11 +218,10 @@ def test_the_code_says_what_it_is_and_needs_only_what_transformers_has(name, exp
     installed = {"torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "numpy", "regex"}
     known = installed | sys.stdlib_module_names
     for file, source in code.items():
-        assert source.startswith(f"# What this model needs of hf_structure {hf_structure.__version__}, module ")
+        assert source.startswith(f"# From hf_structure {hf_structure.__version__}, ")
         assert "Apache License, Version 2.0" in source[:300]
         compile(source.encode(), file, "exec")
         assert set(get_imports(exported / name / file)) <= known
-    assert sum(source.count("\n") for source in code.values()) < 10_000
 
 
 def test_saving_again_keeps_all_code(exported, outside):

@@ -27,9 +27,7 @@ FILES = (
     *("vocab.*", "merges.txt", "*.model", "README.md"),
 )
 HEADER = f"""\
-# What this model needs of hf_structure {__version__}, module {{module}}.
-# Copyright The hf_structure authors. Licensed under the Apache License, Version 2.0; see the file LICENSE.
-# Written by hf_structure.export. Where hf_structure is imported, its own classes are used instead.
+# From hf_structure {__version__}, {{module}}. Copyright The hf_structure authors. Apache License, Version 2.0.
 """
 TOGETHER = """
 

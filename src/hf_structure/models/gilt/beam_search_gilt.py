@@ -104,12 +104,11 @@ class GraphHypotheses(Hypotheses):
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer, first = self.model.scorer, self.first_vectors
         known = int(numbers.max())
-        with self.fast:
-            new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
-            tape = self.tape.index_select(0, rows)
-            tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]
-            older = (first.tables["parents"], first.tables["children"])
-            scores = scorer.step(new, numbers, older, first.places[rows, :known], tape, self.terms)
+        new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
+        tape = self.tape.index_select(0, rows)
+        tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]  # (rows, F, known)
+        older = (first.tables["parents"], first.tables["children"])
+        scores = scorer.step(new, numbers, older, first.places[rows, :known], tape, self.terms)
         first.places[rows, numbers] = self._keep_first_vectors(new)
         return scores
 

@@ -77,13 +77,12 @@ class StackHypotheses(Hypotheses):
         """Logits `(rows, place + 1)` of what the tokens at a place, not read yet, are reduced with."""
         so_far = slice(place + 1)
         candidates = self.stacks.candidates(place, self.is_last[sentences, place])[:, so_far]
-        with self.fast:
-            logits = self.model.scorer(
-                self.last.unsqueeze(1),
-                self.embedded[sentences, place].unsqueeze(1),
-                self.keys.tables["keys"][self.keys.places[:, so_far]],  # (rows, place + 1, attachment_size)
-                self.stacks.depths[:, None, so_far],
-            )
+        logits = self.model.scorer(
+            self.last.unsqueeze(1),
+            self.embedded[sentences, place].unsqueeze(1),
+            self.keys.tables["keys"][self.keys.places[:, so_far]],  # (rows, place + 1, attachment_size)
+            self.stacks.depths[:, None, so_far],
+        )
         return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
 
     def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
@@ -91,8 +90,7 @@ class StackHypotheses(Hypotheses):
 
     def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         states = super().read(place, sentences)
-        with self.fast:
-            keys = self.model.scorer.token_key(self.last)
+        keys = self.model.scorer.token_key(self.last)
         self.keys.places[:, place] = self.keys.new_places(len(keys))
         self.keys.keep("keys", keys)
         return states

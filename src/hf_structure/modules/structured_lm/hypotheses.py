@@ -1,6 +1,5 @@
 """Hypotheses of a beam search: the structures of some sentences so far, and what the model keeps of their tokens."""
 
-from contextlib import nullcontext
 from typing import ClassVar
 
 import torch
@@ -8,7 +7,6 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
-from hf_structure.modules.dense import FastLinear
 from hf_structure.modules.structured_lm.backbones import embed, last_norm, layer_inputs, layers_of
 from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCache
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
@@ -45,9 +43,8 @@ class Hypotheses:
         self.model, self.ids = model, ids
         self.backbone = model.model.backbone
         batch, tokens = ids.shape
-        self.fast = FastLinear()
         if isinstance(self.backbone, TransformerXLModel):
-            self.keys_values = SharedCache(batch, tokens, most, ids.device, self.fast.apply)
+            self.keys_values = SharedCache(batch, tokens, most, ids.device)
         else:
             self.keys_values = RowCache(tokens, most)
         self.tables: dict[int, torch.Tensor] = {}
@@ -103,9 +100,8 @@ class Hypotheses:
         inputs = layer_inputs(self.backbone, states[-1], self.positions[:, place : place + 1])
         inputs["attention_mask"] = None  # the newest token sees all
         self.keys_values.begin(len(sentences))
-        with nullcontext() if isinstance(self.keys_values, SharedCache) else self.fast:
-            for layer in self.layers[self.first :]:
-                states.append(layer(states[-1], cache=self.keys_values, tape_lookup=lookup, **inputs))
+        for layer in self.layers[self.first :]:
+            states.append(layer(states[-1], cache=self.keys_values, tape_lookup=lookup, **inputs))
         states[-1] = last_norm(self.backbone, states[-1])
         self.last = states[-1].squeeze(1)
         return states
@@ -114,7 +110,7 @@ class Hypotheses:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
         parts = []
         for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
-            logits = self.fast.apply(self.model.lm_head, states).float()
+            logits = self.model.lm_head(states).float()
             parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
         return torch.cat(parts)
 

@@ -1,6 +1,6 @@
 """What a search keeps of what its hypotheses have read: keys and values, and other vectors."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import torch
 
@@ -66,12 +66,11 @@ class SharedCache(SharedRows):
         batch (`int`): Number of hypotheses at first.
         tokens, most (`int`): Most tokens of a hypothesis and most hypotheses.
         device (`torch.device`): Where they are.
-        linear (`Callable[[nn.Module, torch.Tensor], torch.Tensor]`): How linear layers are applied in the search.
     """
 
-    def __init__(self, batch: int, tokens: int, most: int, device: torch.device, linear: Callable):
+    def __init__(self, batch: int, tokens: int, most: int, device: torch.device):
         super().__init__(torch.zeros(batch, 0, dtype=torch.long, device=device), tokens * most)
-        self.tokens, self.linear = tokens, linear
+        self.tokens = tokens
         self.position_keys: dict[int, torch.Tensor] = {}
         self.lookup: Lookup | None = None
 

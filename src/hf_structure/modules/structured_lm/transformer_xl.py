@@ -60,11 +60,6 @@ def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
     return torch.where(mask > torch.finfo(mask.dtype).min / 2, bias + mask.to(bias.dtype), lowest)
 
 
-def linear_of(cache: Cache | SharedCache | None) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:
-    """How linear layers are applied."""
-    return cache.linear if isinstance(cache, SharedCache) else nn.Module.__call__
-
-
 class RelativeAttention(nn.Module):
     """Attention by content and relative position: eq. 5 of GiLT without graphs."""
 
@@ -112,10 +107,9 @@ class RelativeAttention(nn.Module):
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
-        apply = linear_of(cache)
-        query = self.split_heads(apply(self.query, hidden_states))
-        key = self.split_heads(apply(self.key, hidden_states))
-        value = self.split_heads(apply(self.value, hidden_states))
+        query = self.split_heads(self.query(hidden_states))
+        key = self.split_heads(self.key(hidden_states))
+        value = self.split_heads(self.value(hidden_states))
         query = query * self.scaling  # scores are many more than queries
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
@@ -123,7 +117,7 @@ class RelativeAttention(nn.Module):
         if isinstance(cache, SharedCache):
             scores = self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
-            return apply(self.output, mixed.flatten(1).unsqueeze(1)), None
+            return self.output(mixed.flatten(1).unsqueeze(1)), None
         if cache is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
@@ -184,11 +178,10 @@ class TransformerXLLayer(GradientCheckpointingLayer):
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, hidden_states: torch.Tensor, **kwargs) -> torch.Tensor:
-        apply = linear_of(kwargs.get("cache"))
         attended, _ = self.attention(hidden_states, **kwargs)
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended))
-        inner = self.dropout(apply(self.expand, hidden_states).relu())
-        return self.norm(hidden_states + self.dropout(apply(self.contract, inner)))
+        inner = self.dropout(self.expand(hidden_states).relu())
+        return self.norm(hidden_states + self.dropout(self.contract(inner)))
 
 
 @with_calls
