@@ -23,6 +23,18 @@ class StructureConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
 
+def refuse_layout(settings: dict) -> None:
+    """
+    Takes `layout` out of the settings of an older version. Raises `ValueError` for that of released code, whose
+    checkpoints have configurations of their own by now.
+    """
+    if settings.pop("layout", "paper") != "paper":
+        raise ValueError(
+            "this model was converted by an older version (layout): convert the original checkpoint again, with "
+            "examples/convert_checkpoint.py"
+        )
+
+
 class GraftConfig(StructureConfig):
     """
     A configuration with a field `base_config`, its last: that of a pretrained language model, which decides on all
@@ -79,4 +91,4 @@ class GraftConfig(StructureConfig):
             setattr(base, name, value)
 
 
-__all__ = ["BASE_MODEL_TYPES", "GraftConfig", "StructureConfig"]
+__all__ = ["BASE_MODEL_TYPES", "GraftConfig", "StructureConfig", "refuse_layout"]

@@ -1,0 +1,30 @@
+"""What the package knows of the parsers that converted checkpoints of released code become."""
+
+from dataclasses import replace
+
+from hf_structure.families import FAMILIES
+
+RELEASED = (
+    replace(
+        FAMILIES["g2g_transformer"],
+        model_type="g2g_transformer_release",
+        package="hf_structure.conversion",
+        config_class="configuration_released.ReleasedG2GTransformerConfig",
+        classes={
+            "released_g2g_transformer.ReleasedG2GTransformerModel": ("AutoModel",),
+            "released_g2g_transformer.ReleasedG2GTransformerForParsing": ("AutoModelForDependencyParsing",),
+        },
+    ),
+    replace(
+        FAMILIES["rng_transformer"],
+        model_type="rng_transformer_release",
+        package="hf_structure.conversion",
+        config_class="configuration_released.ReleasedRNGTransformerConfig",
+        classes={
+            "released_rng_transformer.ReleasedRNGTransformerModel": ("AutoModel",),
+            "released_rng_transformer.ReleasedRNGTransformerForParsing": ("AutoModelForDependencyParsing",),
+        },
+    ),
+)
+
+__all__ = ["RELEASED"]
