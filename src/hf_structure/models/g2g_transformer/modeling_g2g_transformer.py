@@ -222,10 +222,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         # [CLS], [SEP], the root, and [NULL] where words are composed.
         self.special_embeddings = nn.Embedding(4 if has_composition else 3, size)
         self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
+        self.composition = G2GTransformerComposition(config) if has_composition else None
         self.label_embeddings = None
         if has_composition or config.use_graph_input:  # labels of left arcs, labels of right arcs, [L-NULL]
             self.label_embeddings = nn.Embedding(2 * config.num_relations + 1, size)
-        self.composition = G2GTransformerComposition(config) if has_composition else None
         self.history = G2GTransformerHistory(config) if config.use_history else None
         self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
         self.relation_classifier = None
