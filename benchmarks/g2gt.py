@@ -31,7 +31,6 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     DELETED,
     STACK,
     StateSequences,
-    compositions,
     dependents,
     is_arc,
     of_positions,
@@ -57,15 +56,16 @@ def padded_sequences(states: TransitionStates) -> StateSequences:
     places = words.new_full((batch, size + 2), -1).scatter_reduce(1, words, positions, "amax")
     heads = of_positions(states.heads, words)
     parents = torch.where(heads >= 0, places.gather(1, heads.clamp(min=0)), -1)
-    return StateSequences(words, parts.expand(batch, -1), filled, parents, torch.full((batch,), size))
+    labels = of_positions(states.labels, words)
+    return StateSequences(words, parts.expand(batch, -1), filled, parents, labels, torch.full((batch,), size))
 
 
 def classical_scores(
     model: G2GTransformerForParsing, states: TransitionStates, vectors: torch.Tensor, history: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores of actions and of labels, from one pass of the encoder over all sentences."""
-    words, segments, filled, parents, top = padded_sequences(states)
-    labels = model.label_embeddings(of_positions(states.labels, words).clamp(min=0))
+    words, segments, filled, parents, labels, top, _ = padded_sequences(states)
+    labels = model.label_embeddings(labels.clamp(min=0))
     inputs = vectors.gather(1, words.unsqueeze(2).expand(-1, -1, vectors.shape[2]))
     encoded = model.g2g_transformer(
         inputs_embeds=inputs + labels * (filled & (segments == DELETED)).unsqueeze(2),
@@ -84,8 +84,7 @@ def classical_run(
     decide: Callable[[int, TransitionStates, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
 ) -> TransitionStates:
     """(a): steps through all sentences until the last one is finished, doing what `decide` makes of the scores."""
-    states, memory, step, plain = TransitionStates.initial(lengths), None, 0, vectors
-    recursive = model.config.composition == "recursive"
+    states, memory, step = TransitionStates.initial(lengths), None, 0
     actions = torch.full_like(lengths, NO_ACTION)
     while not states.finished.all():
         history, memory = model.history(actions.unsqueeze(1), memory)
@@ -93,8 +92,8 @@ def classical_run(
         actions, labels = decide(step, states, *classical_scores(model, states, vectors, history[:, 0]))
         before, states = states, states.step(actions, labels)
         if model.composition is not None:
-            plan = compositions(before, states, actions, recursive)
-            composed = model.compose(vectors if recursive else plain, plan).detach()
+            plan = model.compositions(before, states, actions)
+            composed = model.compose(vectors, plan).detach()
             vectors = vectors.index_put((plan.rows, plan.words), composed)
         step += 1
     return states
@@ -103,7 +102,7 @@ def classical_run(
 @torch.no_grad()
 def parse_classically(model: G2GTransformerForParsing, input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Heads, `(batch, n)`."""
-    vectors, lengths, _ = model._embed_words(input_ids, mask, None, None, None)
+    vectors, lengths, _ = model.embed_words(input_ids, mask, None, None, None)
     relations = model.config.num_relations
 
     def decide(step, states, scores, label_scores):
@@ -122,7 +121,7 @@ def train_classically(
     gold: tuple[torch.Tensor, list[TransitionStates]],
 ) -> float:
     """The sum of the losses of all steps, each of which has had its backward pass."""
-    vectors, lengths, _ = model._embed_words(input_ids, heads >= 0, None, None, None)
+    vectors, lengths, _ = model.embed_words(input_ids, heads >= 0, None, None, None)
     relations, (all_actions, path), total = model.config.num_relations, gold, 0.0
 
     def decide(step, states, scores, label_scores):
@@ -262,7 +261,7 @@ def main() -> None:
     parser.add_argument("--hidden_size", type=int, default=256)
     parser.add_argument("--num_hidden_layers", type=int, default=4)
     parser.add_argument("--num_attention_heads", type=int, default=4)
-    parser.add_argument("--composition", default="recursive", choices=["recursive", "latest", "none"])
+    parser.add_argument("--composition", default="recursive", choices=["recursive", "none"])
     parser.add_argument("--num_labels", type=int, default=40, help="relation labels")
     parser.add_argument("--vocab_size", type=int, default=5000)
     parser.add_argument("--measure", nargs="+", default=PARTS, choices=PARTS, help="what to measure; all by default")

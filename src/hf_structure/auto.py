@@ -14,6 +14,7 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, AutoConfig
 
+from hf_structure.conversion.family_released import RELEASED
 from hf_structure.families import FAMILIES, Family
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _auto_class(name: str) -> type[_BaseAutoModelClass]:
     return globals().get(name) or getattr(modeling_auto, name)
 
 
-for family in FAMILIES.values():
+for family in (*FAMILIES.values(), *RELEASED):
     add_family(family)
 
 __all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "add_family"]

@@ -2,6 +2,7 @@
 
 from transformers.models.auto.configuration_auto import AutoConfig
 
+from hf_structure.conversion.family_released import RELEASED
 from hf_structure.families import FAMILIES, Family
 
 
@@ -10,7 +11,7 @@ def add_family(family: Family) -> None:
     AutoConfig.register(family.model_type, family.load(family.config_class), exist_ok=True)
 
 
-for family in FAMILIES.values():
+for family in (*FAMILIES.values(), *RELEASED):
     add_family(family)
 
 __all__ = ["add_family"]

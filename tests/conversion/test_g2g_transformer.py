@@ -8,9 +8,11 @@ import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from torch.testing import assert_close
+from transformers import AutoModel
 
 import hf_structure
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP
+from hf_structure.conversion.configuration_released import ReleasedG2GTransformerConfig
 from hf_structure.conversion.convert import convert
 
 LABELS, TAGS = ["root", "det", "nsubj"], ["DT", "NN", "VB"]
@@ -104,7 +106,7 @@ def test_decoding_takes_the_actions_that_score_best(graph, composition, tmp_path
         assert (alone.dependency.heads, alone.dependency.labels) == (parse.dependency.heads, parse.dependency.labels)
     read = inputs(converted.config)
     parse = converted.decode(**read, decoder="projective")
-    outputs = converted(**read, heads=parse.heads[:, 0], labels=parse.labels[:, 0])
+    outputs = converted(**read, heads=parse.heads[:, 0], labels=parse.columns["labels"][:, 0])
     assert outputs.loss is not None
     greedy = converted(**read)
     assert greedy.actions.shape[0] == 1
@@ -130,10 +132,30 @@ def test_refusals(tmp_path, dictionary):
     [
         ({"labelled": False}, "needs labelled and use_graph_output"),
         ({"history_size": 9}, "history_size 9 must be hidden_size"),
-        ({"composition": "recursive"}, 'needs composition="latest" or "none"'),
+        ({"composition": "recursive"}, "composition"),
     ],
 )
 def test_settings_that_the_release_has_not(settings, message):
     sizes = {"hidden_size": 8, "history_size": 8, "num_attention_heads": 2, "composition": "none"}
     with pytest.raises(StrictDataclassError, match=message):
-        hf_structure.G2GTransformerConfig(layout="release", id2label={0: "root"}, **(sizes | settings))
+        ReleasedG2GTransformerConfig(id2label={0: "root"}, **(sizes | settings))
+
+
+@pytest.mark.parametrize("kind", [hf_structure.G2GTransformerConfig, hf_structure.RNGTransformerConfig])
+def test_checkpoints_of_older_conversions_are_to_be_converted_again(kind):
+    assert not hasattr(kind(layout="paper", id2label={0: "root"}), "layout")
+    with pytest.raises(ValueError, match="convert the original checkpoint again"):
+        kind(layout="release", id2label={0: "root"})
+
+
+@pytest.mark.parametrize(("graph", "composition"), [(True, False), (False, True)])
+@torch.no_grad()
+def test_auto_classes_load_what_was_saved(graph, composition, tmp_path, dictionary):
+    converted, _ = convert(saved(parser(graph, composition), tmp_path / "model.weights"), dictionary=dictionary)
+    converted.save_pretrained(tmp_path / "new")
+    loaded = hf_structure.AutoModelForDependencyParsing.from_pretrained(tmp_path / "new")
+    assert type(loaded) is type(converted)
+    read = inputs(converted.config)
+    assert_close(dict(loaded.decode(**read, k=3)), dict(converted.decode(**read, k=3)), rtol=0, atol=0)
+    encoder = AutoModel.from_pretrained(tmp_path / "new")
+    assert_close(dict(encoder(read["input_ids"])), dict(converted.base_model(read["input_ids"])), rtol=0, atol=0)

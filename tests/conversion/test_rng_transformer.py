@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from transformers import TokenizersBackend
 
 import hf_structure
+from hf_structure.conversion.configuration_released import ReleasedRNGTransformerConfig
 from hf_structure.conversion.convert import convert
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "dog", "##s", "bark", "##ing", "."]
@@ -149,4 +150,4 @@ def test_refusals(tmp_path, files):
 
 def test_the_release_has_a_label_of_pieces():
     with pytest.raises(StrictDataclassError, match=r"needs a label \[BERT\] in id2label"):
-        hf_structure.RNGTransformerConfig(layout="release", id2label={0: "root"})
+        ReleasedRNGTransformerConfig(id2label={0: "root"})

@@ -35,7 +35,6 @@ from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VA
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import Candidates, Hypotheses, _choose
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     length_groups,
-    position_ids,
     state_sequences,
     why_unusable,
 )
@@ -58,10 +57,8 @@ NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "classifier_dropo
 SETTINGS = {
     **VARIANTS,
     "G2CLS-from-bottom": {"use_graph_output": False},
-    "latest": {"composition": "latest"},
-    "latest-DepTr": {"composition": "latest", "use_graph_input": False, "use_history": False},
     "swap": {"use_swap": True},
-    "swap-latest": {"use_swap": True, "composition": "latest", "use_graph_input": False},
+    "swap-no-graph": {"use_swap": True, "use_graph_input": False},
     "unlabelled": {"labelled": False},
     "tags": {"num_tags": 4},
 }
@@ -191,7 +188,7 @@ class TestG2GTransformer(ModelBattery):
 class TestG2GTransformerWithSwap(TestG2GTransformer):
     """The other half of the switches, under the same battery."""
 
-    settings = {"use_swap": True, "composition": "latest"}
+    settings = {"use_swap": True, "use_graph_input": False}
 
     def of_words(self, name, output, words):
         return output[words] if name == "last_hidden_state" else output[: 2 * int(words.sum())]
@@ -211,7 +208,6 @@ class NaiveParser:
         self.cls, self.sep, self.null = cls, sep, null[0] if null else None
         self.plain = dict(enumerate([root, *words]))  # t_i
         self.composed = dict(self.plain)  # psi_i
-        self.latest = {}  # the latest dependent of each word, if it has any
         self.stack, self.buffer, self.heads, self.classes = [0], list(range(1, len(words) + 1)), {}, {}
         self.actions, self.log_prob = [], torch.zeros(())
 
@@ -305,14 +301,11 @@ class NaiveParser:
             self.heads[dependent] = self.stack[-1]
             known = label is not None
             self.classes[dependent] = label + self.config.num_relations * (action == RIGHT_ARC) if known else None
-            self.latest[self.stack[-1]] = dependent
-        recursive = self.config.composition == "recursive"
         if self.config.composition != "none":
-            changed = self.stack if recursive else self.stack[-1:] if action != SWAP else []
-        source = dict(self.composed if recursive else self.plain)
+            changed = self.stack
+        source = dict(self.composed)
         for word in changed:  # eq. 3 and 4
             new = dependent if word == self.stack[-1] else None
-            new = new if recursive else self.latest.get(word)
             omega = self.null if new is None else source[new]
             label_vector = self.label_embedding(None if new is None else self.classes[new])
             self.composed[word] = source[word] + self.model.composition(source[word], omega, label_vector)
@@ -403,7 +396,7 @@ def test_nothing_to_decide_is_nothing_to_learn():
 def test_a_word_without_pieces_and_without_unknown_token_is_zero():
     model = tiny_model(unk_token_id=None)
     inputs = torch.tensor([[5, 6]]), None, torch.tensor([[0, 2]]), None, None
-    vectors, _, _ = model._embed_words(*inputs)
+    vectors, _, _ = model.embed_words(*inputs)
     assert (vectors[0, 2] == 0).all()
     assert_close(vectors[0, [1, 3]], model.get_input_embeddings().weight[[5, 6]])
 
@@ -567,7 +560,7 @@ def test_the_greedy_derivation_stays_in_the_beam():
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 3}, {"beam_size": 3, "marginals": True}], ids=["greedy", "k", "beam"])
-@pytest.mark.parametrize("settings", [{}, SETTINGS["swap-latest"], SETTINGS["G2CLS"]], ids=["G2G", "swap", "G2CLS"])
+@pytest.mark.parametrize("settings", [{}, SETTINGS["swap-no-graph"], SETTINGS["G2CLS"]], ids=["G2G", "swap", "G2CLS"])
 @torch.no_grad()
 def test_parsing_in_a_batch_is_parsing_alone(settings, options):
     model = tiny_model(**settings)
@@ -690,8 +683,8 @@ def test_the_top_has_the_same_position_at_every_depth(settings):
     config = tiny_config(stack_positions="from_top", **settings)
     longest, state = config.max_words, TransitionStates.initial(torch.tensor([config.max_words, 3]))
     for depth in range(1, longest + 2):
-        sequences = state_sequences(state, deleted=config.use_graph_input)
-        numbers = position_ids(sequences, config.top_position)
+        sequences = state_sequences(state, config.use_graph_input, config.top_position)
+        numbers = sequences.positions
         assert state.depth[0] == depth
         assert numbers[:, 0].tolist() == [0, 0]
         assert numbers[sequences.words == state.top.unsqueeze(1)].tolist() == [longest + 1] * 2
@@ -724,7 +717,7 @@ def test_wanted_positions_are_those_of_all(parents):
     inputs = {"parents": None if parents is None else torch.tensor(parents)}
     inputs["attention_mask"] = torch.tensor([[1] * 5, [1] * 4 + [0]])
     expected = model(input_ids, **inputs).last_hidden_state
-    output = model(input_ids, **inputs, wanted=wanted).last_hidden_state
+    output = model(input_ids, **inputs, query_positions=wanted).last_hidden_state
     assert_close(output, torch.stack([expected[0, wanted[0]], expected[1, wanted[1]]]))
 
 
@@ -744,13 +737,13 @@ def test_word_pieces_are_averaged():
     ids = torch.tensor([[9, 3, 4, 5, 6, 7, 8, 9], [3, 9, 9, 9, 9, 9, 9, 9]])
     word_ids = torch.tensor([[-1, 0, 0, 2, 2, 2, 3, -1], [0, 1, 1, 1, 1, 1, -1, -1]])
     mask = torch.tensor([[1] * 8, [1, 0, 0, 0, 0, 0, 0, 0]])
-    vectors, lengths, _ = model._embed_words(ids, mask, word_ids, None, None)
+    vectors, lengths, _ = model.embed_words(ids, mask, word_ids, None, None)
     assert lengths.tolist() == [4, 1]
     unknown = table[model.config.unk_token_id]
     expected = torch.stack([table[3:5].mean(0), unknown, table[5:8].mean(0), table[8]])  # word 1 has no pieces
     assert_close(vectors[0, 1:5], expected)
     assert_close(vectors[1, 1], table[3])
-    vectors, lengths, _ = model._embed_words(ids, mask, word_ids, None, torch.tensor([5, 2]))  # nor have the last ones
+    vectors, lengths, _ = model.embed_words(ids, mask, word_ids, None, torch.tensor([5, 2]))  # nor have the last ones
     assert_close(vectors[0, 5], unknown)
     assert_close(vectors[1, 2], unknown)
     assert model.decode(ids, mask, word_ids=word_ids, num_words=torch.tensor([5, 2])).heads.shape == (2, 1, 5)

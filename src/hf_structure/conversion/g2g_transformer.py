@@ -9,11 +9,11 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP
 from hf_structure.conversion.checkpoint import Checkpoint
+from hf_structure.conversion.configuration_released import ReleasedG2GTransformerConfig
 from hf_structure.conversion.entries import Entry, Source, bert_layer, fill, renamed
 from hf_structure.conversion.pickles import attributes, read_pickle
+from hf_structure.conversion.released_g2g_transformer import ReleasedG2GTransformerForParsing
 from hf_structure.conversion.vocabularies import Vocabulary
-from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
 
 TAG, LABEL = "<p>:", "<l>:"  # how the release marks tags and labels among words
 ACTIONS = (LEFT_ARC, RIGHT_ARC, SHIFT, SWAP)  # in the order of the release
@@ -44,7 +44,9 @@ def named(numbers: Mapping[str, int], mark: str) -> dict[str, int]:
     return {name: number for name, number in sorted(found.items(), key=lambda pair: pair[1]) if name not in special}
 
 
-def config_of(checkpoint: Checkpoint, numbers: dict[str, int], settings: dict[str, Any]) -> G2GTransformerConfig:
+def config_of(
+    checkpoint: Checkpoint, numbers: dict[str, int], settings: dict[str, Any]
+) -> ReleasedG2GTransformerConfig:
     """Sizes from shapes, the rest from the options that were saved with the model or the defaults of the release."""
     vocab_size, hidden_size = checkpoint.shape(WORDS)
     weights, first = checkpoint.weights, "bertmodel.encoder.layer.0"
@@ -62,7 +64,6 @@ def config_of(checkpoint: Checkpoint, numbers: dict[str, int], settings: dict[st
         "tags": list(tags),
         "num_tags": len(tags),
         "use_swap": True,
-        "layout": "release",
         "use_graph_input": relations in weights,
         "use_history": "h0" in weights,
         "composition": "latest" if f"{EMBEDDINGS}.compose.linear1.weight" in weights else "none",
@@ -73,10 +74,10 @@ def config_of(checkpoint: Checkpoint, numbers: dict[str, int], settings: dict[st
         "pad_token_id": numbers[NULL],
         "unk_token_id": numbers["[UNK]"],
     }
-    return G2GTransformerConfig(**(own | settings))
+    return ReleasedG2GTransformerConfig(**(own | settings))
 
 
-def entries(config: G2GTransformerConfig, numbers: dict[str, int]) -> Iterator[Entry]:
+def entries(config: ReleasedG2GTransformerConfig, numbers: dict[str, int]) -> Iterator[Entry]:
     """Where each parameter comes from."""
     new = "g2g_transformer.embeddings"
     yield Entry(f"{new}.word_embeddings.weight", (WORDS,))
@@ -103,12 +104,12 @@ def _segments(table: torch.Tensor) -> torch.Tensor:
     return torch.cat([table.flip(0), table.new_zeros(3 - len(table), table.shape[1])])
 
 
-def _special(config: G2GTransformerConfig, numbers: dict[str, int]) -> Iterator[Entry]:
+def _special(config: ReleasedG2GTransformerConfig, numbers: dict[str, int]) -> Iterator[Entry]:
     """The start and the separation symbol are their own tags, and composed with themselves."""
     pairs = [("[CLS]", "[CLS]"), ("[SEP]", "[SEP]"), ("[ROOT]", f"{TAG}[ROOT]"), (NULL, f"{TAG}{NULL}")]
     ids = torch.tensor([[numbers[name] for name in pair] for pair in pairs])
     if config.composition == "none":
-        yield Entry("special_embeddings.weight", (WORDS,), lambda table: table[ids[:3]].sum(1))
+        yield Entry("special_embeddings.weight", (WORDS,), lambda table: table[ids].sum(1))
         return
     names = {
         f"{EMBEDDINGS}.compose.linear1": "composition.hidden",
@@ -127,14 +128,14 @@ def _special(config: G2GTransformerConfig, numbers: dict[str, int]) -> Iterator[
     yield Entry("special_embeddings.weight", (WORDS, "label_emb.weight", *parts), special)
 
 
-def _layer(i: int, config: G2GTransformerConfig) -> Iterator[Entry]:
+def _layer(i: int, config: ReleasedG2GTransformerConfig) -> Iterator[Entry]:
     old, new = f"bertmodel.encoder.layer.{i}", f"g2g_transformer.layers.{i}"
     yield from bert_layer(old, new)
     if config.use_graph_input:
-        for kind, name in (("k", "key"), ("v", "value")):
-            # The first row, of no relation, is zero.
-            source = (f"{old}.attention.self.dp_relation_{kind}.weight",)
-            yield Entry(f"{new}.attention.{name}_relations.weight", source, lambda table: table[1:])
+        # The first row, of no relation, is zero. Scores of relations are not divided by the square root of the width.
+        keys, values = (f"{old}.attention.self.dp_relation_{kind}.weight" for kind in "kv")
+        yield Entry(f"{new}.attention.key_relations.weight", (keys,), lambda rows: rows[1:] * rows.shape[1] ** 0.5)
+        yield Entry(f"{new}.attention.value_relations.weight", (values,), lambda rows: rows[1:])
 
 
 def _classifiers() -> Iterator[Entry]:
@@ -152,7 +153,7 @@ def _classifiers() -> Iterator[Entry]:
 
 def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
-) -> tuple[G2GTransformerForParsing, PreTrainedTokenizerBase]:
+) -> tuple[ReleasedG2GTransformerForParsing, PreTrainedTokenizerBase]:
     """
     The model and its tokenizer.
 
@@ -168,11 +169,11 @@ def convert(
             "this parser does not predict actions from the front of the buffer and labels without it (use_topbuffer "
             "and use_justexist), as those that the authors' scripts train"
         )
-    model = fill(G2GTransformerForParsing(config), entries(config, numbers), checkpoint, TWICE.__eq__)
+    model = fill(ReleasedG2GTransformerForParsing(config), entries(config, numbers), checkpoint, TWICE.__eq__)
     return model, _tokenizer(numbers, checkpoint.setting("lowercase", default=True), config)
 
 
-def _tokenizer(numbers: dict[str, int], lowercase: bool, config: G2GTransformerConfig) -> TokenizersBackend:
+def _tokenizer(numbers: dict[str, int], lowercase: bool, config: ReleasedG2GTransformerConfig) -> TokenizersBackend:
     """Word-level, with tags and labels among the words as in the release."""
     size = config.vocab_size
     if sorted(numbers.values()) != list(range(size)):
@@ -190,6 +191,6 @@ def _tokenizer(numbers: dict[str, int], lowercase: bool, config: G2GTransformerC
     )
 
 
-G2GT = Source(("label_classifier.layer1.weight",), G2GTransformerForParsing, convert)
+G2GT = Source(("label_classifier.layer1.weight",), ReleasedG2GTransformerForParsing, convert)
 
 __all__ = ["G2GT"]

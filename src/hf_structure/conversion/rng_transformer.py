@@ -8,11 +8,11 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
+from hf_structure.conversion.configuration_released import ReleasedRNGTransformerConfig
 from hf_structure.conversion.entries import Entry, Source, bert_layer, fill, renamed
 from hf_structure.conversion.pickles import attributes, read_pickle
+from hf_structure.conversion.released_rng_transformer import ReleasedRNGTransformerForParsing
 from hf_structure.conversion.vocabularies import Vocabulary, saved_tokenizer
-from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
-from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
 
 NETWORKS = ("parser_graph.", "parser_baseline.")  # the one that reads graphs, and that of the first round
 SOURCE = "bertmodel."  # the BERT that training began with is saved beside the parser
@@ -74,7 +74,7 @@ def read_vocabulary(path: Any) -> dict[str, Any]:
 
 def config_of(
     checkpoint: Checkpoint, known: dict[str, Any], tokenizer: PreTrainedTokenizerBase, settings: dict[str, Any]
-) -> RNGTransformerConfig:
+) -> ReleasedRNGTransformerConfig:
     """Sizes from shapes, the rest from the options that were saved with the model or the defaults of the release."""
     vocab_size, hidden_size = checkpoint.shape("bert.embeddings.word_embeddings.weight")
     first = "bert.encoder.layer.0.attention.self"
@@ -92,7 +92,6 @@ def config_of(
         "tags": [tag.removeprefix(TAG) for tag in known["tags"]],
         "num_tags": len(known["tags"]),
         "use_graph_input": reads_graphs,
-        "layout": "release",
         "num_rounds": rounds - 1 if checkpoint.setting("use_predicted", default=False) else rounds,
         "arc_size": checkpoint.shape("arc_attn.weight")[2],
         "label_size": checkpoint.shape("rel_attn.weight")[2] - 1,
@@ -100,10 +99,10 @@ def config_of(
         "pad_token_id": tokenizer.pad_token_id,
         "unk_token_id": tokenizer.unk_token_id,
     }
-    return RNGTransformerConfig(**(own | settings))
+    return ReleasedRNGTransformerConfig(**(own | settings))
 
 
-def entries(config: RNGTransformerConfig, known: dict[str, Any], cls: int, sep: int) -> Iterator[Entry]:
+def entries(config: ReleasedRNGTransformerConfig, known: dict[str, Any], cls: int, sep: int) -> Iterator[Entry]:
     """Where each parameter comes from; `cls` and `sep` are the numbers of these tokens."""
     words, new = "bert.embeddings.word_embeddings.weight", "rng_transformer.embeddings"
     yield Entry(f"{new}.word_embeddings.weight", (words,))
@@ -123,7 +122,7 @@ def entries(config: RNGTransformerConfig, known: dict[str, Any], cls: int, sep: 
     yield from _biaffine(config)
 
 
-def _layer(i: int, config: RNGTransformerConfig) -> Iterator[Entry]:
+def _layer(i: int, config: ReleasedRNGTransformerConfig) -> Iterator[Entry]:
     old, new = f"bert.encoder.layer.{i}", f"rng_transformer.layers.{i}"
     yield from bert_layer(old, new)
     if config.use_graph_input:
@@ -145,7 +144,7 @@ def _relations(table: torch.Tensor, labels: int) -> torch.Tensor:
     return torch.cat([to_dependents, to_heads]) - none
 
 
-def _biaffine(config: RNGTransformerConfig) -> Iterator[Entry]:
+def _biaffine(config: ReleasedRNGTransformerConfig) -> Iterator[Entry]:
     n, m = config.arc_size, config.label_size
     arcs, labels = ("arc_attn.weight",), ("rel_attn.weight",)
     yield Entry("decoder.arc.weight", arcs, lambda w: w[0, :n].T)
@@ -158,7 +157,7 @@ def _biaffine(config: RNGTransformerConfig) -> Iterator[Entry]:
 
 def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
-) -> tuple[RNGTransformerForParsing, PreTrainedTokenizerBase]:
+) -> tuple[ReleasedRNGTransformerForParsing, PreTrainedTokenizerBase]:
     """
     The model and its tokenizer.
 
@@ -181,10 +180,12 @@ def convert(
     config = config_of(checkpoint, known, tokenizer, settings)
     tokenizer.model_max_length = config.max_words
     found = entries(config, known, tokenizer.cls_token_id, tokenizer.sep_token_id)
-    model = fill(RNGTransformerForParsing(config), found, checkpoint, lambda name: any(p in name for p in NO_EFFECT))
+    model = fill(
+        ReleasedRNGTransformerForParsing(config), found, checkpoint, lambda name: any(p in name for p in NO_EFFECT)
+    )
     return model, tokenizer
 
 
-RNGT = Source(("mlp_arc_d.linear.weight",), RNGTransformerForParsing, convert)
+RNGT = Source(("mlp_arc_d.linear.weight",), ReleasedRNGTransformerForParsing, convert)
 
 __all__ = ["RNGT"]

@@ -53,7 +53,7 @@ OTHER = Kind(None, LOAD)
 
 def family_of(config: dict) -> Family | None:
     """The family of a configuration, if it is known."""
-    return FAMILIES.get(config.get("model_type", ""))
+    return FAMILIES.get(config.get("model_type", "").removesuffix("_release"))
 
 
 def kind_of(config: dict) -> Kind:

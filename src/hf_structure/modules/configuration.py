@@ -15,4 +15,16 @@ class StructureConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
 
-__all__ = ["StructureConfig"]
+def refuse_layout(settings: dict) -> None:
+    """
+    Takes `layout` out of the settings of an older version. Raises `ValueError` for that of released code, whose
+    checkpoints have configurations of their own by now.
+    """
+    if settings.pop("layout", "paper") != "paper":
+        raise ValueError(
+            "this model was converted by an older version (layout): convert the original checkpoint again, with "
+            "examples/convert_checkpoint.py"
+        )
+
+
+__all__ = ["StructureConfig", "refuse_layout"]

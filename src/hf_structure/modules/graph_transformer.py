@@ -69,7 +69,6 @@ class GraphAttention(nn.Module):
         num_labels (`int`): Number of labels of arcs, 1 if they have none; 0 for plain self-attention.
         dropout (`float`): Dropout on attention weights.
         scale_relations (`bool`): Whether the relations' scores are divided by sqrt(d) like the others.
-        value_offset (`bool`): Whether a vector is added to all values where arcs are read, were there none.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class GraphAttention(nn.Module):
         num_labels: int = 0,
         dropout: float = 0.0,
         scale_relations: bool = True,
-        value_offset: bool = False,
     ):
         super().__init__()
         self.head_dim = hidden_size // num_heads
@@ -92,35 +90,34 @@ class GraphAttention(nn.Module):
         # First the relations to dependents with each label, then those to heads.
         self.key_relations = nn.Embedding(2 * num_labels, self.head_dim) if num_labels else None
         self.value_relations = nn.Embedding(2 * num_labels, self.head_dim) if num_labels else None
-        self.value_offset = nn.Embedding(1, self.head_dim) if num_labels and value_offset else None
         self.attention_dropout = Dropout(dropout)
 
     def forward(
         self,
-        receivers: torch.Tensor,
+        queries: torch.Tensor,
         hidden_states: torch.Tensor,
         mask: torch.Tensor,
         arcs: Arcs | None = None,
-        wanted: torch.Tensor | None = None,
+        query_positions: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Args:
-            receivers (`torch.FloatTensor` of shape `(batch_size, num_receivers, hidden_size)`): Vectors that attend.
+            queries (`torch.FloatTensor` of shape `(batch_size, num_queries, hidden_size)`): Vectors that attend.
             hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): To all these vectors.
-            mask (`torch.FloatTensor`, broadcastable to `(batch_size, num_heads, num_receivers, seq_len)`):
+            mask (`torch.FloatTensor`, broadcastable to `(batch_size, num_heads, num_queries, seq_len)`):
                 Added to the scores: the least number at padding, elsewhere 0 or a bias.
             arcs ([`Arcs`], *optional*): The arcs; those at padding are not read.
-            wanted (`torch.LongTensor` of shape `(batch_size, num_receivers)`, *optional*):
-                Positions of the receivers, if they are not all positions in order. Of those that are equal only the
+            query_positions (`torch.LongTensor` of shape `(batch_size, num_queries)`, *optional*):
+                Positions of the queries, if they are not all positions in order. Of those that are equal only the
                 first one reads its arcs to dependents.
 
         Returns:
-            New vectors of the receivers, and attention weights `(batch_size, num_heads, num_receivers, seq_len)`.
+            New vectors of the queries, and attention weights `(batch_size, num_heads, num_queries, seq_len)`.
         """
         query, key, value = (
             projection(vectors).view(*vectors.shape[:2], -1, self.head_dim).transpose(1, 2)
             for projection, vectors in (
-                (self.query, receivers),
+                (self.query, queries),
                 (self.key, hidden_states),
                 (self.value, hidden_states),
             )
@@ -129,15 +126,13 @@ class GraphAttention(nn.Module):
         scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
         places = None
         if arcs is not None:
-            places = _Places.of(arcs, hidden_states.shape[1], self.num_labels, wanted)
+            places = _Places.of(arcs, hidden_states.shape[1], self.num_labels, query_positions)
             scores = self._add_scores(scores, query * self.relation_scale, places)
         at_least_single = torch.promote_types(scores.dtype, torch.float32)
         weights = self.attention_dropout(scores.softmax(dim=-1, dtype=at_least_single).to(value.dtype))
         context = weights @ value
         if places is not None:
             context = self._add_values(context, weights, places)
-            if self.value_offset is not None:  # the weights of a receiver sum to 1
-                context = context + self.value_offset.weight.to(context.dtype)
         return self.output(context.transpose(1, 2).flatten(2)), weights
 
     def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
@@ -161,14 +156,14 @@ class GraphAttention(nn.Module):
 
 class _Places(NamedTuple):
     """
-    Where the terms of arcs belong among the pairs of receivers and positions.
+    Where the terms of arcs belong among the pairs of queries and positions.
 
     Attributes:
-        head, has_head (of shape `(batch_size, 1, num_receivers, 1)`): Position of each receiver's head (0 for none),
+        head, has_head (of shape `(batch_size, 1, num_queries, 1)`): Position of each query's head (0 for none),
             and whether it has one.
-        row, has_row (of shape `(batch_size, 1, 1, seq_len)`): Which receiver is the head of each position (0 for none
+        row, has_row (of shape `(batch_size, 1, 1, seq_len)`): Which query is the head of each position (0 for none
             of them), and whether one is.
-        to_heads (of shape `(batch_size, num_receivers)`), to_dependents (of shape `(batch_size, seq_len)`): Rows of
+        to_heads (of shape `(batch_size, num_queries)`), to_dependents (of shape `(batch_size, seq_len)`): Rows of
             the relations' tables.
     """
 
@@ -180,16 +175,16 @@ class _Places(NamedTuple):
     to_dependents: torch.Tensor
 
     @classmethod
-    def of(cls, arcs: Arcs, length: int, num_labels: int, wanted: torch.Tensor | None) -> "_Places":
+    def of(cls, arcs: Arcs, length: int, num_labels: int, query_positions: torch.Tensor | None) -> "_Places":
         heads = arcs.heads
         labels = torch.zeros_like(heads) if arcs.labels is None else arcs.labels.clamp(min=0)
         own_heads, own_labels, rows = heads, labels, heads
-        if wanted is not None:
-            own_heads, own_labels = heads.gather(1, wanted), labels.gather(1, wanted)
-            count = wanted.shape[1]
-            numbers = torch.arange(count, device=wanted.device).expand_as(wanted)
-            # The first receiver at each position, `count` if there is none.
-            rows = torch.full_like(heads, count).scatter_reduce(1, wanted, numbers, "amin")
+        if query_positions is not None:
+            own_heads, own_labels = heads.gather(1, query_positions), labels.gather(1, query_positions)
+            count = query_positions.shape[1]
+            numbers = torch.arange(count, device=query_positions.device).expand_as(query_positions)
+            # The first query at each position, `count` if there is none.
+            rows = torch.full_like(heads, count).scatter_reduce(1, query_positions, numbers, "amin")
             rows = rows.gather(1, heads.clamp(min=0))
             rows = rows.masked_fill((heads < 0) | (rows == count), -1)
         head, row = own_heads[:, None, :, None], rows[:, None, None, :]
@@ -247,22 +242,22 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         hidden_states: torch.Tensor,
         mask: torch.Tensor,
         arcs: Arcs | None = None,
-        wanted: torch.Tensor | None = None,
+        query_positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """
-        New vectors of all positions, or of the `wanted` ones, `(batch_size, num_wanted)`. The mask has one row for all
+        New vectors of all positions, or of `query_positions` `(batch_size, num_queries)`. The mask has one row for all
         positions or a row for each.
         """
-        receivers = hidden_states
-        if wanted is not None:
-            receivers = take(hidden_states, wanted)
+        queries = hidden_states
+        if query_positions is not None:
+            queries = take(hidden_states, query_positions)
             if mask.shape[2] > 1:
-                rows = wanted[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
+                rows = query_positions[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
                 mask = mask.gather(2, rows)
-        attended, _ = self.attention(receivers, hidden_states, mask, arcs, wanted)
-        receivers = self.attention_norm(receivers + self.dropout(attended))
-        update = self.output(self.activation(self.intermediate(receivers)))
-        return self.output_norm(receivers + self.dropout(update))
+        attended, _ = self.attention(queries, hidden_states, mask, arcs, query_positions)
+        queries = self.attention_norm(queries + self.dropout(attended))
+        update = self.output(self.activation(self.intermediate(queries)))
+        return self.output_norm(queries + self.dropout(update))
 
 
 def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
-from hf_structure.modules.configuration import StructureConfig
+from hf_structure.modules.configuration import StructureConfig, refuse_layout
 
 # The models of table 2, as settings of the configuration.
 VARIANTS = {
@@ -53,21 +53,12 @@ class G2GTransformerConfig(StructureConfig):
             Whether there is a SWAP action, without which only projective trees can be learned and predicted.
         use_history (`bool`, defaults to `True`):
             Whether an LSTM reads the actions taken so far (section 3.3).
-        composition (`"recursive"`, `"latest"` or `"none"`, defaults to `"recursive"`):
-            How words on the stack are composed with their dependents (section 3.1.2): at every step, from composed
-            vectors, as in the paper; only with the latest dependent, from plain embeddings, as in the code its authors
-            released; or not at all. That code composes words of the buffer too, with `[NULL]` (so does
-            `layout="release"`), and after SWAP it gives dependents to other words; here they stay with their heads.
+        composition (`"recursive"` or `"none"`, defaults to `"recursive"`):
+            Whether words on the stack are composed with their dependents (section 3.1.2), at every step.
         use_graph_input (`bool`, defaults to `True`):
             Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
         use_graph_output (`bool`, defaults to `True`):
             Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
-        layout (`"paper"` or `"release"`, defaults to `"paper"`):
-            Whether the parser is the paper's, or that of the code its authors released: fixed positions for stack,
-            buffer and deleted words; arcs to deleted words are read as long as their head is not deleted; scores of
-            relations are not divided; actions are predicted from the front of the buffer too; the history reads
-            labels; and words are composed, if at all, with `[NULL]` before they have a dependent. For checkpoints of
-            that code.
         stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`):
             How positions are counted: on from the start symbol, so that those of the top of the stack and of the front
             of the buffer depend on the stack's depth; or so that they are always the same ones, in the middle of
@@ -117,10 +108,9 @@ class G2GTransformerConfig(StructureConfig):
     labelled: bool = True
     use_swap: bool = False
     use_history: bool = True
-    composition: Literal["recursive", "latest", "none"] = "recursive"
+    composition: Literal["recursive", "none"] = "recursive"
     use_graph_input: bool = True
     use_graph_output: bool = True
-    layout: Literal["paper", "release"] = "paper"
     stack_positions: Literal["from_bottom", "from_top"] = "from_bottom"
     classifier_hidden_size: int = 200
     classifier_dropout: float | int = 0.05
@@ -132,6 +122,10 @@ class G2GTransformerConfig(StructureConfig):
     pad_token_id: int | None = 0
     unk_token_id: int | None = 100
     tie_word_embeddings: bool = False
+
+    def __post_init__(self, **kwargs):
+        refuse_layout(kwargs)
+        super().__post_init__(**kwargs)
 
     @property
     def num_actions(self) -> int:
@@ -146,8 +140,6 @@ class G2GTransformerConfig(StructureConfig):
     @property
     def max_words(self) -> int:
         """Words of the longest sentence that the positions suffice for."""
-        if self.layout == "release":
-            return (self.max_position_embeddings - 4) // (3 if self.use_graph_input else 2)
         words = self.max_position_embeddings - (4 if self.use_graph_input else 3)
         return words if self.stack_positions == "from_bottom" else words // 2
 
@@ -185,12 +177,6 @@ class G2GTransformerConfig(StructureConfig):
             )
         if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
             raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
-        if self.layout == "release" and not (self.labelled and self.use_graph_output):
-            raise ValueError('layout="release" needs labelled and use_graph_output')
-        if self.layout == "release" and self.use_history and self.history_size != self.hidden_size:
-            raise ValueError(f"the history reads labels: history_size {self.history_size} must be hidden_size")
-        if self.layout == "release" and self.composition not in ("latest", "none"):
-            raise ValueError('layout="release" needs composition="latest" or "none"')
         if self.tags is not None and len(self.tags) != self.num_tags:
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:

@@ -20,27 +20,17 @@ from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
 from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
-from hf_structure.models.g2g_transformer.release_g2g_transformer import (
-    G2GTransformerReleaseClassifier,
-    G2GTransformerReleaseHistory,
-    release_lengths,
-    release_sequences,
-)
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     CPU_PADDING,
     DELETED,
-    EXTRA_VECTORS,
     GPU_PADDING,
     Compositions,
     Derivations,
     StateSequences,
     compositions,
-    dependents,
     is_arc,
     length_groups,
-    of_positions,
     oracle_derivations,
-    position_ids,
     sequence_lengths,
     state_sequences,
 )
@@ -99,9 +89,8 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 GraphAttention(
                     config.hidden_size,
                     config.num_attention_heads,
-                    1 if config.use_graph_input else 0,
-                    config.attention_dropout,
-                    scale_relations=config.layout == "paper",
+                    num_labels=int(config.use_graph_input),  # labels are read from the deleted words
+                    dropout=config.attention_dropout,
                 ),  # eq. 9 and 10
                 config.hidden_size,
                 config.intermediate_size,
@@ -128,7 +117,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         parents: torch.Tensor | None = None,
         segment_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        wanted: torch.Tensor | None = None,
+        query_positions: torch.Tensor | None = None,
         position_ids: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutput:
@@ -142,8 +131,8 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 0 (stack, or all of a plain sentence), 1 (buffer) or 2 (deleted words).
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Vectors in place of `input_ids`.
-            wanted (`torch.LongTensor` of shape `(batch_size, num_wanted)`, *optional*):
-                Different positions whose final vectors are all that is wanted: the last layer computes no others.
+            query_positions (`torch.LongTensor` of shape `(batch_size, num_queries)`, *optional*):
+                Different positions; the last layer computes the vectors of these only.
             position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 What numbers the positions have for the embeddings; 0, 1, ... by default, padding not counted.
 
@@ -168,7 +157,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         arcs = None if parents is None else Arcs(parents)
         for layer in self.layers[:-1]:
             hidden_states = layer(hidden_states, mask, arcs)
-        hidden_states = self.layers[-1](hidden_states, mask, arcs, wanted)
+        hidden_states = self.layers[-1](hidden_states, mask, arcs, query_positions)
         return BaseModelOutput(last_hidden_state=hidden_states)
 
 
@@ -194,16 +183,12 @@ class G2GTransformerHistory(nn.Module):
         self.lstm = nn.LSTM(size, size, config.history_num_layers, batch_first=True)
 
     def forward(
-        self,
-        actions: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
-        labels: torch.Tensor | None = None,
+        self, actions: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, steps)`): Actions; -1 before the first one.
             memory (pair of `torch.FloatTensor` of shape `(num_layers, batch_size, size)`, *optional*): To go on from.
-            labels (`torch.FloatTensor`, *optional*): Vectors of the arcs' labels, which only the release's reads.
 
         Returns:
             The history after each action `(batch_size, steps, size)`, and the memory after the last one.
@@ -232,60 +217,124 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
         size = config.hidden_size
-        self.g2g_transformer = G2GTransformerModel(config)
         has_composition = config.composition != "none"
+        self.g2g_transformer = G2GTransformerModel(config)
         # [CLS], [SEP], the root, and [NULL] where words are composed.
         self.special_embeddings = nn.Embedding(4 if has_composition else 3, size)
         self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
         self.composition = G2GTransformerComposition(config) if has_composition else None
-        reads_labels = has_composition or config.use_graph_input or config.layout == "release"
-        # Labels of left arcs, labels of right arcs, [L-NULL].
-        self.label_embeddings = nn.Embedding(2 * config.num_relations + 1, size) if reads_labels else None
-        history = G2GTransformerHistory if config.layout == "paper" else G2GTransformerReleaseHistory
-        self.history = history(config) if config.use_history else None
-        if config.layout == "paper":
-            self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
-            self.relation_classifier = (
-                G2GTransformerClassifier(config, 2 * config.num_relations) if config.labelled else None
-            )
-        else:
-            self.exist_classifier = G2GTransformerReleaseClassifier(config, 3, config.num_actions)
-            self.relation_classifier = G2GTransformerReleaseClassifier(config, 2, 2 * config.num_relations)
+        self.label_embeddings = None
+        if has_composition or config.use_graph_input:  # labels of left arcs, labels of right arcs, [L-NULL]
+            self.label_embeddings = nn.Embedding(2 * config.num_relations + 1, size)
+        self.history = G2GTransformerHistory(config) if config.use_history else None
+        self.exist_classifier = G2GTransformerClassifier(config, config.num_actions)
+        self.relation_classifier = None
+        if config.labelled:
+            self.relation_classifier = G2GTransformerClassifier(config, 2 * config.num_relations)
         self.post_init()
 
-    @classmethod
-    def from_pretrained_encoder(
-        cls,
-        name_or_model: str | PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        *,
-        num_layers: int = 6,
-        labels: list[str] | None = None,
-        **settings,
-    ) -> "G2GTransformerForParsing":
-        """
-        A parser that starts from the first layers of a pretrained encoder (section 3.5); what the encoder has not is
-        initialised at random.
+    # The paper's equations, for any states of any sentences.
 
-        Args:
-            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
-            tokenizer (`PreTrainedTokenizerBase`, *optional*):
-                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`): Number of layers.
-            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`G2GTransformerConfig`].
-
-        Raises:
-            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
-                no tokenizer is known.
+    @torch.compiler.disable
+    def embed_words(
+        self,
+        pieces: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        num_words: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """
-        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
-        if labels is not None:
-            settings["id2label"] = dict(enumerate(labels))
-        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
-        model = cls(G2GTransformerConfig(**config))
-        copy_encoder(model, encoder, tokenizer, SEGMENTS)
-        return model
+        Vectors of the root, the words (eq. 2), [CLS], [SEP] and, where words are composed, [NULL], `(batch_size,
+        n + 4, hidden_size)`; lengths; and, if every id is a word, the positions of the words and then of the padding.
+        """
+        if attention_mask is None:
+            attention_mask = all_words(pieces)
+        word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
+        tag_ids = places.words_first(tag_ids)
+        n = max(int(lengths.max()), 1)
+        if n > self.config.max_words:
+            raise ValueError(
+                f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
+            )
+        words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
+        if self.tag_embeddings is not None and tag_ids is not None:
+            tags = tag_ids[:, :n]
+            words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
+        special = self.special_embeddings(numbers(self.special_embeddings, words.device)).to(words.dtype)
+        cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
+        return torch.cat([root, words, cls, sep, *null], dim=1), lengths, order
+
+    def compositions(self, before: TransitionStates, after: TransitionStates, actions: torch.Tensor) -> Compositions:
+        """Which words are composed after transitions, and with what."""
+        return compositions(before, after, actions)
+
+    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor:
+        """New vectors of composed words, eq. 3 and 4; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
+        word = vectors[plan.rows, plan.words]
+        return word + self.composition(word, vectors[plan.rows, plan.dependents], self.embed_labels(plan.labels))
+
+    def embed_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """Vectors of labels, [L-NULL] for -1."""
+        return self.label_embeddings(torch.where(labels < 0, 2 * self.config.num_relations, labels))
+
+    def read_history(
+        self,
+        actions: torch.Tensor,
+        labels: torch.Tensor,
+        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        """[`G2GTransformerHistory`] of actions `(batch, steps)`; the labels of their arcs are not read."""
+        return self.history(actions, memory)
+
+    def sequence_lengths(self, states: TransitionStates) -> torch.Tensor:
+        """`(batch,)`: lengths of [`sequences`]."""
+        return sequence_lengths(states, self.config.use_graph_input)
+
+    def sequences(self, states: TransitionStates) -> StateSequences:
+        """Stack and buffer as a sequence, eq. 5, with deleted words if the encoder reads a graph."""
+        return state_sequences(states, self.config.use_graph_input, self.config.top_position)
+
+    def deciding_positions(self, top: torch.Tensor) -> torch.Tensor:
+        """Positions of s2 and s1, eq. 11, or of the start symbol; those of s1 are given, `(batch, 1)`."""
+        return torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
+
+    def score_sequences(
+        self,
+        sequences: StateSequences,
+        table: torch.Tensor,
+        versions: torch.Tensor,
+        history: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Scores of actions and labels in the states that the sequences are; the rest as for [`score_states`]."""
+        vectors = nn.functional.embedding(versions.gather(1, sequences.words), table)  # (B, L, D)
+        if self.config.use_graph_input:
+            vectors = vectors + self._deleted_labels(sequences)
+        state = self.g2g_transformer(
+            inputs_embeds=vectors,
+            attention_mask=sequences.mask,
+            parents=sequences.parents if self.config.use_graph_input else None,
+            segment_ids=sequences.segments,
+            query_positions=self.deciding_positions(sequences.top.unsqueeze(1)),
+            position_ids=sequences.positions,
+        ).last_hidden_state  # eq. 11
+        return self.classify(state, history)
+
+    def _deleted_labels(self, sequences: StateSequences) -> torch.Tensor:
+        """`(B, L, D)`: vectors of the labels of deleted words, zero elsewhere."""
+        null = 2 * self.config.num_relations
+        labels = torch.where(sequences.labels < 0, null, sequences.labels)
+        labels = torch.where(sequences.segments == DELETED, labels, null + 1)
+        table = self.label_embeddings(numbers(self.label_embeddings, labels.device))
+        return nn.functional.embedding(labels, torch.cat([table, torch.zeros_like(table[:1])]))
+
+    def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Scores of actions and labels, eq. 12, from the vectors that decide `(batch, 2, D)` and the history."""
+        state = state.flatten(1)
+        if history is not None:
+            state = torch.cat([state, history.to(state.dtype)], dim=1)
+        label_scores = None if self.relation_classifier is None else self.relation_classifier(state)
+        return self.exist_classifier(state), label_scores
 
     @can_return_tuple
     def forward(
@@ -344,10 +393,10 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             num_words = (heads >= 0).sum(1)
         check_one_input(input_ids, inputs_embeds)
         pieces = input_ids if inputs_embeds is None else inputs_embeds
-        vectors, lengths, order = self._embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
+        vectors, lengths, order = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
-            parse = self._search(vectors.detach(), lengths)
+            parse = beam_search(self, vectors.detach(), lengths)
             heads = parse.heads[:, 0]
             labels = parse.columns["labels"][:, 0] if self.config.labelled else None
         elif order is not None:
@@ -355,12 +404,12 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             labels = labels if labels is None else labels.gather(1, order)
         path = oracle_derivations(heads, labels, lengths, self.config)
         table, versions = self._compose_path(vectors, path)
-        history = self._read_history(path, vectors.device)
+        history = self._history_on_path(path, vectors.device)
         scores, label_scores = self.score_states(path.before.select(path.decisions), table, versions, history)
         return TransitionParserOutput(
             loss=self._loss(path, scores, label_scores, num_items_in_batch) if with_loss else None,
-            logits=_by_sentence(scores, path),
-            label_logits=None if label_scores is None else _by_sentence(label_scores, path),
+            logits=path.by_sentence(scores),
+            label_logits=None if label_scores is None else path.by_sentence(label_scores),
             actions=path.actions.to(vectors.device),
         )
 
@@ -407,63 +456,36 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
         check_one_input(input_ids, inputs_embeds)
         pieces = input_ids if inputs_embeds is None else inputs_embeds
-        vectors, lengths, _ = self._embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
+        vectors, lengths, _ = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         swap = self.config.use_swap and decoder == "tree"
-        return self._search(vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
+        return beam_search(self, vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
 
     @torch.compiler.disable
-    def _embed_words(
+    def _loss(
         self,
-        pieces: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        word_ids: torch.Tensor | None,
-        tag_ids: torch.Tensor | None,
-        num_words: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """
-        Vectors of the root, the words (eq. 2) and `EXTRA_VECTORS`, `(batch_size, n + 4, hidden_size)`; lengths; and,
-        if every id is a word, the positions of the words and then of the padding.
-        """
-        if attention_mask is None:
-            attention_mask = all_words(pieces)
-        word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
-        tag_ids = places.words_first(tag_ids)
-        n = max(int(lengths.max()), 1)
-        if n > self.config.max_words:
-            raise ValueError(
-                f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
-            )
-        words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
-        if self.tag_embeddings is not None and tag_ids is not None:
-            tags = tag_ids[:, :n].unsqueeze(-1)
-            words = words + self.tag_embeddings(tags.squeeze(-1).clamp(min=0)).masked_fill(tags < 0, 0.0)
-        special = self.special_embeddings(numbers(self.special_embeddings, words.device)).to(words.dtype)
-        cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)
-        first = [] if self.config.layout == "paper" else [words[:, :1]]
-        return torch.cat([root, words, cls, sep, *(null or [sep]), *first], dim=1), lengths, order
+        path: Derivations,
+        scores: torch.Tensor,
+        label_scores: torch.Tensor | None,
+        num_items: torch.Tensor | int | None,
+    ) -> torch.Tensor:
+        """Sum of the cross-entropies of actions and labels, divided by the number of words with a label (or head)."""
+        device = scores.device
+        legal = path.before.select(path.decisions).legal_actions(self.config.use_swap).to(device)
+        scores = scores.float().masked_fill(~legal, torch.finfo(torch.float32).min)
+        total = nn.functional.cross_entropy(scores, path.decided(path.actions).to(device), reduction="sum")
+        count = is_arc(path.actions).sum()
+        if label_scores is not None:
+            classes = path.decided(path.labels)
+            known = (classes >= 0).nonzero().flatten()
+            count = len(known)
+            classes = classes[known].to(device)
+            relations = self.config.num_relations
+            by_direction = label_scores.float()[known.to(device)].view(-1, 2, relations)  # (known, 2, num_relations)
+            chosen = by_direction[torch.arange(count, device=device), classes // relations]
+            total = total + nn.functional.cross_entropy(chosen, classes % relations, reduction="sum")
+        return total / torch.as_tensor(count if num_items is None else num_items).clamp(min=1)
 
-    def start_vectors(self, vectors: torch.Tensor) -> torch.Tensor:
-        """What words have before the first action; in the release, words that are composed are so from the start."""
-        if self.composition is None or self.config.layout == "paper":
-            return vectors
-        null, label = vectors[:, -2:-1], self.label_embeddings.weight[-1]
-        composed = vectors + self.composition(vectors, null.expand_as(vectors), label.expand_as(vectors))
-        is_special = torch.zeros_like(vectors[0, :, :1], dtype=torch.bool)
-        is_special[-len(EXTRA_VECTORS) : -1] = True
-        return torch.where(is_special, vectors, composed)
-
-    def history_labels(self, actions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-        """What the release's history reads: vectors of the labels of arcs (left, then right), [L-NULL] otherwise."""
-        if self.config.layout == "paper":
-            return None
-        known = is_arc(actions) & (labels >= 0)
-        return self.label_embeddings(torch.where(known, labels, 2 * self.config.num_relations))
-
-    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor:
-        """New vectors of composed words, eq. 3; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
-        labels = self.label_embeddings(torch.where(plan.labels < 0, 2 * self.config.num_relations, plan.labels))
-        word = vectors[plan.rows, plan.words]
-        return word + self.composition(word, vectors[plan.rows, plan.dependents], labels)
+    # All decisions of a batch, many states at a time.
 
     @torch.compiler.disable
     def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.Tensor, torch.Tensor]:
@@ -473,34 +495,32 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         """
         batch, size = vectors.shape[:2]
         steps = path.actions.shape[1]
-        table = [self.start_vectors(vectors).flatten(0, 1)]
-        versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)
+        table = [vectors.flatten(0, 1)]
+        versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)  # (steps + 1, B, n + 4)
         if self.composition is not None:
-            recursive = self.config.composition == "recursive"
-            plan = compositions(path.before, path.after, path.flat_actions, recursive)
-            step, sentence = plan.rows // batch, plan.rows % batch
-            versions[step + 1, sentence, plan.words] = batch * size + torch.arange(len(step))
+            plan = self.compositions(path.before, path.after, path.flat_actions)
+            step = plan.rows // batch
+            plan = plan._replace(rows=plan.rows % batch)
+            versions[step + 1, plan.rows, plan.words] = batch * size + torch.arange(len(step))
             versions = versions.cummax(0).values  # a vector stays until there is a newer one
-            counts = torch.bincount(step, minlength=steps).tolist() if recursive else [len(step)]
-            plan = Compositions(*(part.to(vectors.device) for part in plan._replace(rows=sentence)))
-            for parts in zip(*(part.split(counts) for part in plan), strict=True):
+            counts = torch.bincount(step, minlength=steps).tolist()
+            for parts in zip(*(part.to(vectors.device).split(counts) for part in plan), strict=True):
                 now = Compositions(*parts)
-                table.append(self.compose(vectors, now))
-                if recursive:
-                    vectors = vectors.index_put((now.rows, now.words), table[-1].to(vectors.dtype))
-        versions = versions[:-1].flatten(0, 1)[path.decisions]
+                new = self.compose(vectors, now)
+                table.append(new)
+                vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))
+        versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 
     @torch.compiler.disable
-    def _read_history(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
+    def _history_on_path(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
         """What the LSTM says in the states in which there is something to decide, `(decisions, history_size)`."""
         if self.history is None:
             return None
-        before = torch.cat([torch.full_like(path.actions[:, :1], NO_ACTION), path.actions[:, :-1]], dim=1)
-        labels = path.after.labels.gather(1, dependents(path.before, path.flat_actions).unsqueeze(1))
-        labels = nn.functional.pad(labels.view(path.actions.shape[::-1]).T[:, :-1], (1, 0), value=-1)
-        history, _ = self.history(before.to(device), labels=self.history_labels(before.to(device), labels.to(device)))
-        return history.transpose(0, 1).flatten(0, 1)[path.decisions.to(device)]
+        actions = nn.functional.pad(path.actions[:, :-1], (1, 0), value=NO_ACTION)  # the one before
+        labels = nn.functional.pad(path.labels[:, :-1], (1, 0), value=-1)
+        history, _ = self.read_history(actions.to(device), labels.to(device))
+        return path.decided(history)
 
     @torch.compiler.disable(recursive=False)
     def score_states(
@@ -516,103 +536,59 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
             history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
         """
-        is_paper, deleted = self.config.layout == "paper", self.config.use_graph_input
-        lengths = (sequence_lengths if is_paper else release_lengths)(states, deleted).cpu()
+        device = table.device
+        lengths = self.sequence_lengths(states).cpu()
         budget = self.config.chunk_positions
-        groups = length_groups(lengths, budget, CPU_PADDING if table.device.type == "cpu" else GPU_PADDING)
+        groups = length_groups(lengths, budget, CPU_PADDING if device.type == "cpu" else GPU_PADDING)
         if not groups:  # there is nothing to decide
             return table[:0, :1].expand(-1, self.config.num_actions), None
         recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget
         scores = []
         for group in groups:
-            some = states.select(group.to(states.device))
-            sequences = (state_sequences if is_paper else release_sequences)(some, deleted)
-            labels = of_positions(states.labels[group.to(states.device)], sequences.words).to(table.device)
-            sequences = StateSequences(*(None if c is None else c.to(table.device) for c in sequences))
-            group = group.to(table.device)
-            inputs = (table, versions[group], None if history is None else history[group], sequences, labels)
+            sequences = self.sequences(states.select(group.to(states.device))).to(device)
+            rows = group.to(device)
+            inputs = (sequences, table, versions[rows], None if history is None else history[rows])
             if recompute:
-                scores.append(checkpoint(self._score_sequences, *inputs, use_reentrant=False))
+                scores.append(checkpoint(self.score_sequences, *inputs, use_reentrant=False))
             else:
-                scores.append(self._score_sequences(*inputs))
-        back = torch.cat(groups).argsort().to(table.device)
+                scores.append(self.score_sequences(*inputs))
+        back = torch.cat(groups).argsort().to(device)
         actions, labels = zip(*scores, strict=True)
         return torch.cat(actions)[back], None if self.relation_classifier is None else torch.cat(labels)[back]
 
-    def _score_sequences(
-        self,
-        table: torch.Tensor,
-        versions: torch.Tensor,
-        history: torch.Tensor | None,
-        sequences: StateSequences,
-        labels: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        vectors = nn.functional.embedding(versions.gather(1, sequences.words), table)  # (B, L, D)
-        reads_graph = self.config.use_graph_input
-        if reads_graph:
-            null = 2 * self.config.num_relations
-            table = self.label_embeddings(numbers(self.label_embeddings, table.device))
-            table = torch.cat([table, torch.zeros_like(table[:1])])
-            labels = torch.where(labels < 0, null, labels)
-            labels = torch.where(sequences.segments == DELETED, labels, null + 1)  # others have no label: zero
-            vectors = vectors + nn.functional.embedding(labels, table)
-        top = sequences.top.unsqueeze(1)
-        wanted = torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
-        if self.config.layout == "release":
-            wanted = torch.cat([top + 2, top, top - 1], dim=1)  # the front of the buffer, s1 and s2
-        state = self.g2g_transformer(
-            inputs_embeds=vectors,
-            attention_mask=sequences.mask,
-            parents=sequences.parents if reads_graph else None,
-            segment_ids=sequences.segments,
-            wanted=wanted,
-            position_ids=position_ids(sequences, self.config.top_position),
-        ).last_hidden_state  # eq. 11
-        if self.config.layout == "release":
-            return self.exist_classifier(state, history), self.relation_classifier(state[:, 1:], history)
-        state = state.flatten(1)
-        if history is not None:
-            state = torch.cat([state, history.to(state.dtype)], dim=1)
-        labels = None if self.relation_classifier is None else self.relation_classifier(state)
-        return self.exist_classifier(state), labels  # eq. 12
+    @classmethod
+    def from_pretrained_encoder(
+        cls,
+        name_or_model: str | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        num_layers: int = 6,
+        labels: list[str] | None = None,
+        **settings,
+    ) -> "G2GTransformerForParsing":
+        """
+        A parser that starts from the first layers of a pretrained encoder (section 3.5); what the encoder has not is
+        initialised at random.
 
-    @torch.compiler.disable
-    def _loss(
-        self,
-        path: Derivations,
-        scores: torch.Tensor,
-        label_scores: torch.Tensor | None,
-        num_items: torch.Tensor | int | None,
-    ) -> torch.Tensor:
-        """Sum of the cross-entropies of actions and labels, divided by the number of words with a label (or head)."""
-        rows, device = path.decisions, scores.device
-        before, actions = path.before.select(rows), path.flat_actions[rows]
-        legal = before.legal_actions(self.config.use_swap).to(device)
-        scores = scores.float().masked_fill(~legal, torch.finfo(torch.float32).min)
-        total = nn.functional.cross_entropy(scores, actions.to(device), reduction="sum")
-        count = is_arc(path.flat_actions).sum()
-        if label_scores is not None:
-            classes = path.after.labels[rows, dependents(before, actions)].masked_fill(~is_arc(actions), -1)
-            known = (classes >= 0).nonzero().flatten()
-            relations = self.config.num_relations
-            by_direction = label_scores.float()[known.to(device)].view(-1, 2, relations)
-            classes = classes[known].to(device)
-            chosen = by_direction[torch.arange(len(classes), device=device), classes // relations]
-            total = total + nn.functional.cross_entropy(chosen, classes % relations, reduction="sum")
-            count = len(known)
-        return total / torch.as_tensor(count if num_items is None else num_items).clamp(min=1)
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
+            tokenizer (`PreTrainedTokenizerBase`, *optional*):
+                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
+            num_layers (`int`): Number of layers.
+            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
+            settings: Further settings of [`G2GTransformerConfig`].
 
-    def _search(self, vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int = 1, **options) -> DecoderOutput:
-        with torch.no_grad():
-            return beam_search(self, vectors, lengths, beam_size, **options)
-
-
-@torch.compiler.disable
-def _by_sentence(scores: torch.Tensor, path: Derivations) -> torch.Tensor:
-    """`(batch, steps, number)`: scores of the decisions; 0 where there was nothing to decide."""
-    batch, steps = path.actions.shape
-    spread = scores.new_zeros(batch * steps, scores.shape[1])
-    return spread.index_copy(0, path.decisions.to(scores.device), scores).view(steps, batch, -1).transpose(0, 1)
+        Raises:
+            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
+                no tokenizer is known.
+        """
+        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
+        if labels is not None:
+            settings["id2label"] = dict(enumerate(labels))
+        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
+        model = cls(cls.config_class(**config))
+        copy_encoder(model, encoder, tokenizer, SEGMENTS)
+        return model
 
 
 __all__ = ["G2GTransformerForParsing", "G2GTransformerModel", "G2GTransformerPreTrainedModel"]

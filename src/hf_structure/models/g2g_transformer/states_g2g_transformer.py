@@ -9,17 +9,17 @@ from hf_structure.algorithms.transitions import (
     LEFT_ARC,
     NO_ACTION,
     RIGHT_ARC,
-    SHIFT,
     TransitionStates,
     oracle_path,
 )
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 
-# What follows the root and the n words in a sentence's table of vectors: numbers n + 1, n + 2 and n + 3; in the layout
-# of the release also n + 4, the first word as it was at first.
-EXTRA_VECTORS = ("[CLS]", "[SEP]", "[NULL]", "[FIRST]")
+CLS, SEP, NULL = range(
+    3
+)  # what follows the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3
 STACK, BUFFER, DELETED = range(3)  # segments
+NOWHERE = -1
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
 CPU_PADDING, GPU_PADDING = 64, 2048
 
@@ -33,17 +33,23 @@ class StateSequences(NamedTuple):
         segments (`torch.LongTensor` of shape `(batch, seq_len)`): Stack, buffer or deleted.
         mask (`torch.BoolTensor` of shape `(batch, seq_len)`): False for padding.
         parents (`torch.LongTensor` of shape `(batch, seq_len)`): Position of each word's head, -1 where there is none.
+        labels (`torch.LongTensor` of shape `(batch, seq_len)`): Label of the arc to each word, -1 for none.
         top (`torch.LongTensor` of shape `(batch,)`): Position of s1. That of s2, or else of [CLS], is before it.
         positions (`torch.LongTensor` of shape `(batch, seq_len)`, *optional*):
-            Numbers of the positions, where they are not [`position_ids`].
+            Numbers of the positions, where they are not 0, 1, ...
     """
 
     words: torch.Tensor
     segments: torch.Tensor
     mask: torch.Tensor
     parents: torch.Tensor
+    labels: torch.Tensor
     top: torch.Tensor
     positions: torch.Tensor | None = None
+
+    def to(self, device: torch.device) -> "StateSequences":
+        """The same sequences on a device."""
+        return StateSequences(*(None if part is None else part.to(device) for part in self))
 
 
 class Derivations(NamedTuple):
@@ -52,12 +58,15 @@ class Derivations(NamedTuple):
 
     Attributes:
         actions (`torch.LongTensor` of shape `(batch, steps)`): Actions, filled up with -1.
+        labels (`torch.LongTensor` of shape `(batch, steps)`):
+            Labels of the arcs that they make, those of right arcs after those of left arcs; -1 for none.
         before, after ([`TransitionStates`] of `steps * batch` rows): States before and after each action.
         decisions (`torch.LongTensor` of shape `(number,)`): Rows of the states in which there is something to decide:
             several actions are legal, or an arc needs a label.
     """
 
     actions: torch.Tensor
+    labels: torch.Tensor
     before: TransitionStates
     after: TransitionStates
     decisions: torch.Tensor
@@ -66,6 +75,18 @@ class Derivations(NamedTuple):
     def flat_actions(self) -> torch.Tensor:
         """`(steps * batch,)`: the actions as the rows of the states."""
         return self.actions.T.flatten()
+
+    def decided(self, values: torch.Tensor) -> torch.Tensor:
+        """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
+        return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]
+
+    @torch.compiler.disable
+    def by_sentence(self, values: torch.Tensor) -> torch.Tensor:
+        """`(batch, steps, D)` from `(decisions, D)`; 0 where there was nothing to decide."""
+        batch, steps = self.actions.shape
+        spread = values.new_zeros(steps * batch, values.shape[1])
+        spread = spread.index_copy(0, self.decisions.to(values.device), values)
+        return spread.view(steps, batch, -1).transpose(0, 1)  # (B, steps, D)
 
 
 class Compositions(NamedTuple):
@@ -84,6 +105,10 @@ class Compositions(NamedTuple):
     dependents: torch.Tensor
     labels: torch.Tensor
 
+    def select(self, rows: torch.Tensor) -> "Compositions":
+        """Some of them."""
+        return Compositions(*(part[rows] for part in self))
+
 
 def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     """`(batch,)`: positions that the states need, with or without the deleted words."""
@@ -91,84 +116,97 @@ def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
 
 
 @torch.compiler.disable
-def state_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
+def state_sequences(states: TransitionStates, deleted: bool, top_position: int | None = None) -> StateSequences:
     """
     [CLS] stack from bottom to top [SEP] buffer, and with `deleted` [SEP] deleted words in the order of the sentence:
     then every word occurs once, so that every arc has its place, and the length is n + 4 in all states.
+
+    With `top_position`, positions are numbered such that the top of each stack has this one: words below it have
+    smaller numbers, what follows has greater ones, and [CLS] has 0.
     """
-    depth, front, total = states.depth.unsqueeze(1), states.front.unsqueeze(1), states.lengths.unsqueeze(1)
-    batch, size = states.stack.shape
-    length = int(sequence_lengths(states, deleted).max())
-    nowhere = length  # a column that is cut off
-    number = torch.arange(size, device=states.device)
-    to_come = depth + 2 - front + number[:-1]  # places of the buffer's slots
-    end = depth + 2 + total - front
-    cls, sep = (torch.full_like(depth, size + extra) for extra in range(2))
-    words = [cls, states.stack, sep, states.buffer]
-    places = [
-        torch.zeros_like(depth),
-        torch.where(number < depth, number + 1, nowhere),
-        depth + 1,
-        torch.where((number[:-1] >= front) & (number[:-1] < total), to_come, nowhere),
+    depth, front, total = state_columns(states)
+    number = torch.arange(states.stack.shape[1], device=states.device)
+    cls, sep = (torch.full_like(depth, len(number) + special) for special in (CLS, SEP))
+    in_buffer = (number[:-1] >= front) & (number[:-1] < total)
+    end = depth + 2 + total - front  # of the buffer
+    parts = [
+        (cls, torch.zeros_like(depth)),
+        (states.stack, torch.where(number < depth, number + 1, NOWHERE)),
+        (sep, depth + 1),
+        (states.buffer, torch.where(in_buffer, depth + 2 + number[:-1] - front, NOWHERE)),
     ]
     if deleted:
         is_deleted = states.heads >= 0
-        words += [sep, number.expand(batch, -1)]
-        places += [end, torch.where(is_deleted, end + is_deleted.cumsum(1), nowhere)]
-    words, places = torch.cat(words, dim=1), torch.cat(places, dim=1)
-    sequence = torch.full((batch, length + 1), size + 1, dtype=torch.long, device=states.device)
-    sequence = sequence.scatter(1, places, words)[:, :length]  # (B, length)
-    position = torch.arange(length, device=states.device)
-    segments = STACK + (position > depth + 1).long() + (position > end if deleted else position < 0).long()
-    mask = position < sequence_lengths(states, deleted).unsqueeze(1)
-    # A word deleted from a sequence without deleted words has its place nowhere: such arcs cannot be read.
-    place = places.new_full((batch, size + 2), -1)
-    place = place.scatter_reduce(1, words, places.masked_fill(places == nowhere, -1), "amax")
-    heads = of_positions(states.heads, sequence)
-    parents = torch.where(heads >= 0, place.gather(1, heads.clamp(min=0)), -1)
-    return StateSequences(sequence, segments, mask, parents, states.depth)
+        parts += [
+            (sep, end),
+            (number.expand_as(states.heads), torch.where(is_deleted, end + is_deleted.cumsum(1), NOWHERE)),
+        ]
+    lengths = sequence_lengths(states, deleted)
+    words, places = lay_out(parts, int(lengths.max()), sep)
+    position = torch.arange(words.shape[1], device=states.device)
+    segments = (position > depth + 1).long()  # (B, L)
+    if deleted:
+        segments = segments + (position > end).long()
+    heads = of_positions(states.heads, words)
+    return StateSequences(
+        words=words,
+        segments=segments,
+        mask=position < lengths.unsqueeze(1),
+        # A word deleted from a sequence without deleted words stands nowhere: such arcs cannot be read.
+        parents=torch.where(heads >= 0, places.gather(1, heads.clamp(min=0)), -1),  # (B, L)
+        labels=of_positions(states.labels, words),
+        top=states.depth,
+        positions=None if top_position is None else torch.where(position == 0, 0, position + top_position - depth),
+    )
 
 
-def position_ids(sequences: StateSequences, top_position: int | None) -> torch.Tensor | None:
+def state_columns(states: TransitionStates) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Depth of the stack, front of the buffer and number of words, `(batch, 1)` each."""
+    return states.depth.unsqueeze(1), states.front.unsqueeze(1), states.lengths.unsqueeze(1)
+
+
+def lay_out(
+    parts: Sequence[tuple[torch.Tensor, torch.Tensor]], length: int, padding: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    `(batch, seq_len)`: numbers of the positions, such that the top of each stack has a given one: words below it have
-    smaller numbers, what follows has greater ones, and [CLS] has 0. None if no number is given.
+    Words in their places.
+
+    Args:
+        parts (sequence of pairs of `torch.LongTensor` of shape `(batch, number)`): Words, and the places they go to.
+        length (`int`): Number of places.
+        padding (`torch.LongTensor` of shape `(batch, 1)`): What stands where no word goes.
+
+    Returns:
+        The word at each place `(batch, length)`, and the place of each word (and special vector), -1 for nowhere.
     """
-    if sequences.positions is not None or top_position is None:
-        return sequences.positions
-    place = torch.arange(sequences.words.shape[1], device=sequences.words.device)
-    return torch.where(place == 0, 0, place + top_position - sequences.top.unsqueeze(1))
+    words = torch.cat([part for part, _ in parts], dim=1)
+    places = torch.cat([part for _, part in parts], dim=1)
+    sequence = padding.repeat(1, length + 1)  # a column that is cut off, for words that stand nowhere
+    sequence = sequence.scatter(1, torch.where(places == NOWHERE, length, places), words)[:, :length]  # (B, L)
+    place_of = torch.full_like(words, NOWHERE).scatter_reduce(1, words, places, "amax")  # (B, number)
+    return sequence, place_of
 
 
 def of_positions(values: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """Values of words, `(batch, n + 1)`, at the positions of a sequence; -1 for special vectors."""
-    nothing = values.new_full((len(values), len(EXTRA_VECTORS)), -1)
-    return torch.cat([values, nothing], dim=1).gather(1, words)
+    last = values.shape[1] - 1
+    return values.gather(1, words.clamp(max=last)).masked_fill(words > last, -1)  # (B, L)
 
 
-def compositions(
-    before: TransitionStates, after: TransitionStates, actions: torch.Tensor, recursive: bool
-) -> Compositions:
+def compositions(before: TransitionStates, after: TransitionStates, actions: torch.Tensor) -> Compositions:
     """
     What is composed after transitions: every word on the stack, eq. 3, only the top of which can have got a dependent,
-    eq. 4. If not `recursive`, only a word that was shifted or has got a dependent: one that was swapped and is shifted
-    again keeps the dependent that it has.
+    eq. 4.
     """
     slots = torch.arange(after.stack.shape[1], device=after.device)
-    if recursive:
-        changed = (slots < after.depth.unsqueeze(1)) & (actions != NO_ACTION).unsqueeze(1)
-    else:
-        has_dependent = (before.heads == after.top.unsqueeze(1)).any(1)
-        moved = (actions == SHIFT) & ~has_dependent | is_arc(actions)
-        changed = (slots == after.depth.unsqueeze(1) - 1) & moved.unsqueeze(1)
-    rows, slot = changed.nonzero(as_tuple=True)
+    on_stack = slots < after.depth.unsqueeze(1)
+    rows, slot = (on_stack & (actions != NO_ACTION).unsqueeze(1)).nonzero(as_tuple=True)
     made = is_arc(actions)[rows] & (slot == after.depth[rows] - 1)
     dependent = dependents(before, actions)[rows]
-    null = after.stack.shape[1] + EXTRA_VECTORS.index("[NULL]")
     return Compositions(
         rows=rows,
         words=after.stack[rows, slot],
-        dependents=torch.where(made, dependent, null),
+        dependents=torch.where(made, dependent, after.stack.shape[1] + NULL),
         labels=torch.where(made, after.labels[rows, dependent], -1),
     )
 
@@ -204,12 +242,17 @@ def oracle_derivations(
             "they are not projective, which needs use_swap, or no trees with one root (why_unusable says which); "
             "leave such sentences out"
         )
-    before, after = (TransitionStates.concatenate(some) for some in (states[:-1], states[1:]))
+    before = TransitionStates.concatenate(states[:-1])
+    after = TransitionStates.concatenate(states[1:])
     flat = actions.T.flatten()
+    arc_labels = (
+        after.labels.gather(1, dependents(before, flat).unsqueeze(1)).squeeze(1).masked_fill(~is_arc(flat), -1)
+    )
     decided = (flat != NO_ACTION) & (before.legal_actions(config.use_swap).sum(1) > 1)
     if config.labelled:
         decided |= is_arc(flat)
-    return Derivations(actions, before, after, decided.nonzero().flatten())
+    by_sentence = arc_labels.view(actions.shape[::-1]).T  # (B, steps)
+    return Derivations(actions, by_sentence, before, after, decided.nonzero().flatten())
 
 
 def is_arc(actions: torch.Tensor) -> torch.Tensor:
@@ -233,14 +276,17 @@ def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING
         padding (`int`): How many of them may be padding.
     """
     order = lengths.argsort(descending=True, stable=True)
-    groups, start, padded = [], 0, 0
     descending = lengths[order].tolist()
+    groups = []
+    start = 0
+    padded = 0
     for place, length in enumerate(descending):
         longest = descending[start]
         padded += longest - length
         if place > start and ((place + 1 - start) * longest > budget or padded > padding):
             groups.append(order[start:place])
-            start, padded = place, 0
+            start = place
+            padded = 0
     return [*groups, order[start:]] if descending else []
 
 

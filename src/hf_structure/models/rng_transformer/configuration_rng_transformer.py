@@ -5,9 +5,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
-from hf_structure.modules.configuration import StructureConfig
-
-PIECE_LABEL = "[BERT]"
+from hf_structure.modules.configuration import StructureConfig, refuse_layout
 
 
 @strict
@@ -43,10 +41,6 @@ class RNGTransformerConfig(StructureConfig):
             How words of several pieces are read. Either the encoder reads all pieces, and a word is its first one, as
             in the paper; or it reads one vector a word, the mean of its pieces' embeddings, which makes sequences
             shorter.
-        layout (`"paper"` or `"release"`, defaults to `"paper"`):
-            How sentences are read: as in the paper; or as in the code that the authors released, where the root has a
-            symbol of its own after the start symbol, all pieces of a word have its tag, the later ones are dependents
-            of the first with the label `[BERT]`, and a vector stands for the relation of words that no arc joins.
         num_tags (`int`, defaults to 0):
             Number of part-of-speech tags; 0 for a model that reads words only.
         tags (`list[str]`, *optional*):
@@ -103,7 +97,6 @@ class RNGTransformerConfig(StructureConfig):
     max_position_embeddings: int = 512
     num_position_buckets: int = 0
     word_vectors: Literal["first_piece", "mean"] = "first_piece"
-    layout: Literal["paper", "release"] = "paper"
     num_tags: int = 0
     tags: list[str] | None = None
     labelled: bool = True
@@ -122,6 +115,7 @@ class RNGTransformerConfig(StructureConfig):
     tie_word_embeddings: bool = False
 
     def __post_init__(self, **kwargs):
+        refuse_layout(kwargs)
         if not self.use_graph_input:
             self.num_rounds = 1  # nothing changes from round to round
         super().__post_init__(**kwargs)
@@ -146,21 +140,7 @@ class RNGTransformerConfig(StructureConfig):
     @property
     def max_words(self) -> int:
         """Words of the longest sentence that the positions suffice for, if every word is a single piece."""
-        return self.max_position_embeddings - self.num_starts - 1
-
-    @property
-    def num_starts(self) -> int:
-        """Number of symbols before the sentence: the start symbol, and perhaps one for the root."""
-        return 1 if self.layout == "paper" else 2
-
-    @property
-    def piece_relation(self) -> int | None:
-        """Label of the later pieces of a word as dependents of the first, if there are such arcs."""
-        if self.layout == "paper" or not self.use_graph_input:
-            return None
-        if not self.labelled:
-            return 0
-        return next(number for number, label in self.id2label.items() if label == PIECE_LABEL)
+        return self.max_position_embeddings - 2
 
     @property
     def abilities(self) -> Abilities:
@@ -211,9 +191,6 @@ class RNGTransformerConfig(StructureConfig):
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
-        labels_pieces = self.layout == "release" and self.labelled and self.use_graph_input
-        if labels_pieces and PIECE_LABEL not in self.id2label.values():
-            raise ValueError(f'layout="release" needs a label {PIECE_LABEL} in id2label')
 
 
-__all__ = ["PIECE_LABEL", "RNGTransformerConfig"]
+__all__ = ["RNGTransformerConfig"]

@@ -11,6 +11,7 @@ until the graph does not change any more. G^0 is empty, or what any other parser
 
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import torch
@@ -79,14 +80,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         self.position_bias = RelativePositionBias(buckets, config.num_attention_heads) if buckets else None
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
-                GraphAttention(
-                    config.hidden_size,
-                    config.num_attention_heads,
-                    0 if number < config.num_plain_layers else config.num_relations,
-                    config.attention_dropout,
-                    config.scale_relations,
-                    value_offset=config.layout == "release",
-                ),
+                self._attention(0 if number < config.num_plain_layers else config.num_relations),
                 config.hidden_size,
                 config.intermediate_size,
                 config.hidden_act,
@@ -97,6 +91,17 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         )
         self.gradient_checkpointing = False
         self.post_init()
+
+    def _attention(self, num_labels: int) -> GraphAttention:
+        """Self-attention that reads arcs, or with 0 labels none."""
+        config = self.config
+        return GraphAttention(
+            config.hidden_size,
+            config.num_attention_heads,
+            num_labels,
+            config.attention_dropout,
+            config.scale_relations,
+        )
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.embeddings.word_embeddings
@@ -159,12 +164,12 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         hidden_states: torch.Tensor,
         mask: torch.Tensor,
         arcs: Arcs | None,
-        wanted: torch.Tensor | None = None,
+        query_positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Final vectors of all positions, or of the `wanted` ones `(batch_size, m)`, from what [`read`] gives."""
+        """Final vectors of all positions, or of `query_positions` `(batch_size, m)`, from what [`read`] gives."""
         for layer in self.layers[self._num_lower_layers : -1]:
             hidden_states = layer(hidden_states, mask, arcs)
-        return self.layers[-1](hidden_states, mask, arcs, wanted)
+        return self.layers[-1](hidden_states, mask, arcs, query_positions)
 
     @property
     def _num_lower_layers(self) -> int:
@@ -215,6 +220,23 @@ class RNGTransformerDecoder(nn.Module):
         return ((by_label @ of_heads).squeeze(3) + self.label_bias(dependents)).float()
 
 
+class Pieces(NamedTuple):
+    """
+    What the encoder reads, from the left.
+
+    Attributes:
+        vectors (`torch.FloatTensor` of shape `(batch_size, num_pieces, hidden_size)`): Vectors of the pieces.
+        lengths (`torch.LongTensor` of shape `(batch_size,)`): Pieces of each sentence.
+        word_ids (`torch.LongTensor` of shape `(batch_size, num_pieces)`): The word of each piece, -1 for none.
+        begins (`torch.BoolTensor` of shape `(batch_size, num_pieces)`): Which pieces begin a word.
+    """
+
+    vectors: torch.Tensor
+    lengths: torch.Tensor
+    word_ids: torch.Tensor
+    begins: torch.Tensor
+
+
 class Graph(NamedTuple):
     """
     Graphs that are read and predicted.
@@ -237,7 +259,8 @@ class Graph(NamedTuple):
         return changed if self.labels is None else changed | (self.labels != other.labels).any(1)
 
 
-class Sentences(NamedTuple):
+@dataclass
+class Sentences:
     """
     Sentences as the encoder reads them without a graph.
 
@@ -247,25 +270,19 @@ class Sentences(NamedTuple):
             positions `(batch_size, num_heads, seq_len, seq_len)`.
         places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
             Positions of the root and the words; that of the root for padding.
-        firsts (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-            For a word's later pieces the position of the first, if that is their head, else -1.
         lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
     """
 
     hidden_states: torch.Tensor
     mask: torch.Tensor
     places: torch.Tensor
-    firsts: torch.Tensor
     lengths: torch.Tensor
 
     def select(self, rows: torch.Tensor) -> "Sentences":
-        return Sentences(*(part[rows] for part in self))
+        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
-    def arcs(self, graph: Graph, piece_relation: int | None = None) -> Arcs:
-        """
-        The graph as arcs between positions, with those of later pieces if these have a label. An arc whose label is
-        not known is left out.
-        """
+    def arcs(self, graph: Graph) -> Arcs:
+        """The graph as arcs between positions. An arc whose label is not known is left out."""
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
         heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)
         # Padding would write to the position of the root, which has no head anyway: it is cut off again.
@@ -273,9 +290,6 @@ class Sentences(NamedTuple):
         nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
         labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]
         heads = nothing.scatter(1, places, heads)[:, :-1]
-        if piece_relation is not None:
-            heads = torch.where(self.firsts < 0, heads, self.firsts)
-            labels = None if labels is None else labels.masked_fill(self.firsts >= 0, piece_relation)
         return Arcs(heads, labels)
 
 
@@ -309,8 +323,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
         self.rng_transformer = RNGTransformerModel(config)
-        # [CLS], which stands for the root, and [SEP]; in the layout of the release also the root.
-        self.special_embeddings = nn.Embedding(1 + config.num_starts, config.hidden_size)
+        self.special_embeddings = nn.Embedding(2, config.hidden_size)  # [CLS], which stands for the root, and [SEP]
         self.tag_embeddings = nn.Embedding(config.num_tags, config.hidden_size) if config.num_tags else None
         self.decoder = RNGTransformerDecoder(config)
         self.post_init()
@@ -345,7 +358,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         if labels is not None:
             settings["id2label"] = dict(enumerate(labels))
         config = encoder_settings(encoder, tokenizer, num_layers or encoder.config.num_hidden_layers)
-        model = cls(RNGTransformerConfig(**{**config, "labelled": labels is not None, **settings}))
+        model = cls(cls.config_class(**{**config, "labelled": labels is not None, **settings}))
         copy_encoder(model, encoder, tokenizer, segments=0)
         return model
 
@@ -572,41 +585,49 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         tags = self._embed_tags(words.words_first(tag_ids))
         n = max(int(words.lengths.max()), 1)
         if self.config.word_vectors == "mean":
-            vectors = average_pieces(self.get_input_embeddings(), pieces, words.word_ids, n, self.config.unk_token_id)
-            word_numbers = torch.arange(n, device=pieces.device)
-            word_ids = word_numbers.expand(len(pieces), n).masked_fill(word_numbers >= words.lengths.unsqueeze(1), -1)
-            lengths, begins = words.lengths, word_ids >= 0
+            pieces = self._average(pieces, words, n)
         else:
-            vectors, lengths, word_ids, begins = self._pieces(pieces, attention_mask, words)
-        if tags is not None:  # a word's tag belongs to its first piece, in the layout of the release to all of them
-            tagged = begins if self.config.layout == "paper" else word_ids >= 0
-            vectors = vectors + take(tags, word_ids.clamp(min=0)).masked_fill(~tagged.unsqueeze(2), 0.0)
-        sequence, mask = self._enclose(vectors, lengths)
+            pieces = self._pieces(pieces, attention_mask, words)
+        vectors = pieces.vectors
+        if tags is not None:
+            tags = take(tags, pieces.word_ids.clamp(min=0))  # (B, L, D)
+            vectors = vectors + tags.masked_fill(~self._tagged(pieces).unsqueeze(2), 0.0)
+        sequence, mask = self._enclose(vectors, pieces.lengths)
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
-        places = self._places(word_ids, begins, n)
-        firsts = places[:, 1:].gather(1, word_ids.clamp(min=0)).masked_fill(begins | (word_ids < 0), -1)
-        starts = self.config.num_starts
-        firsts = nn.functional.pad(firsts, (starts, hidden_states.shape[1] - starts - firsts.shape[1]), value=-1)
-        return Sentences(hidden_states, mask, places, firsts, words.lengths), words
+        return self._locate(hidden_states, mask, pieces, words.lengths), words
 
-    def _places(self, word_ids: torch.Tensor, begins: torch.Tensor, n: int) -> torch.Tensor:
-        """`(B, n + 1)`: positions of the root and of each word's first piece, in the sequence with its symbols."""
-        starts = self.config.num_starts
-        positions = torch.arange(starts, starts + word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
-        places = positions.new_full((len(word_ids), n + 2), starts - 1)
-        return places.scatter(1, torch.where(begins, word_ids + 1, n + 1), positions)[:, :-1]
+    def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
+        """Words that are each the mean of their pieces, and so a single one."""
+        vectors = average_pieces(self.get_input_embeddings(), pieces, words.word_ids, n, self.config.unk_token_id)
+        number = torch.arange(n, device=pieces.device).expand(len(pieces), n)
+        is_word = number < words.lengths.unsqueeze(1)
+        return Pieces(vectors, words.lengths, number.masked_fill(~is_word, -1), is_word)
 
-    def _pieces(
-        self, pieces: torch.Tensor, attention_mask: torch.Tensor, words: WordPlaces
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Vectors of the pieces, their number, the word of each, and which of them begin a word."""
+    def _pieces(self, pieces: torch.Tensor, attention_mask: torch.Tensor, words: WordPlaces) -> Pieces:
+        """All pieces of the words."""
         order = words_first(attention_mask)
-        word_ids = words.word_ids.gather(1, order)
-        begins = (word_ids >= 0) & (word_ids != nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1])
+        word_ids = words.word_ids.gather(1, order)  # (B, L)
+        before = nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1]
+        begins = (word_ids >= 0) & (word_ids != before)
         if (begins.sum(1) != words.lengths).any():
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
         vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
-        return take(vectors, order), attention_mask.long().sum(1), word_ids, begins
+        return Pieces(take(vectors, order), attention_mask.long().sum(1), word_ids, begins)
+
+    def _tagged(self, pieces: Pieces) -> torch.Tensor:
+        """`(B, L)`: which pieces have the tag of their word, the first ones."""
+        return pieces.begins
+
+    def _locate(
+        self, hidden_states: torch.Tensor, mask: torch.Tensor, pieces: Pieces, lengths: torch.Tensor
+    ) -> Sentences:
+        """The sentences, with the positions of the root, [CLS], and of each word's first piece."""
+        n = max(int(lengths.max()), 1)
+        word_ids = pieces.word_ids
+        positions = torch.arange(1, 1 + word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
+        places = positions.new_zeros(len(word_ids), n + 2)  # the last column is cut off
+        places = places.scatter(1, torch.where(pieces.begins, word_ids + 1, n + 1), positions)[:, :-1]  # (B, n + 1)
+        return Sentences(hidden_states, mask, places, lengths)
 
     def _embed_tags(self, tag_ids: torch.Tensor | None) -> torch.Tensor | None:
         if self.tag_embeddings is None or tag_ids is None:
@@ -614,21 +635,23 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         return self.tag_embeddings(tag_ids.clamp(min=0)).masked_fill(tag_ids.unsqueeze(2) < 0, 0.0)
 
     def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[CLS], and perhaps the root, before the vectors and [SEP] after them, and the attention mask."""
-        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device))
-        cls, sep, *root = special.to(vectors.dtype)
-        starts = self.config.num_starts
-        positions = torch.arange(int(lengths.max()) + starts + 1, device=vectors.device)
-        vectors = nn.functional.pad(vectors, (0, 0, starts, 1))[:, : len(positions)]
-        for position, vector in enumerate((cls, *root)):
-            vectors = torch.where((positions == position).unsqueeze(1), vector, vectors)
-        ends = lengths.unsqueeze(1) + starts
+        """[CLS] before the vectors and [SEP] after them, and the attention mask."""
+        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device)).to(vectors.dtype)
+        cls, sep = special[:2]
+        positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
+        vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]  # (B, L + 2, D)
+        vectors = torch.where((positions == 0).unsqueeze(1), cls, vectors)
+        ends = lengths.unsqueeze(1) + 1
         return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
 
     def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.Tensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
-        arcs = None if graph is None else sentences.arcs(graph, self.config.piece_relation)
+        arcs = None if graph is None else self._arcs(sentences, graph)
         return self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs, sentences.places)
+
+    def _arcs(self, sentences: Sentences, graph: Graph) -> Arcs:
+        """What attention reads of a graph."""
+        return sentences.arcs(graph)
 
     @torch.no_grad()
     def _round(self, sentences: Sentences, graph: Graph | None, decoder: str) -> "Round":
