@@ -23,6 +23,7 @@ from hf_structure.cli.common import add_blimp, check_files
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file, new_path
 from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.drawing.figures import plot_curves
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,
@@ -33,7 +34,6 @@ from hf_structure.training.comparison import (
     seed_folders,
 )
 from hf_structure.training.scripts import check_same_run, file_states, run, write_json, write_text
-from hf_structure.visualization.figures import plot_curves
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 BLIMP = Path(__file__).with_name("run_blimp.py")

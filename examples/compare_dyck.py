@@ -42,6 +42,7 @@ from hf_structure.cli.common import positive
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.dyck import closing, depths, opening, partners
 from hf_structure.data.files import new_path
+from hf_structure.drawing.figures import plot_curves
 from hf_structure.metrics.attachment import attachment_scores, left_chain
 from hf_structure.metrics.constituency import right_branching, unlabeled_f1
 from hf_structure.metrics.graphs import arc_scores
@@ -59,7 +60,6 @@ from hf_structure.training.comparison import (
     seed_folders,
 )
 from hf_structure.training.scripts import run, save_whole, write_json, write_text
-from hf_structure.visualization.figures import plot_curves
 
 HERE = Path(__file__).parent
 MODELS = ("udgn", "structformer", "transformer", "gilt", "pushdown", "transformer-xl", "gpt2")

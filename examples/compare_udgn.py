@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
+from hf_structure.drawing.figures import plot_curves
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
 from hf_structure.training.comparison import (
     add_seeds_argument,
@@ -39,7 +40,6 @@ from hf_structure.training.comparison import (
     seed_folders,
 )
 from hf_structure.training.scripts import run, write_text
-from hf_structure.visualization.figures import plot_curves
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 OPTIONS = {

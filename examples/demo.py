@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hf_structure
 from hf_structure.data.files import open_output
-from hf_structure.visualization.html import render_html
+from hf_structure.drawing.html import render_html
 
 SENTENCES = [
     "The old man walked slowly along the river.",

@@ -29,6 +29,7 @@ from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
 from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.drawing.figures import plot_curves
 from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -38,7 +39,6 @@ from hf_structure.pipelines.loading import load_model
 from hf_structure.tokenization import encode
 from hf_structure.training.comparison import markdown_table, percent, run_script
 from hf_structure.training.scripts import check_same_run, file_states, load_object, run, write_json, write_text
-from hf_structure.visualization.figures import plot_curves
 
 logger = logging.getLogger("run_dynamics")
 

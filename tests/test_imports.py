@@ -44,14 +44,15 @@ ALLOWED = {
         "tokenization",
         "user_warnings",
     },
-    "structures": {"algorithms", "data", "visualization"},
+    "structures": {"algorithms", "data"},
     "tokenization": {"algorithms"},
     "training": {"abilities", "data", "hub", "metrics", "version"},
     "user_warnings": set(),
     "version": set(),
-    "visualization": {"algorithms"},
+    "drawing": {"algorithms", "data"},
 }
-LATE = {"models": {"tokenization"}}  # inside a function, for short cuts that begin or end with text
+# Inside a function: short cuts that begin or end with text, and pictures.
+LATE = {"models": {"tokenization"}, "structures": {"drawing"}}
 
 
 def module_files() -> dict[str, Path]:
@@ -167,7 +168,7 @@ def test_a_wrong_import_is_noticed(module, source, message):
     [
         ("models.udgn.x", "def f():\n    from hf_structure.tokenization import encode"),
         ("training", "from hf_structure.metrics.perplexity import masked_perplexity"),
-        ("cli", "from hf_structure.visualization.html import render_html"),
+        ("cli", "from hf_structure.drawing.html import render_html"),
         ("algorithms.x", "import numpy\nfrom torch import nn"),
     ],
     ids=["late", "training", "cli", "others"],

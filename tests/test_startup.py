@@ -182,3 +182,9 @@ def test_auto_class_of_constituents_names_its_family():
 
 def test_kinds_of_figures():
     assert set(KINDS) == set(import_module("hf_structure.cli.figures").FIGURES)
+
+
+def test_values_do_without_pictures():
+    code = "import sys, hf_structure.structures.parses as p\nassert not [n for n in sys.modules if '.drawing' in n]"
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr

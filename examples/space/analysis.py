@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import hf_structure
 from hf_structure.data.sentences import SentenceError
+from hf_structure.drawing.figures import plot_marginals
+from hf_structure.drawing.html import picture, rank_title
 from hf_structure.hub.locating import short_names
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
-from hf_structure.visualization.figures import plot_marginals
-from hf_structure.visualization.html import picture, rank_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ It needs no network. The folder is a Space as it is: see README.md beside this f
 import gradio as gr
 from analysis import DEFAULT, HEADER, MAX_TREES, MAX_WORDS, MODELS, analyse, message_html
 
-from hf_structure.visualization.style import dark_rules
+from hf_structure.drawing.style import dark_rules
 
 EXAMPLES = [
     ["The old man walked slowly along the river.", "structformer-en", 1],

@@ -14,10 +14,10 @@ from hf_structure import DependencyGraph, load_graphs, parse
 from hf_structure.cli import figures
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.sdp import read_sdp
+from hf_structure.drawing.attention_figures import plot_attention
+from hf_structure.drawing.graph_figures import plot_circuits
 from hf_structure.metrics import arc_scores
 from hf_structure.pipelines.attention import sentence_attention
-from hf_structure.visualization.attention_figures import plot_attention
-from hf_structure.visualization.graph_figures import plot_circuits
 
 TEXT = "She can't sleep.\n\nthe cat saw a dog\n"
 WORDS = [["She", "ca", "n't", "sleep", "."], ["the", "cat", "saw", "a", "dog"]]

@@ -10,8 +10,8 @@ from hf_structure.cli.common import add_device, check_files, named_systems, prin
 from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
 from hf_structure.data.conllu import read_conllu
+from hf_structure.drawing.figures import plot_class_scores
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
-from hf_structure.visualization.figures import plot_class_scores
 
 TITLES = {
     "dependency_length": ("dependency length", "labelled F1"),

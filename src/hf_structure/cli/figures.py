@@ -24,14 +24,14 @@ from hf_structure.cli.common import (
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
+from hf_structure.drawing.attention_figures import AttentionPanel, plot_attention
+from hf_structure.drawing.figures import plot_parents, plot_relation_weights
+from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 from hf_structure.pipelines.attention import sentence_attention
 from hf_structure.pipelines.encoding import Sentence
 from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.pipelines.parsing import load_parser, parse
-from hf_structure.visualization.attention_figures import AttentionPanel, plot_attention
-from hf_structure.visualization.figures import plot_parents, plot_relation_weights
-from hf_structure.visualization.graph_figures import plot_circuits, plot_tapes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,11 +24,11 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
+from hf_structure.drawing.html import render_html
 from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
-from hf_structure.visualization.html import render_html
 
 Source = ConlluSentence | SdpSentence | None  # what the sentence was read from, if that has other columns
 

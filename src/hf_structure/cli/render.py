@@ -22,12 +22,12 @@ from hf_structure.cli.comparing import read_comparisons, read_tree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
+from hf_structure.drawing.html import NOTE, WIDTH, render_html
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.parse import Parse
-from hf_structure.visualization.html import NOTE, WIDTH, render_html
 
 FIGURES = ("distances", "parents", "relations", "attention", "tapes", "circuits")
 KINDS = ("trees", "graph", *FIGURES)

@@ -1,11 +1,10 @@
 """Attention to a sentence, and the graph or tree that was read with it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
-from hf_structure.visualization.attention_figures import AttentionPanel, plot_attention
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,8 +36,10 @@ class SentenceAttention:
             raise ValueError(f"weights of {len(self.tokens)} tokens must be a square of that size")
         object.__setattr__(self, "weights", rows)
 
-    def panel(self, name: str) -> AttentionPanel:
-        """What [`~hf_structure.visualization.attention_figures.plot_attention`] draws, under this name."""
+    def panel(self, name: str) -> Any:
+        """An [`~hf_structure.drawing.attention_figures.AttentionPanel`] with this name."""
+        from hf_structure.drawing.attention_figures import AttentionPanel
+
         found, drawn = self.structure, {}
         if isinstance(found, DependencyGraph):
             drawn = {"words": found.words, "arcs": found.arcs, "probabilities": found.probabilities}
@@ -48,4 +49,6 @@ class SentenceAttention:
 
     def plot(self, name: str = "attention") -> "Figure":
         """The figure of this attention alone; needs matplotlib."""
+        from hf_structure.drawing.attention_figures import plot_attention
+
         return plot_attention([self.panel(name)])

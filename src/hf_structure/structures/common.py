@@ -1,6 +1,7 @@
 """What the value types share: checks, JSON, CoNLL-U comments."""
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -11,6 +12,24 @@ _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so mu
 
 
 V = TypeVar("V", bound="Value")
+
+
+class Drawn:
+    """A value with pictures. `drawing` makes them, and is imported when the first is asked for."""
+
+    def save(self, path: str | os.PathLike) -> None:
+        """
+        Writes the value to a file, which is replaced. The suffix tells the form: `.svg`, `.png` (needs resvg-py),
+        `.html`, `.tex`, or `.conllu` (not constituency trees).
+        """
+        from hf_structure.drawing.saving import save_structures
+
+        save_structures([self], path)
+
+    def _repr_html_(self) -> str:
+        from hf_structure.drawing.html import picture
+
+        return picture(self)
 
 
 class Value:

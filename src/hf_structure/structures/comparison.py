@@ -1,18 +1,14 @@
 """Two dependency trees of one sentence."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hf_structure.structures.common import Drawn
 from hf_structure.structures.dependency_tree import DependencyTree
-from hf_structure.structures.saving import save_structures
-from hf_structure.visualization.comparison import comparison_svg, comparison_text, comparison_tikz
-from hf_structure.visualization.html import picture
-from hf_structure.visualization.latex import document
 
 
 @dataclass(frozen=True)
-class TreeComparison:
+class TreeComparison(Drawn):
     """
     A gold tree and that of a system, in one picture.
 
@@ -36,22 +32,22 @@ class TreeComparison:
         return self.gold.words
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
-        """The picture of [`~hf_structure.visualization.comparison.comparison_svg`]."""
+        """The picture of [`~hf_structure.drawing.comparison.comparison_svg`]."""
+        from hf_structure.drawing.comparison import comparison_svg
+
         return comparison_svg(*self._trees(), tags=tags, width=width)
 
     def to_tikz(self, standalone: bool = False) -> str:
         r"""The same for LaTeX with `\usepackage{tikz-dependency}`; with `standalone`, a document."""
+        from hf_structure.drawing.comparison import comparison_tikz
+        from hf_structure.drawing.latex import document
+
         drawn = comparison_tikz(*self._trees())
         return document(drawn) if standalone else drawn
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the picture to a file: `.svg`, `.png` (needs resvg-py), `.html` or `.tex` by its suffix."""
-        save_structures([self], path)
-
-    def _repr_html_(self) -> str:
-        return picture(self)
-
     def __str__(self) -> str:
+        from hf_structure.drawing.comparison import comparison_text
+
         return comparison_text(*self._trees())
 
     def _trees(self) -> tuple:

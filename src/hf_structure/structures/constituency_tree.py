@@ -1,6 +1,5 @@
 """Constituency trees."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +8,14 @@ from typing import TYPE_CHECKING
 from hf_structure.algorithms.trees import span_children, span_order
 from hf_structure.data.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
 from hf_structure.data.brackets import read_brackets
-from hf_structure.structures.common import Value, check_length, freeze
-from hf_structure.structures.saving import save_structures
-from hf_structure.visualization.constituency import constituency_svg, constituency_text
-from hf_structure.visualization.html import picture
-from hf_structure.visualization.latex import document, latex
+from hf_structure.structures.common import Drawn, Value, check_length, freeze
 
 if TYPE_CHECKING:
     import nltk
 
-LEVEL = 2.4  # height of a level of a tree in LaTeX, in em
-# Lines go down last, so that they do not cross words and each other, although all words are on one line.
-_EDGES = r"edge from parent path={(\tikzparentnode.%s) -- ([yshift=-0.4em]\tikzparentnode.south) -| (\tikzchildnode)}"
-
 
 @dataclass(frozen=True, repr=False)
-class ConstituencyTree(Value):
+class ConstituencyTree(Drawn, Value):
     """
     The constituents of a sentence. A constituent may have any number of children, and one alone (a unary chain).
 
@@ -155,36 +146,24 @@ class ConstituencyTree(Value):
         r"""
         The tree for LaTeX with `\usepackage{tikz-qtree}`, special characters escaped; with `standalone`, a document.
         """
-        parts = [r"  \Tree"]
-        for node, opens in self._brackets("").walk():
-            if node.word is None:
-                parts.append(f"[.{{{latex(node.label)}}}" if opens else "]")
-            elif node.label:
-                parts.append(f"[.{{{latex(node.label)}}} {{{latex(node.word)}}} ]")
-            else:
-                word = f"{{{latex(node.word)}}}"
-                parts.append(word if self.spans else f"[.{word} ]")  # what follows \Tree must be a bracket
-        depth = self.depth - 1 + any(self.tags or ())
-        distances = f"level distance={LEVEL}em, frontier/.style={{distance from root={LEVEL * depth:g}em}}"
-        begin = rf"\begin{{tikzpicture}}[{distances}, {_EDGES % ('south' if self.labels else 'north')}]"
-        drawn = "\n".join([begin, " ".join(parts), r"\end{tikzpicture}", ""])
-        return document(drawn) if standalone else drawn
+        from hf_structure.drawing.latex import brackets_tikz, document
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the tree to a file: `.svg`, `.png` (needs resvg-py), `.html` or `.tex` by its suffix."""
-        save_structures([self], path)
+        height = self.depth - 1 + any(self.tags or ())
+        drawn = brackets_tikz(self._brackets(""), height, self.labels is not None)
+        return document(drawn) if standalone else drawn
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
         The tree as an SVG picture; `tags`, or else the tree's own, are written under the words. A sentence longer than
         `width` pixels takes several rows.
         """
+        from hf_structure.drawing.constituency import constituency_svg
+
         return constituency_svg(self.words, self.spans, self.labels, self.tags if tags is None else tags, width)
 
-    def _repr_html_(self) -> str:
-        return picture(self)
-
     def __str__(self) -> str:
+        from hf_structure.drawing.constituency import constituency_text
+
         return constituency_text(self.words, self.spans, self.labels, self.tags)
 
     def _brackets(self, unknown: str) -> BracketTree:

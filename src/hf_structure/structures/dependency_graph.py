@@ -1,6 +1,5 @@
 """Dependency graphs."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sdp import SdpSentence
 from hf_structure.structures.common import (
     NO_SPACE,
+    Drawn,
     Value,
     check_length,
     check_log_probability,
@@ -16,18 +16,13 @@ from hf_structure.structures.common import (
     conllu_comments,
     freeze,
 )
-from hf_structure.structures.saving import save_structures
 from hf_structure.structures.words import Word
-from hf_structure.visualization.arcs import graph_arcs
-from hf_structure.visualization.dependency import graph_svg, graph_text
-from hf_structure.visualization.html import picture
-from hf_structure.visualization.latex import arcs_tikz, document
 
 UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not known; no graph format can do without
 
 
 @dataclass(frozen=True, repr=False)
-class DependencyGraph(Value):
+class DependencyGraph(Drawn, Value):
     """
     Arcs between a sentence's words. A word may have any number of heads, or none, and there may be cycles.
 
@@ -164,24 +159,24 @@ class DependencyGraph(Value):
         The graph for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`, a
         document.
         """
+        from hf_structure.drawing.arcs import graph_arcs
+        from hf_structure.drawing.latex import arcs_tikz, document
+
         drawn = arcs_tikz(self.words, graph_arcs(self.words, self.arcs, self.labels, self.probabilities))
         return document(drawn) if standalone else drawn
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the graph to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu` by its suffix."""
-        save_structures([self], path)
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
         The graph as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
         takes several rows.
         """
+        from hf_structure.drawing.dependency import graph_svg
+
         return graph_svg(self.words, self.arcs, self.labels, self.probabilities, tags, width)
 
-    def _repr_html_(self) -> str:
-        return picture(self)
-
     def __str__(self) -> str:
+        from hf_structure.drawing.dependency import graph_text
+
         return graph_text(self.words, self.arcs, self.labels, self.probabilities)
 
     def __len__(self) -> int:

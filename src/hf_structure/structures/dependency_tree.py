@@ -1,6 +1,5 @@
 """Dependency trees."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -10,6 +9,7 @@ from hf_structure.algorithms.trees import check_heads, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
     NO_SPACE,
+    Drawn,
     Value,
     check_length,
     check_log_probability,
@@ -18,13 +18,7 @@ from hf_structure.structures.common import (
     freeze,
     misc_value,
 )
-from hf_structure.structures.conversion import dependency_to_nltk, dependency_to_spacy
-from hf_structure.structures.saving import save_structures
 from hf_structure.structures.words import TreeOfWords, Word
-from hf_structure.visualization.arcs import tree_arcs
-from hf_structure.visualization.dependency import dependency_svg, dependency_text
-from hf_structure.visualization.html import picture
-from hf_structure.visualization.latex import arcs_tikz, document
 
 if TYPE_CHECKING:
     import nltk
@@ -35,7 +29,7 @@ CONLLU = {"lemma", "upos", "xpos", "feats"}  # predictions that have columns of 
 
 
 @dataclass(frozen=True, repr=False)
-class DependencyTree(Value, TreeOfWords):
+class DependencyTree(Drawn, Value, TreeOfWords):
     """
     The heads of a sentence's words.
 
@@ -148,12 +142,17 @@ class DependencyTree(Value, TreeOfWords):
         The tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`, a
         document.
         """
+        from hf_structure.drawing.arcs import tree_arcs
+        from hf_structure.drawing.latex import arcs_tikz, document
+
         arcs = tree_arcs(self.words, self.heads, self.labels, self.probabilities)
         drawn = arcs_tikz(self.words, arcs)
         return document(drawn) if standalone else drawn
 
     def to_nltk(self) -> "nltk.parse.DependencyGraph":
         """The tree for nltk. Raises `ImportError` without it."""
+        from hf_structure.drawing.libraries import dependency_to_nltk
+
         return dependency_to_nltk(self.words, self.heads, self.labels)
 
     def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "spacy.Vocab | None" = None) -> "spacy.tokens.Doc":
@@ -168,13 +167,11 @@ class DependencyTree(Value, TreeOfWords):
             ImportError: spaCy is not installed.
             ValueError: the heads are no tree (see `is_tree`).
         """
+        from hf_structure.drawing.libraries import dependency_to_spacy
+
         if not self.is_tree:
             raise ValueError("to_spacy needs a tree: these heads have cycles or several roots")
         return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab, self.columns)
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the tree to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu` by its suffix."""
-        save_structures([self], path)
 
     def to_displacy(self) -> dict[str, Any]:
         """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""
@@ -195,6 +192,8 @@ class DependencyTree(Value, TreeOfWords):
         The tree as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
         takes several rows.
         """
+        from hf_structure.drawing.dependency import dependency_svg
+
         return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags, width)
 
     def _words(self) -> list[Word]:
@@ -209,8 +208,7 @@ class DependencyTree(Value, TreeOfWords):
             for word, row in zip(words, rows, strict=True)
         ]
 
-    def _repr_html_(self) -> str:
-        return picture(self)
-
     def __str__(self) -> str:
+        from hf_structure.drawing.dependency import dependency_text
+
         return dependency_text(self.words, self.heads, self.labels, self.probabilities)

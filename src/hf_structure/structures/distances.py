@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hf_structure.structures.common import Value, check_length, freeze
-from hf_structure.visualization.figures import plot_distances
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,5 +40,7 @@ class SyntacticDistances(Value):
             object.__setattr__(self, name, values)
 
     def plot(self) -> "Figure":
-        """The matplotlib figure of [`~hf_structure.visualization.figures.plot_distances`]; needs matplotlib."""
+        """The matplotlib figure of [`~hf_structure.drawing.figures.plot_distances`]; needs matplotlib."""
+        from hf_structure.drawing.figures import plot_distances
+
         return plot_distances(self.words, self.distances, self.heights)

@@ -11,11 +11,7 @@ from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
-from hf_structure.structures.saving import save_structures
 from hf_structure.structures.words import TreeOfWords, Word
-from hf_structure.visualization.html import picture, rank_title
-from hf_structure.visualization.latex import document
-from hf_structure.visualization.parse import parse_svg
 
 if TYPE_CHECKING:
     import nltk
@@ -153,6 +149,8 @@ class Parse(TreeOfWords):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the structures to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu`."""
+        from hf_structure.drawing.saving import save_structures
+
         save_structures([self], path)
 
     def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
@@ -172,6 +170,8 @@ class Parse(TreeOfWords):
         For LaTeX: `DependencyTree.to_tikz`, then `ConstituencyTree.to_tikz`, or `DependencyGraph.to_tikz`; with
         `standalone`, a document.
         """
+        from hf_structure.drawing.latex import document
+
         drawn = "\n".join(structure.to_tikz() for structure in self._shown())
         return document(drawn) if standalone else drawn
 
@@ -184,6 +184,8 @@ class Parse(TreeOfWords):
         The picture of the tree or graph; of both trees, the constituents hang under the words. `tags` are written
         there too. A sentence longer than `width` pixels takes several rows.
         """
+        from hf_structure.drawing.parse import parse_svg
+
         first, *others = self._shown()
         if not others:
             return first.to_svg(tags, width)
@@ -199,10 +201,14 @@ class Parse(TreeOfWords):
         )
 
     def _repr_html_(self) -> str:
+        from hf_structure.drawing.html import picture
+
         return picture(self) if self._structures() else f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
         """The structures as text, the k best one after the other."""
+        from hf_structure.drawing.html import rank_title
+
         drawn = "\n\n".join(map(str, self._structures())) or " ".join(self.words)
         if len(self.alternatives) < 2:
             return drawn

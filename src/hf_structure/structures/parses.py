@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from hf_structure.structures.parse import Parse
-from hf_structure.structures.saving import conllu_text, save_structures
-from hf_structure.visualization.html import picture
 
 if TYPE_CHECKING:
     import pandas
@@ -36,6 +34,8 @@ class Parses(list):
         CoNLL-U of all parses. They are numbered in `# sent_id`, with those that were left out. Raises `ValueError` for
         a parse that has neither a dependency tree nor a graph.
         """
+        from hf_structure.drawing.saving import conllu_text
+
         return conllu_text(self._parses())
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -63,6 +63,8 @@ class Parses(list):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes all parses to a file, `.html` or `.conllu` by its suffix."""
+        from hf_structure.drawing.saving import save_structures
+
         save_structures(self._parses(), path)
 
     def __getitem__(self, index: int | slice) -> Union[Parse, "Parses", None]:
@@ -89,6 +91,8 @@ class Parses(list):
                 yield (text, sentence, *known, *span, *(word.columns.get(name) for name in more))
 
     def _repr_html_(self) -> str:
+        from hf_structure.drawing.html import picture
+
         parses = [parse for parse in self._parses() if parse is not None]
         more = len(parses) - SHOWN
         shown = "\n".join(picture(parsed) for parsed in parses[:SHOWN])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_structure.visualization.figures import (
+from hf_structure.drawing.figures import (
     plot_class_scores,
     plot_curves,
     plot_distances,

@@ -6,7 +6,7 @@ from itertools import cycle
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.visualization.style import EDGE, MUTED, check_lengths
+from hf_structure.drawing.style import EDGE, MUTED, check_lengths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.visualization.figures import new_figure
+from hf_structure.drawing.figures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

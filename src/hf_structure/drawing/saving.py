@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_structure.data.files import path_beside
-from hf_structure.visualization.html import render_html
+from hf_structure.drawing.html import render_html
 
 SCALE = 2  # pixels of a PNG for each of the SVG
 

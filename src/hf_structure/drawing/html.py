@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from hf_structure.visualization.arcs import CERTAIN
-from hf_structure.visualization.style import FONT
+from hf_structure.drawing.arcs import CERTAIN
+from hf_structure.drawing.style import FONT
 
 WIDTH = 1100.0  # of the pictures on a page, in pixels
 

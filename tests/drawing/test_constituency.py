@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hf_structure.algorithms.trees import span_children
-from hf_structure.visualization.constituency import constituency_svg, constituency_text
+from hf_structure.drawing.constituency import constituency_svg, constituency_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = ["The", "dog", "chased", "a", "cat"]

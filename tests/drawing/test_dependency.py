@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_structure.algorithms.trees import is_projective
-from hf_structure.visualization.dependency import dependency_svg, dependency_text
+from hf_structure.drawing.dependency import dependency_svg, dependency_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS, HEADS = ["The", "dog", "barks", "loudly"], [2, 3, 0, 3]

@@ -2,8 +2,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from hf_structure.drawing.html import WIDTH, render_html
 from hf_structure.structures import ConstituencyTree, DependencyTree, Parse
-from hf_structure.visualization.html import WIDTH, render_html
 
 
 class _References(HTMLParser):

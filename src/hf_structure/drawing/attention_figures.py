@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.visualization.arcs import ArcDrawing, Part, graph_arcs
-from hf_structure.visualization.constituency import BracketDrawing, Brackets
-from hf_structure.visualization.figures import new_figure
-from hf_structure.visualization.layout import Row, place_words
-from hf_structure.visualization.style import ACCENT, ARC_COLORS, EDGE, INK
+from hf_structure.drawing.arcs import ArcDrawing, Part, graph_arcs
+from hf_structure.drawing.constituency import BracketDrawing, Brackets
+from hf_structure.drawing.figures import new_figure
+from hf_structure.drawing.layout import Row, place_words
+from hf_structure.drawing.style import ACCENT, ARC_COLORS, EDGE, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

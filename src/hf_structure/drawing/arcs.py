@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hf_structure.algorithms.trees import check_arcs, check_heads
-from hf_structure.visualization.layout import GAP, Row
-from hf_structure.visualization.style import (
+from hf_structure.drawing.layout import GAP, Row
+from hf_structure.drawing.style import (
     ARC_COLORS,
     LABEL_SIZE,
     MUTED,

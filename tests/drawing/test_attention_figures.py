@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_structure.visualization.attention_figures import AttentionPanel, plot_attention
+from hf_structure.drawing.attention_figures import AttentionPanel, plot_attention
 
 WORDS, ARCS = ["He", "$tried", "to", "leave"], [(0, 2), (2, 1), (2, 4), (4, 1)]
 SPANS = [(0, 4), (1, 4), (2, 4)]

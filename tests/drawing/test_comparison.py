@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hf_structure.drawing.comparison import comparison_svg, comparison_text, verdicts
+from hf_structure.drawing.dependency import dependency_svg, dependency_text
 from hf_structure.structures import DependencyTree, TreeComparison
-from hf_structure.visualization.comparison import comparison_svg, comparison_text, verdicts
-from hf_structure.visualization.dependency import dependency_svg, dependency_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS, GOLD, SYSTEM = ["the", "cat", "slept", "now"], [2, 3, 0, 3], [2, 0, 2, 3]

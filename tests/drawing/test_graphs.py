@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_structure.visualization.dependency import dependency_svg, dependency_text, graph_svg, graph_text
+from hf_structure.drawing.dependency import dependency_svg, dependency_text, graph_svg, graph_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS, ARCS = ["He", "tried", "to", "leave"], [(0, 2), (2, 1), (2, 4), (4, 1), (4, 2)]

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.visualization.figures import new_figure
-from hf_structure.visualization.style import EDGE, INK, MUTED
+from hf_structure.drawing.figures import new_figure
+from hf_structure.drawing.style import EDGE, INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from hf_structure.visualization.arcs import tree_arcs
-from hf_structure.visualization.constituency import Brackets
-from hf_structure.visualization.dependency import arcs_svg
+from hf_structure.drawing.arcs import tree_arcs
+from hf_structure.drawing.constituency import Brackets
+from hf_structure.drawing.dependency import arcs_svg
 
 
 def parse_svg(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from hf_structure.visualization.arcs import Arc, ArcDrawing, tree_arcs
-from hf_structure.visualization.dependency import draw_text_arcs, text_rows
-from hf_structure.visualization.latex import arcs_tikz
-from hf_structure.visualization.layout import sentence_svg
+from hf_structure.drawing.arcs import Arc, ArcDrawing, tree_arcs
+from hf_structure.drawing.dependency import draw_text_arcs, text_rows
+from hf_structure.drawing.latex import arcs_tikz
+from hf_structure.drawing.layout import sentence_svg
 
 COLORS = {"right": 0, "turned": 3, "wrong": 1}  # of the palette
 _MIRRORED = str.maketrans("╭╰├►", "╮╯┤◄")
@@ -73,7 +73,7 @@ def comparison_svg(
         `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
 
     Raises:
-        ValueError: as for [`~hf_structure.visualization.dependency.dependency_svg`].
+        ValueError: as for [`~hf_structure.drawing.dependency.dependency_svg`].
     """
     above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
     return sentence_svg(words, tags, partial(ArcDrawing, above), partial(ArcDrawing, below, below=True), width=width)

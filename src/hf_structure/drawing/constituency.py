@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hf_structure.algorithms.trees import span_children, span_order
-from hf_structure.visualization.layout import Row, sentence_svg
-from hf_structure.visualization.style import (
+from hf_structure.drawing.layout import Row, sentence_svg
+from hf_structure.drawing.style import (
     ACCENT,
     LABEL_SIZE,
     check_lengths,

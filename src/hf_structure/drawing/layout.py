@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Protocol
 
-from hf_structure.visualization.style import (
+from hf_structure.drawing.style import (
     INK,
     MUTED,
     TAG_SIZE,

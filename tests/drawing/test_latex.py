@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from hf_structure.drawing.style import LABEL_SIZE, WORD_SIZE, text_width
 from hf_structure.structures import ConstituencyTree, DependencyGraph, DependencyTree, Parse
-from hf_structure.visualization.style import LABEL_SIZE, WORD_SIZE, text_width
 
 LABELS = ["nsubj:pass", "det", "x", "obl:tmod"]
 

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hf_structure.visualization.arcs import Arc, ArcDrawing, Part
-from hf_structure.visualization.layout import Row, least_gaps, place_words
-from hf_structure.visualization.style import WORD_SIZE, text_width
+from hf_structure.data.bracket_tree import BracketTree
+from hf_structure.drawing.arcs import Arc, ArcDrawing, Part
+from hf_structure.drawing.layout import Row, least_gaps, place_words
+from hf_structure.drawing.style import WORD_SIZE, text_width
 
 STEP = 3.2  # height of a level, in ex
+LEVEL = 2.4  # height of a level of a tree in LaTeX, in em
 COLORS = ("black", "red!70!black", "green!40!black", "violet", "olive")  # of arcs that cross
 
 _SPECIAL = {
@@ -28,6 +30,8 @@ _SPECIAL = {
     "[": "{[}",  # would open the options of deptext
     "]": "{]}",
 }
+# Lines go down last, so that they do not cross words and each other, although all words are on one line.
+_EDGES = r"edge from parent path={(\tikzparentnode.%s) -- ([yshift=-0.4em]\tikzparentnode.south) -| (\tikzchildnode)}"
 _DOCUMENT = r"""\documentclass[border=4pt,varwidth=\maxdimen]{standalone}
 \usepackage[T1]{fontenc}
 \usepackage{lmodern}
@@ -47,6 +51,29 @@ def latex(text: str) -> str:
 def document(pictures: str) -> str:
     """A document of its own, as big as the pictures."""
     return _DOCUMENT % pictures
+
+
+def brackets_tikz(tree: BracketTree, height: int, labelled: bool) -> str:
+    r"""
+    A constituency tree for `\usepackage{tikz-qtree}`.
+
+    Args:
+        tree (`BracketTree`): The tree; labels that are not known are empty.
+        height (`int`): Levels above the words.
+        labelled (`bool`): Whether constituents have labels.
+    """
+    parts = [r"  \Tree"]
+    for node, opens in tree.walk():
+        if node.word is None:
+            parts.append(f"[.{{{latex(node.label)}}}" if opens else "]")
+        elif node.label:
+            parts.append(f"[.{{{latex(node.label)}}} {{{latex(node.word)}}} ]")
+        else:
+            word = f"{{{latex(node.word)}}}"
+            parts.append(word if tree.children else f"[.{word} ]")  # what follows \Tree must be a bracket
+    distances = f"level distance={LEVEL}em, frontier/.style={{distance from root={LEVEL * height:g}em}}"
+    begin = rf"\begin{{tikzpicture}}[{distances}, {_EDGES % ('south' if labelled else 'north')}]"
+    return "\n".join([begin, " ".join(parts), r"\end{tikzpicture}", ""])
 
 
 def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc], below: Sequence[Arc] = ()) -> str:

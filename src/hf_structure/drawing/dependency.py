@@ -6,9 +6,9 @@ Heads need not form a tree: cycles and several roots are drawn as they are.
 from collections.abc import Sequence
 from functools import partial
 
-from hf_structure.visualization.arcs import Arc, ArcDrawing, graph_arcs, stack_parts, tree_arcs
-from hf_structure.visualization.layout import Row, Structure, sentence_svg
-from hf_structure.visualization.style import printable, text_cells
+from hf_structure.drawing.arcs import Arc, ArcDrawing, graph_arcs, stack_parts, tree_arcs
+from hf_structure.drawing.layout import Row, Structure, sentence_svg
+from hf_structure.drawing.style import printable, text_cells
 
 _BOX = {"": " ", "lr": "─", "du": "│", "dr": "╭", "ru": "╰", "dru": "├", "dlr": "┬", "lru": "┴", "dlru": "┼"}
 

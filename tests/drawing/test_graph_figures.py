@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
-from hf_structure.visualization.graph_figures import plot_circuits, plot_tapes
+from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 
 WORDS, ARCS = ["He", "$tried", "to", "leave"], [(0, 2), (2, 1), (2, 4), (4, 1)]
 CALLS = {
