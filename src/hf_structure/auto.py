@@ -104,5 +104,3 @@ def _auto_class(name: str) -> type[_BaseAutoModelClass]:
 
 for family in FAMILIES.values():
     add_family(family)
-
-__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "add_family"]

@@ -12,5 +12,3 @@ def add_family(family: Family) -> None:
 
 for family in FAMILIES.values():
     add_family(family)
-
-__all__ = ["add_family"]

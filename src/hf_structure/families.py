@@ -85,5 +85,3 @@ def families_of(objective: str) -> dict[str, dict[str, Any]]:
 
 for _module in iter_modules([str(Path(__file__).parent / "models")]):
     register_family(import_module(f"hf_structure.models.{_module.name}.family_{_module.name}").FAMILY)
-
-__all__ = ["FAMILIES", "Family", "families_of", "register_family"]

@@ -50,6 +50,3 @@ class _Follower:
 
         loader.exec_module = exec_module  # of this loader alone: every module has its own
         return spec
-
-
-__all__ = ["import_after"]

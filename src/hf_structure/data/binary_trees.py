@@ -56,6 +56,3 @@ def _of_dependencies(sentence: ConlluSentence, name: str) -> dict:
 
 def _row(words: list[str], spans: list[tuple[int, int]]) -> dict:
     return {"words": list(words), "spans": [list(span) for span in spans]}
-
-
-__all__ = ["load_binary_trees"]

@@ -122,6 +122,3 @@ class Catalogue:
             licences = sorted({row["licence"] for row in self.sources.values()})
             raise ValueError(f"no source is chosen; the licences are: {', '.join(licences)}")
         return names
-
-
-__all__ = ["Catalogue", "Choice", "read_columns", "read_documents"]

@@ -169,16 +169,3 @@ def to_conllu(word: Sequence[str]) -> ConlluSentence:
     """A word with its dependency tree."""
     heads, relations = dependencies(word)
     return ConlluSentence.from_words(word, heads, relations, [TAG] * len(word))
-
-
-__all__ = [
-    "MAX_KINDS",
-    "DyckLanguage",
-    "closing",
-    "constituents",
-    "dependencies",
-    "depths",
-    "opening",
-    "partners",
-    "to_conllu",
-]

@@ -228,6 +228,3 @@ class _Graph:
                 found.append(word)
             waiting += [child for child in self.children[word] if self.words[child].deprel != "acl:relcl"]
         return min(found, default=None)
-
-
-__all__ = ["basic_arcs", "enhance", "labelled_arcs"]

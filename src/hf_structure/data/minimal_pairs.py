@@ -52,6 +52,3 @@ def check_item(item: dict, place: str) -> dict:
             reason = f"is {value!r}, not text" if name in item else "is missing"
             raise ValueError(f"{place}: no pair of BLiMP: {name} {reason}")
     return item
-
-
-__all__ = ["find_paradigms"]

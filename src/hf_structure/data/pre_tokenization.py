@@ -52,6 +52,3 @@ def _token_pattern() -> str:
     pattern = TOKEN.pattern.replace("(?P<", "(?<").replace("(?P=same)", r"\k<same>")
     parts = pattern.replace(rf"(?<plain> {_LETTER}+", rf"(?<plain> (?:(?!{_DIGIT}){_LETTER})+").split(_LETTER)
     return "(?ix)" + _LETTER.join(part.replace(r"\d\d", r"\d+").replace(r"\d", _DIGIT) for part in parts)
-
-
-__all__ = ["prepare_for_pipelines", "word_pre_tokenizer"]

@@ -261,6 +261,3 @@ def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:
     if "word_ids" in example:
         longer["word_ids"] = [*example["word_ids"], *[max(example["word_ids"]) + 1] * len(word)]
     return longer
-
-
-__all__ = ["COLUMNS", "TASKS", "SentenceCollator", "Task", "TaskCollator", "read_table", "task_examples"]

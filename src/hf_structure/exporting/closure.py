@@ -213,6 +213,3 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
 
 def _bound_by(alias: ast.alias) -> str:
     return alias.asname or alias.name.split(".")[0]
-
-
-__all__ = ["flat_name", "flat_sources"]

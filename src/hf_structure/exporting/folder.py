@@ -178,6 +178,3 @@ def _defined(name: Name, packages: set[str]) -> Name:
     if find_spec(f"{package}.{own}") is not None:
         raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
     raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")
-
-
-__all__ = ["export"]

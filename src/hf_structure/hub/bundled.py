@@ -61,6 +61,3 @@ def _read(name: str) -> BundledModel:
         scores={result.metric_name: result.metric_value for result in scored},
         words_per_second=speeds[0] if speeds else None,
     )
-
-
-__all__ = ["BundledModel", "bundled_models"]

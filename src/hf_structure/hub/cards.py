@@ -181,6 +181,3 @@ def _results(results: list[EvalResult], kind: Kind, name: str) -> str:
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))
-
-
-__all__ = ["FACTS", "MARK", "RESULTS", "CardFacts", "is_handwritten", "make_card", "read_card"]

@@ -31,6 +31,3 @@ def edit_json(path: Path, **changes: object) -> None:
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     values = {key: value for key, value in values.items() if key not in changes or value is not None}
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-__all__ = ["edit_json", "save_compact"]

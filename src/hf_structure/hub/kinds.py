@@ -64,6 +64,3 @@ def kind_of(config: dict) -> Kind:
     if architecture.endswith("ForSequenceClassification") and config.get("pair_features"):
         return PAIRS
     return next((kind for suffix, kind in KINDS.items() if architecture.endswith(suffix)), OTHER)
-
-
-__all__ = ["PAIR", "PAIRS", "Kind", "family_of", "kind_of"]

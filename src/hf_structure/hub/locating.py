@@ -126,6 +126,3 @@ def _reason(revision: str, error: Exception) -> str:
     if isinstance(error.__cause__, errors.HfHubHTTPError):
         return f"{constants.ENDPOINT} answers with status {error.__cause__.response.status_code}, and {cached}"
     return f"{constants.ENDPOINT} cannot be reached, and {cached}"
-
-
-__all__ = ["CHECKPOINTS", "resolve_model", "short_names"]

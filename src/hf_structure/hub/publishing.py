@@ -215,6 +215,3 @@ def _card(folder: Path, repo_id: str, license: str | None, language: str | None)
         return make_card(folder, repo_id, replace(facts, license=license, language=language))
     card.data.license, card.data.language = license, language
     return card
-
-
-__all__ = ["PUSHING", "Publication", "UnknownLicenseError", "prepare", "publish", "published_card", "push_model"]

@@ -14,6 +14,3 @@ def with_suggestions(names: Iterable[str], known: Iterable[str]) -> str:
     """Unknown names in a row, each with the known ones that are like it."""
     known = sorted(known)
     return ", ".join(f"{name}{did_you_mean(name, known)}" for name in names)
-
-
-__all__ = ["did_you_mean", "with_suggestions"]

@@ -81,6 +81,3 @@ def _reason(error: Exception) -> str:
         return text
     lines = [frame.lineno for frame in frames if frame.filename == files[0]]
     return f"{text} ({files[0]}, line {lines[-1]})"
-
-
-__all__ = ["add_import", "import_code"]

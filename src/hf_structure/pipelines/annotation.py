@@ -102,6 +102,3 @@ def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
     is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
     return tuple(map(as_python, tree)) if is_pair else (tree, None)
-
-
-__all__ = ["Tree", "check_given", "encode_tags", "encode_tree", "ids_of"]

@@ -154,6 +154,3 @@ def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
     if "marginals" in decoded:
         parts["marginals"] = decoded["marginals"][: size - 1, :size].tolist()
     return parts
-
-
-__all__ = ["assemble_parse", "sentences_of"]

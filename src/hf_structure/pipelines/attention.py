@@ -119,6 +119,3 @@ def eager_attention(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         model.set_attn_implementation(before)
-
-
-__all__ = ["eager_attention", "sentence_attention"]

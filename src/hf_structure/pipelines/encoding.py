@@ -202,17 +202,3 @@ def _check_positions(number: int, kind: str, longest: int | None) -> None:
     if longest is not None and number > longest:
         message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
         raise LongSentenceError(message)
-
-
-__all__ = [
-    "OneSentence",
-    "Sentence",
-    "encode_all",
-    "encode_sentence",
-    "encoding_options",
-    "is_one_sentence",
-    "read_sentences",
-    "seen_mask",
-    "skipped_errors",
-    "with_columns",
-]

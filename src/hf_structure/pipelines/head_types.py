@@ -145,6 +145,3 @@ def _weights(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> torch.Te
 def _values(weights: torch.Tensor, receivers: list[int], senders: list[int]) -> np.ndarray:
     """`(arcs, heads)` from `(heads, L, L)`."""
     return weights[:, receivers, senders].T.double().cpu().numpy()
-
-
-__all__ = ["head_types"]

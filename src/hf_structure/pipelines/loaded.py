@@ -54,6 +54,3 @@ def _keep(key: Hashable, state: Hashable, new: LoadedModel) -> LoadedModel:
                 break
             del _loaded[oldest], sizes[oldest]
         return new
-
-
-__all__ = ["loaded_model", "release_models"]

@@ -285,15 +285,3 @@ def _floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
-
-
-__all__ = [
-    "WordTokenizer",
-    "choose_word_tokenizer",
-    "compute_device",
-    "load_model",
-    "load_weights",
-    "own_tokenizer",
-    "read_config",
-    "read_tokenizer",
-]

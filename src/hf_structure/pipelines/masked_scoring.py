@@ -148,6 +148,3 @@ def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_i
         end += 1
     ids[position:end] = [mask_token_id] * (end - position)
     return ids
-
-
-__all__ = ["encode_masked", "pseudo_log_probs", "special_ends"]

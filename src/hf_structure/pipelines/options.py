@@ -9,15 +9,3 @@ PUNCTUATION = ("attach", "drop", "parse")
 SENTENCES = ("line", "split")
 STRUCTURES = ("dependency", "constituency", "both", "graph")
 NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
-
-__all__ = [
-    "DEFAULT_PARSER",
-    "DEFAULT_SCORER",
-    "DTYPES",
-    "MASKINGS",
-    "MAX_WORDS",
-    "NAMES",
-    "PUNCTUATION",
-    "SENTENCES",
-    "STRUCTURES",
-]

@@ -397,6 +397,3 @@ def _windows(items: Iterator, size: int) -> Iterator[list]:
         yield window
         raise
     yield window
-
-
-__all__ = ["parse"]

@@ -524,16 +524,3 @@ def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: 
         ValueError: if they are not of as many sentences.
     """
     return sum(more < less + tolerance * less for less, more in zip(log_probs, larger, strict=True))
-
-
-__all__ = [
-    "CorpusTotals",
-    "SentenceScore",
-    "corpus_scores",
-    "count_falls",
-    "running_text_log_probs",
-    "score",
-    "spaced_words",
-    "token_log_probs",
-    "word_splitter",
-]

@@ -78,6 +78,3 @@ def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
                 "sentences='line' says that it is one",
             )
         yield item
-
-
-__all__ = ["choose_splitter", "regroup", "split_texts", "warn_of_several"]

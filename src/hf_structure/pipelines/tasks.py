@@ -161,5 +161,3 @@ for task, pipeline_class, auto_class, model in (
     del pipeline_class._registered_impl
 # That the default is a folder of this package, revision "main", is no warning.
 logging.getLogger("transformers.pipelines").addFilter(lambda record: str(CHECKPOINTS) not in record.getMessage())
-
-__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline"]

@@ -169,6 +169,3 @@ def schedule_settings(schedule: SchedulerType) -> Mapping[str, inspect.Parameter
 def has_warmup(schedule: SchedulerType) -> bool:
     """Whether the learning rate rises in the first `warmup_steps`."""
     return "num_warmup_steps" in schedule_settings(schedule)
-
-
-__all__ = ["IGNORED", "DataArguments", "ModelArguments", "RunArguments", "TrainedModelArguments", "has_warmup"]

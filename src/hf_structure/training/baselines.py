@@ -30,6 +30,3 @@ def new_gpt2(shape: dict, tokenizer: PreTrainedTokenizerBase, seed: int) -> GPT2
     )
     set_seed(seed)
     return GPT2LMHeadModel(config)
-
-
-__all__ = ["new_gpt2"]

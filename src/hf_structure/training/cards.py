@@ -63,6 +63,3 @@ def write_card(trainer: Trainer, **given: object) -> None:
         facts = replace(facts, settings=training_settings(trainer))
     facts = replace(facts, **{name: value for name, value in given.items() if value})
     make_card(folder, trainer.hub_model_id or str(folder), facts).save(folder / "README.md")
-
-
-__all__ = ["note_facts", "training_settings", "write_card"]

@@ -154,6 +154,3 @@ def _check_files(model_args: TrainedModelArguments, data_args: DataArguments, tr
         raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
     if not data_args.trains and not (data_args.validation_file or data_args.test_file):
         raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
-
-
-__all__ = ["HelpFormatter", "parse_command_line"]

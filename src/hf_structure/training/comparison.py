@@ -191,24 +191,3 @@ def over_seeds(values: Sequence[float | None]) -> str:
         return "-"
     deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
     return f"{mean(values):.1f}{deviation}"
-
-
-__all__ = [
-    "Files",
-    "add_parsing_arguments",
-    "add_seeds_argument",
-    "attachment_cells",
-    "encoders",
-    "markdown_table",
-    "named_files",
-    "over_seeds",
-    "parse_arguments",
-    "parsing_options",
-    "percent",
-    "percent_over_seeds",
-    "read_results",
-    "run_command",
-    "run_script",
-    "score_cells",
-    "seed_folders",
-]

@@ -280,28 +280,3 @@ def _message(error: Exception) -> str | None:
     if isinstance(error, ValueError | OSError | ImportError | HTTPError):
         return f"{'the Hub: ' if isinstance(error, HTTPError) else ''}{' '.join(str(error).split())}"
     return None
-
-
-__all__ = [
-    "begin",
-    "callbacks",
-    "check_lengths",
-    "check_same_run",
-    "check_settings",
-    "config_class_of",
-    "differences",
-    "file_states",
-    "find_checkpoint",
-    "load_object",
-    "model_states",
-    "new_config",
-    "read_json",
-    "readable_settings",
-    "report",
-    "run",
-    "save_whole",
-    "source_states",
-    "train_and_evaluate",
-    "write_json",
-    "write_text",
-]
