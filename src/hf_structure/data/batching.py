@@ -28,15 +28,16 @@ def token_budget_batches(
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
     """
-    lengths = np.asarray(lengths)
-    order = np.argsort(lengths, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
-    starts = _cut(lengths, max_tokens, order, max_sentences)
-    return [order[start:end].tolist() for start, end in pairwise([*starts, len(order)])]
+    sizes = np.asarray(lengths)
+    places = np.argsort(sizes, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
+    starts = _cut(sizes, max_tokens, places, max_sentences)
+    return [places[start:end].tolist() for start, end in pairwise([*starts, len(places)])]
 
 
 def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences: int | None) -> list[int]:
     """Where in an order the batches of [`token_budget_batches`] begin."""
-    starts, place = [], 0
+    starts = []
+    place = 0
     while place < len(order):
         starts.append(place)
         most = max(max_tokens // max(int(lengths[order[place]]), 1), 1)  # as the first one is in any case
@@ -65,9 +66,11 @@ def similar_length_batches(
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
     """
-    batches, tokens = [], 0
+    batches: list[list[int]] = []
+    tokens = 0
     for index in np.argsort(lengths, kind="stable").tolist():
-        length, size = int(lengths[index]), len(batches[-1]) if batches else 0
+        length = int(lengths[index])
+        size = len(batches[-1]) if batches else 0
         padded = length * (size + 1)
         wasteful = 4 * size >= max_sentences and padded - tokens - length > max_padding * padded
         if not batches or size == max_sentences or wasteful:
@@ -117,11 +120,15 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         if len(lengths) < num_replicas or not len(lengths):
             raise ValueError(f"{len(lengths)} sentences are too few for {num_replicas} processes")
         self.lengths = np.asarray(lengths, dtype=np.int32)
-        self.max_tokens, self.max_sentences, self.seed, self.jitter = max_tokens, max_sentences, seed, jitter
-        self.num_replicas, self.rank = num_replicas, rank
+        self.max_tokens = max_tokens
+        self.max_sentences = max_sentences
+        self.seed = seed
+        self.jitter = jitter
+        self.num_replicas = num_replicas
+        self.rank = rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
-        needed = len(self._compose(np.random.default_rng((seed, 0)))[1])
+        needed = len(_compose(self.lengths, max_tokens, max_sentences, np.random.default_rng((seed, 0)), jitter)[1])
         bound = int(1.03 * needed) + 2
         self.num_batches = min(bound + -bound % num_replicas, len(lengths) - len(lengths) % num_replicas)
 
@@ -134,13 +141,10 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng((self.seed, self.epoch))
-        order, starts = self._compose(rng)
+        order, starts = _compose(self.lengths, self.max_tokens, self.max_sentences, rng, self.jitter)
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
         mine = rng.permutation(len(starts))[self.rank : self.num_batches : self.num_replicas]
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
-
-    def _compose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return _compose(self.lengths, self.max_tokens, self.max_sentences, rng, self.jitter)
 
 
 def _compose(

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from hf_structure.algorithms.trees import check_heads, remove_words
 from hf_structure.data.files import DataError
-from hf_structure.data.text import PathOrFile, numbered_lines, source_name, write_blocks
+from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _fields = attrgetter(*COLUMNS)
@@ -227,19 +227,8 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
 
 
 def sentence_lines(path_or_file: PathOrFile) -> Iterator[list[tuple[int, str]]]:
-    """
-    Streams the numbered lines of each sentence, which `parse_sentence` makes a sentence of: who does not need it saves
-    the time. Raises the errors of `numbered_lines`.
-    """
-    lines = []
-    for number, line in numbered_lines(path_or_file, ConlluError):
-        if line.strip():
-            lines.append((number, line))
-        elif lines:
-            yield lines
-            lines = []
-    if lines:
-        yield lines
+    """The numbered lines of each sentence, for [`parse_sentence`], which takes time that some callers can save."""
+    return numbered_blocks(path_or_file, ConlluError)
 
 
 def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.PathLike | IO) -> int:

@@ -1,7 +1,7 @@
 """Sentences of any supported file as plain dictionaries, and as `datasets` in and out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -166,19 +166,17 @@ def column_numbers(
 def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:
     """Rows of a data set, or dictionaries of `load_sentences`, as CoNLL-U sentences (tags go to XPOS)."""
     for sentence in sentences:
-        columns = [sentence.get(column) for column in COLUMNS]
-        yield ConlluSentence.from_words(*columns)
+        yield ConlluSentence.from_words(**{column: sentence.get(column) for column in COLUMNS})
 
 
 def bracket_sentence(tree: BracketTree) -> dict:
     """A tree without traces as the dictionary of `load_sentences`."""
-    words, tags = (list(column) for column in zip(*tree.leaves(), strict=True))
-    spans = tree.strip_functions().spans()
-    return {"words": words, "heads": None, "deprels": None, "tags": known_labels(tags), "spans": spans}
+    words, tags = map(list, zip(*tree.leaves(), strict=True))
+    return _sentence(words, known_labels(tags), tree.strip_functions().spans())
 
 
-def _from_conllu(path) -> Iterator[dict]:
-    return map(ConlluSentence.to_sentence, read_conllu(path))
+def _sentence(words: list[str], tags: Sequence[str] | None = None, spans: list | None = None) -> dict:
+    return {"words": words, "heads": None, "deprels": None, "tags": tags, "spans": spans}
 
 
 def _from_brackets(path) -> Iterator[dict]:
@@ -187,14 +185,9 @@ def _from_brackets(path) -> Iterator[dict]:
             yield bracket_sentence(tree)
 
 
-def _from_sdp(path) -> Iterator[dict]:
-    for sentence in read_sdp(path):
-        yield {"words": sentence.words, "heads": None, "deprels": None, "tags": sentence.pos, "spans": None}
-
-
-def _from_text(path) -> Iterator[dict]:
-    for words in read_text(path):
-        yield {"words": words, "heads": None, "deprels": None, "tags": None, "spans": None}
-
-
-_READERS = {"conllu": _from_conllu, "brackets": _from_brackets, "sdp": _from_sdp, "text": _from_text}
+_READERS = {
+    "conllu": lambda path: map(ConlluSentence.to_sentence, read_conllu(path)),
+    "brackets": _from_brackets,
+    "sdp": lambda path: (_sentence(sentence.words, sentence.pos) for sentence in read_sdp(path)),
+    "text": lambda path: map(_sentence, read_text(path)),
+}

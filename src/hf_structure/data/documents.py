@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from hf_structure.data.files import DataError, plain_path
-from hf_structure.data.text import numbered_lines
+from hf_structure.data.text import numbered_blocks, numbered_lines
 
 
 def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
@@ -18,19 +18,9 @@ def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
         OSError: the file does not exist or cannot be opened.
         DataError: not UTF-8, a binary file, or a damaged one.
     """
-    lines = []
-    for _, line in numbered_lines(path):
-        if line.strip():
-            lines.append(line.strip())
-        elif lines:
-            yield _without_heading(lines)
-            lines = []
-    if lines:
-        yield _without_heading(lines)
-
-
-def _without_heading(lines: list[str]) -> list[str]:
-    return lines[1:] if lines[0].startswith("# ") else lines
+    for block in numbered_blocks(path):
+        lines = [line.strip() for _, line in block]
+        yield lines[1:] if lines[0].startswith("# ") else lines
 
 
 def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[dict[str, str]]:

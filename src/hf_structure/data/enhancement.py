@@ -17,6 +17,7 @@ there are any) and nothing else, so that the output of a parser without tags wil
 from collections.abc import Iterator
 
 from hf_structure.data.conllu import ConlluSentence, ConlluToken
+from hf_structure.data.graphs import enhanced_heads, words_above
 
 MARKED = {"obl": "case", "nmod": "case", "advcl": "mark", "acl": "mark"}
 NAMES = {"&": "and", "/": "slash", "+": "plus", "-": "minus", "–": "to", "cause": "because", "'cause": "because"}
@@ -45,34 +46,17 @@ def labelled_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
     """
     The arcs in DEPS, `(head, dependent, relation)`, words from 1. Dependents of empty nodes go to the heads of those.
     """
-    heads = {token.id: _split(token.deps) for token in sentence.tokens if "-" not in token.id}
+    heads = enhanced_heads(sentence)
     arcs = set()
     for word in sentence.words:
         for head, label in heads[word.id]:
-            arcs |= {(above, int(word.id), label) for above in _words_above(head, heads)}
+            arcs |= {(above, int(word.id), label) for above in words_above(head, heads)}
     return {arc for arc in arcs if arc[0] != arc[1]}
 
 
 def basic_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
     """The arcs of the tree in the same form."""
     return {(int(word.head), int(word.id), word.deprel) for word in sentence.words}
-
-
-def _split(deps: str) -> list[tuple[str, str]]:
-    return [] if deps == "_" else [tuple(arc.split(":", 1)) for arc in deps.split("|")]
-
-
-def _words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
-    """The node itself, or the words that an empty node depends on."""
-    found, waiting, seen = set(), [node], set()
-    while waiting:
-        node = waiting.pop()
-        if "." not in node:
-            found.add(int(node))
-        elif node not in seen:
-            seen.add(node)
-            waiting += [head for head, _ in heads[node]]
-    return found
 
 
 class _Graph:

@@ -71,16 +71,39 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
     Raises:
         ConlluError: a word has no enhanced heads, though the graph is to be complete, or one that does not exist.
     """
-    heads = {token.id: _enhanced_heads(token.deps) for token in sentence.tokens if "-" not in token.id}
+    heads = enhanced_heads(sentence)
     for node, its_heads in heads.items():
         if complete and node.isdigit() and not its_heads:
             message = f"word {node} has no enhanced heads: {' '.join(sentence.forms)}"
             raise ConlluError(message, name, sentence.line_of(node))
-        for head in its_heads:
+        for head, _ in its_heads:
             if head != "0" and head not in heads:
                 raise ConlluError(f"the enhanced head {head} of {node} does not exist", name, sentence.line_of(node))
-    words = (node for node in heads if node.isdigit())
-    return _row(sentence.forms, ((head, int(word)) for word in words for head in _word_heads(word, heads)))
+    arcs = []
+    for word in sentence.words:
+        arcs += [(above, int(word.id)) for head, _ in heads[word.id] for above in words_above(head, heads)]
+    return _row(sentence.forms, arcs)
+
+
+def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]:
+    """The ids of the enhanced heads of each word and empty node, by its id, with the relations."""
+    nodes = {token.id: token.deps.split("|") for token in sentence.tokens if "-" not in token.id}
+    return {id: [arc.partition(":")[::2] for arc in arcs if arc != "_"] for id, arcs in nodes.items()}
+
+
+def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
+    """The word (or root) of this id, or the words that an empty node depends on, possibly through others."""
+    found: set[int] = set()
+    seen: set[str] = set()
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if "." not in node:
+            found.add(int(node))
+        elif node not in seen:
+            seen.add(node)
+            waiting += [head for head, _ in heads[node]]
+    return found
 
 
 def sdp_graph(sentence: SdpSentence) -> dict:
@@ -103,23 +126,6 @@ def average_dependencies(sentences: Iterable[dict]) -> float:
     """Mean number of arcs of a sentence, those from the root included (GiLT, table 6)."""
     counts = [len(sentence["arcs"]) for sentence in sentences]
     return sum(counts) / max(len(counts), 1)
-
-
-def _enhanced_heads(deps: str) -> list[str]:
-    return [] if deps == "_" else [arc.partition(":")[0] for arc in deps.split("|")]
-
-
-def _word_heads(word: str, heads: dict[str, list[str]]) -> set[int]:
-    """The heads of a word, empty nodes replaced by their own heads."""
-    found, open_nodes, seen = set(), list(heads[word]), set()
-    while open_nodes:
-        node = open_nodes.pop()
-        if node.isdigit():
-            found.add(int(node))
-        elif node not in seen:
-            seen.add(node)
-            open_nodes += heads[node]
-    return found
 
 
 def _row(words: Sequence[str], arcs: Iterable[tuple[int, int]]) -> dict:

@@ -59,6 +59,19 @@ def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError)
             yield number, line.removeprefix("\ufeff").removesuffix("\n")
 
 
+def numbered_blocks(path_or_file: PathOrFile, error: type[DataError] = DataError) -> Iterator[list[tuple[int, str]]]:
+    """Streams the lines of [`numbered_lines`] that stand between blank lines, together. Raises the same errors."""
+    block = []
+    for numbered in numbered_lines(path_or_file, error):
+        if numbered[1].strip():
+            block.append(numbered)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
 def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
     """
     Streams the sentences of a plain text file: one sentence a line, words separated by white space. Empty lines are

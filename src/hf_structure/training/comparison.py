@@ -130,7 +130,7 @@ def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> li
     cells = [str(len(ended))]
     for name in names:
         values = [found.get(f"test_{name}") for found in ended]
-        cells.append(over_seeds(values) if name in NO_SHARES else percent_over_seeds(values))
+        cells.append(_over_seeds(values, 1 if name in NO_SHARES else 100))
     return cells
 
 
@@ -180,14 +180,10 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def percent_over_seeds(values: Sequence[float | None]) -> str:
-    """The mean of shares as percent, with their sample standard deviation if there are several, or a dash."""
-    return over_seeds([None if value is None else 100 * value for value in values])
-
-
-def over_seeds(values: Sequence[float | None]) -> str:
+def _over_seeds(values: Sequence[float | None], scale: int) -> str:
     """The mean of values, with their sample standard deviation if there are several, or a dash if one is missing."""
-    if None in values:
+    scaled = [scale * value for value in values if value is not None]
+    if len(scaled) < len(values):
         return "-"
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
+    deviation = f" ± {stdev(scaled):.1f}" if len(scaled) > 1 else ""
+    return f"{mean(scaled):.1f}{deviation}"

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hf_structure.data.corpus import column_numbers, drop_punctuation, guess_format
 from hf_structure.data.files import writing_to
-from hf_structure.data.rows import Row, Rows, open_dataset
+from hf_structure.data.rows import Row, open_dataset
 from hf_structure.data.text import split_sentences, tokenize_words
 from hf_structure.training.arguments import DataArguments
 from hf_structure.training.scripts import file_states, source_states
@@ -60,10 +60,6 @@ class Reading:
         if self.drop_by is not None:
             sentences = [drop_punctuation(sentence, self.drop_by) for sentence in sentences]
         return [sentence for sentence in sentences if sentence["words"]]
-
-    def rows(self, rows: Rows) -> Iterator[dict]:
-        for row in rows:
-            yield from self.row(row)
 
 
 class Corpora:
@@ -156,7 +152,8 @@ def _rows(states: list[list], read: Callable[[str], Iterator[dict]], columns: tu
 
 
 def _read_rows(name: str, options: dict, reading: Reading) -> Iterator[dict]:
-    return reading.rows(open_dataset(name, **options))
+    for row in open_dataset(name, **options):
+        yield from reading.row(row)
 
 
 def _encode_rows(batch: dict[str, list], encode: Encode, columns: tuple) -> dict[str, list]:

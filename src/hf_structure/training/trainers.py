@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from transformers.trainer_utils import TrainOutput, speed_metrics
 
 from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
-from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
 from hf_structure.data.corpus import column_numbers
 from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
@@ -49,7 +49,8 @@ class _LossCallback(TrainerCallback, ExportableState):
     """The sum of the losses of all steps that a run has done, which checkpoints keep."""
 
     def __init__(self):
-        self.total, self.first_step = 0.0, 0
+        self.total = 0.0
+        self.first_step = 0
 
     def state(self) -> dict:
         return {"args": {}, "attributes": {"total": self.total, "first_step": self.first_step}}
@@ -116,7 +117,8 @@ class TokenBudgetTrainer(Trainer):
         """With the losses of all steps so far, the mean of all processes."""
         losses = next(each for each in self.callback_handler.callbacks if isinstance(each, _LossCallback))
         mean = self.accelerator.reduce(torch.as_tensor(self._losses, device=self.args.device), reduction="mean")
-        losses.total, self._losses = losses.total + mean.item(), 0.0
+        losses.total += mean.item()
+        self._losses = 0.0
         return losses
 
     def get_train_dataloader(self) -> DataLoader:
@@ -328,9 +330,11 @@ class ParsingTrainer(ScoringTrainer):
         sums = torch.zeros(2, 3, dtype=torch.float64)
         for examples in self._batches(dataset):
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
-            heads, labels = batch.pop("heads"), batch.pop("labels")
+            heads = batch.pop("heads")
+            labels = batch.pop("labels")
             parsed = model.decode(**batch)
-            is_word, has_head = heads >= 0, parsed.heads[:, 0] == heads
+            is_word = heads >= 0
+            has_head = parsed.heads[:, 0] == heads
             has_label = has_head
             if "labels" in parsed.columns:
                 has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
@@ -444,13 +448,15 @@ class TaskTrainer(ScoringTrainer):
     """
 
     def __init__(self, *args, task: Task, **kwargs):
-        super().__init__(*args, compute_loss_func=self.class_loss() if task.classes else squared_error, **kwargs)
+        super().__init__(*args, compute_loss_func=self.class_loss if task.classes else squared_error, **kwargs)
         self.task = task
         self.predictions: list[int] | list[float] = []
 
-    def class_loss(self) -> Callable:
-        """The loss of a classification."""
-        return label_loss
+    @staticmethod
+    def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+        """Mean cross-entropy of the tokens of classes' words."""
+        count = (labels != IGNORE_INDEX).sum() if num_items_in_batch is None else num_items_in_batch
+        return label_losses(outputs.logits, labels).sum() / count
 
     def scores(self, model, dataset) -> dict[str, float]:
         outputs = torch.zeros(len(dataset), max(len(self.task.classes), 1), dtype=torch.float64)
@@ -460,8 +466,10 @@ class TaskTrainer(ScoringTrainer):
         outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)
         gold = torch.tensor(dataset["label"][:], dtype=torch.long if self.task.classes else torch.float32)
         self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
-        metrics, files = self._metrics(outputs, gold), np.array(dataset["file"][:])
-        for file in np.unique(files) if len({*files}) > 1 else ():
+        metrics = self._metrics(outputs, gold)
+        files = np.array(dataset["file"][:])
+        several = np.unique(files) if len({*files}) > 1 else ()
+        for file in several:
             rows = torch.from_numpy(files == file)
             metrics |= {f"{file}_{name}": value for name, value in self._metrics(outputs[rows], gold[rows]).items()}
         return metrics
@@ -483,7 +491,8 @@ class TaskTrainer(ScoringTrainer):
     def _outputs(self, model, examples) -> torch.Tensor:
         """Log-likelihoods of the classes' words, `(batch_size, classes)`, or predicted scores, `(batch_size, 1)`."""
         columns = []
-        for number in range(len(self.task.labels)) if self.task.labels else [None]:
+        classes = range(len(self.task.labels)) if self.task.labels else [None]
+        for number in classes:
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples, number).items()}
             labels = batch.pop("labels")
             with self.accelerator.autocast():
@@ -502,8 +511,11 @@ class SentenceTrainer(TaskTrainer):
         args, kwargs: As for [`TaskTrainer`].
     """
 
-    def class_loss(self) -> Callable:
-        return class_loss
+    @staticmethod
+    def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+        """Mean cross-entropy of classes."""
+        count = len(labels) if num_items_in_batch is None else num_items_in_batch
+        return torch.nn.functional.cross_entropy(outputs.logits.float(), labels, reduction="sum") / count
 
     def _num_targets(self, gold: torch.Tensor) -> int:
         return len(gold)
@@ -518,21 +530,9 @@ class SentenceTrainer(TaskTrainer):
         return logits.log_softmax(1) if self.task.classes else logits
 
 
-def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
-    """Mean cross-entropy of classes."""
-    count = len(labels) if num_items_in_batch is None else num_items_in_batch
-    return torch.nn.functional.cross_entropy(outputs.logits.float(), labels, reduction="sum") / count
-
-
 def label_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Cross-entropies `(batch_size, places)` of labels as of [`TaskCollator`]; 0 where there is none."""
     return torch.nn.functional.cross_entropy(logits.float().transpose(1, 2), labels[:, 1:], reduction="none")
-
-
-def label_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
-    """Mean cross-entropy of the tokens of classes' words."""
-    count = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
-    return label_losses(outputs.logits, labels).sum() / count
 
 
 def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
@@ -590,8 +590,6 @@ __all__ = [
     "TaskTrainer",
     "TokenBudgetTrainer",
     "base_parameters",
-    "class_loss",
-    "label_loss",
     "language_model_loss",
     "last_complete_checkpoint",
     "set_learning_rate",
