@@ -6,7 +6,7 @@ Auto classes for tasks that transformers has none for, and the families in the t
 import threading
 from collections import OrderedDict, UserDict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
@@ -29,6 +29,7 @@ LOADING = threading.RLock()
 class _AutoParser(_BaseAutoModelClass):
     """An Auto class that transformers does not know by its name; code of models may define it all the same."""
 
+    _model_mapping: Any
     tasks: tuple[str, ...]  # of the pipelines that it loads models for
 
     @classmethod
@@ -98,7 +99,7 @@ def add_family(family: Family) -> None:
             auto_class.register(config_class, partial(family.load, name), exist_ok=True)
 
 
-def _auto_class(name: str) -> type[_BaseAutoModelClass]:
+def _auto_class(name: str) -> Any:
     return globals().get(name) or getattr(modeling_auto, name)
 
 

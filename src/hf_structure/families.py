@@ -65,7 +65,7 @@ def register_family(family: Family) -> None:
     """
     FAMILIES[family.model_type] = family
     for name in ("hf_structure.auto_configurations", "hf_structure.auto"):
-        module = sys.modules.get(name)
+        module: Any = sys.modules.get(name)
         if hasattr(module, "add_family"):  # else it reads all records when it is imported
             module.add_family(family)
 

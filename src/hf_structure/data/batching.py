@@ -11,7 +11,7 @@ MAX_PADDING = 0.15  # share of padding in a batch of sentences of similar length
 
 
 def token_budget_batches(
-    lengths: Sequence[int],
+    lengths: Sequence[int] | np.ndarray,
     max_tokens: int,
     order: Sequence[int] | None = None,
     max_sentences: int | None = None,
@@ -20,10 +20,8 @@ def token_budget_batches(
     Cuts sentences into batches whose padded size, sentences times longest sentence, stays within a budget.
 
     Args:
-        lengths (`Sequence[int]`): Length of each sentence.
-        max_tokens (`int`): Budget, padding counted. A longer sentence makes a batch of its own.
-        order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by length if not given.
-        max_sentences (`int`, *optional*): How many sentences a batch holds at most.
+        lengths (`Sequence[int]`): Length of each sentence. A longer one than `max_tokens` makes a batch of its own.
+        order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by default by length.
 
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
@@ -50,18 +48,13 @@ def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences:
 
 
 def similar_length_batches(
-    lengths: Sequence[int], max_sentences: int, max_padding: float = MAX_PADDING
+    lengths: Sequence[int] | np.ndarray, max_sentences: int, max_padding: float = MAX_PADDING
 ) -> list[list[int]]:
     """
     Cuts sentences into batches of similar lengths, the shortest first.
 
-    A batch ends when it is full; or earlier, when it is a quarter full at least and with one more sentence, padding
-    would take more than its share. So a few long sentences among many do not fill the last batch with padding.
-
-    Args:
-        lengths (`Sequence[int]`): Length of each sentence.
-        max_sentences (`int`): How many sentences a batch holds at most.
-        max_padding (`float`): Share of padding in a batch, sentences times longest sentence.
+    A batch ends when it holds `max_sentences`, or when it is at least a quarter full and one more sentence would bring
+    the share of padding above `max_padding`: a few long sentences do not fill the last batch with padding.
 
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
@@ -106,7 +99,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def __init__(
         self,
-        lengths: Sequence[int],
+        lengths: Sequence[int] | np.ndarray,
         max_tokens: int,
         *,
         max_sentences: int | None = None,
@@ -160,7 +153,7 @@ def _compose(
 
 
 def shuffled_batches(
-    lengths: Sequence[int], max_tokens: int, rng: np.random.Generator, jitter: float = 0.1
+    lengths: Sequence[int] | np.ndarray, max_tokens: int, rng: np.random.Generator, jitter: float = 0.1
 ) -> Iterator[list[int]]:
     """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
     order, starts = _compose(np.asarray(lengths), max_tokens, None, rng, jitter)

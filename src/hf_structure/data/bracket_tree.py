@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hf_structure.data.normalization import keep_mask
 
@@ -32,7 +33,7 @@ class BracketTree:
 
     def walk(self) -> Iterator[tuple["BracketTree", bool]]:
         """Every node, as `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""
-        stack = [(self, True)]
+        stack: list[tuple[BracketTree, bool]] = [(self, True)]
         while stack:
             node, opens = stack.pop()
             yield node, opens
@@ -83,7 +84,8 @@ class BracketTree:
         """With every word replaced by what the function makes of it."""
         return self._rebuild(lambda leaf: function(leaf.word))
 
-    def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> "BracketTree | None":
+    def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> Any:
+        """The tree of the leaves for which there is a new word; None if there are none."""
         levels = [[]]
         for node, opens in self.walk():
             if node.word is not None:

@@ -138,12 +138,8 @@ class ConlluSentence:
 
     def with_heads(self, heads: Sequence[int] | None, deprels: Sequence[str] | None = None) -> "ConlluSentence":
         """
-        A new sentence with other values in HEAD (and DEPREL); all other columns, multi-word tokens and empty nodes
-        stay.
-
-        Args:
-            heads (`Sequence[int]` or None): One head a word, 0 = root. None keeps the column.
-            deprels (`Sequence[str]`, *optional*): One label a word. None keeps the column.
+        A new sentence with other heads (0 = root) and labels, one for each word; None keeps a column. All other
+        columns, multi-word tokens and empty nodes stay.
 
         Raises:
             ValueError: the number of values is not the number of words, a head is none of the sentence (see
@@ -163,9 +159,6 @@ class ConlluSentence:
         A new sentence of the words whose mask is True, renumbered. The dependents of a dropped word go to its nearest
         kept ancestor (see `remove_words`). Multi-word tokens, empty nodes, DEPS and MISC, which speak of the words as
         they were, are dropped.
-
-        Args:
-            keep (`Sequence[bool]`): One value a word.
         """
         kept = [word for word, kept in zip(self.words, keep, strict=True) if kept]
         tokens = [replace(word, id=str(number), deps="_", misc="_") for number, word in enumerate(kept, start=1)]
@@ -213,9 +206,6 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
     kind of line end in a sentence (LF or CRLF). A FORM `_` is a word like any other. Cycles and several roots are let
     through: the output of a parser may have them.
 
-    Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
-
     Raises:
         OSError: the file does not exist or cannot be opened.
         ConlluError: number of columns, an empty form, order of ids, ranges, a HEAD that is no number, out of range or
@@ -233,14 +223,8 @@ def sentence_lines(path_or_file: PathOrFile) -> Iterator[list[tuple[int, str]]]:
 
 def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.PathLike | IO) -> int:
     """
-    Writes sentences one by one, in UTF-8 and with their own line ends.
-
-    Args:
-        sentences (`Iterable[ConlluSentence]`): What to write; may be a generator.
-        path_or_file (`str`, `os.PathLike` or file): A path (an existing file is replaced), or an open file.
-
-    Returns:
-        `int`: how many sentences were written.
+    Writes sentences one by one, in UTF-8 and with their own line ends, to a path (an existing file is replaced) or an
+    open file. Returns how many there were.
     """
     return write_blocks(map(str, sentences), path_or_file)
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -86,12 +86,8 @@ def _load(path, reader, by: str | None) -> Iterator[dict]:
 
 def drop_punctuation(sentence: dict, by: str = "auto") -> dict:
     """
-    A sentence as `load_sentences` gives it, without its punctuation. The dependents of a dropped word go to its
-    nearest kept ancestor (or to the root, so that there may be several root words then).
-
-    Args:
-        sentence (`dict`): `words`, and optionally `heads`, `deprels`, `tags`, `spans`.
-        by (`str`, defaults to `"auto"`): How punctuation is recognised, see `keep_mask`.
+    A sentence as `load_sentences` gives it, without its punctuation, which is recognised `by` what [`keep_mask`] says.
+    The dependents of a dropped word go to its nearest kept ancestor, or to the root, which may then have several.
     """
     keep = keep_mask(sentence["words"], sentence.get("tags"), sentence.get("deprels"), by)
     result = dict(sentence)
@@ -151,22 +147,20 @@ def column_numbers(
     dataset: "Dataset", column: str, number: "Callable[[pyarrow.ChunkedArray], pyarrow.ChunkedArray] | None" = None
 ) -> np.ndarray:
     """
-    A column of a data set as an array of numbers of 32 bits, made without a Python object for each.
-
-    Args:
-        dataset (`Dataset`): The data set.
-        column (`str`): The column.
-        number (`Callable`, *optional*): What makes numbers of it, such as `pyarrow.compute.list_value_length`.
+    A column of a data set as an array of 32-bit numbers, without a Python object for each. `number` makes numbers of
+    the column where it holds something else, such as `pyarrow.compute.list_value_length`.
     """
     tables = dataset.select_columns(column).with_format("arrow").iter(_CHUNK)
-    values = (table[column] if number is None else number(table[column]) for table in tables)
+    columns = (cast("pyarrow.Table", table)[column] for table in tables)
+    values = columns if number is None else map(number, columns)
     return np.concatenate([np.zeros(0, np.int32), *(value.to_numpy().astype(np.int32) for value in values)])
 
 
 def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:
     """Rows of a data set, or dictionaries of `load_sentences`, as CoNLL-U sentences (tags go to XPOS)."""
     for sentence in sentences:
-        yield ConlluSentence.from_words(**{column: sentence.get(column) for column in COLUMNS})
+        heads, deprels, tags = (sentence.get(column) for column in COLUMNS[1:])
+        yield ConlluSentence.from_words(sentence["words"], heads, deprels, tags)
 
 
 def bracket_sentence(tree: BracketTree) -> dict:

@@ -25,11 +25,8 @@ def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
 
 def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     """
-    Streams the rows of a table: values between tabs, no quotes, the first line names the columns.
-
-    Args:
-        path (`str` or `os.PathLike`): The file.
-        columns (`Sequence[str]`): Columns that it must have.
+    Streams the rows of a table: values between tabs, no quotes, the first line names the columns, among which these
+    must be.
 
     Raises:
         DataError: a column is missing, or a row has more or fewer values than there are columns.

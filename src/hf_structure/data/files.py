@@ -2,6 +2,7 @@
 
 import bz2
 import codecs
+import copyreg
 import errno
 import gzip
 import io
@@ -14,33 +15,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 
 class DataError(ValueError):
-    """
-    A file that cannot be read. The message starts with `file:line:`, and is one line, whatever it cites.
-
-    Args:
-        message (`str`): What is wrong.
-        file (`str`): Name of the file.
-        line (`int`, *optional*): Line number, from 1.
-    """
+    """A file that cannot be read. The message is one line, `file:line: message`; lines are counted from 1."""
 
     def __init__(self, message: str, file: str, line: int | None = None):
         message = r"\n".join(message.splitlines())
         super().__init__(f"{file}: {message}" if line is None else f"{file}:{line}: {message}")
-        self.file, self.line = file, line
+        self.file = file
+        self.line = line
 
-    def __reduce__(self):  # picklable, so that worker processes can hand it on
-        return _rebuild, (type(self), self.args, self.__dict__)
-
-
-def _rebuild(cls, args, state):
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+    def __reduce__(self):  # picklable, so that worker processes can hand it on: the message as it is
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
 
 def check_encoding(beginning: bytes, name: str, line: int | None = None, error: type[DataError] = DataError) -> None:
@@ -97,7 +85,7 @@ class _Pieces:
 class Compression(NamedTuple):
     """How files of one suffix are read, opened and made. Compressed pieces in a row are one file."""
 
-    reader: Callable[[io.FileIO], IO | _Pieces]
+    reader: Callable[[io.FileIO], Any]
     open: Callable[..., IO]
     compress: Callable[[bytes], bytes]
 
@@ -191,11 +179,8 @@ class _NamedFile(io.FileIO):
 def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]]:
     """
     Opens a text file to write in UTF-8, compressed if its suffix says so. It comes into being whole or not at all: it
-    is written beside `path` and renamed at the end. What is there and no file, a device or a pipe, is written to.
-
-    Args:
-        path (`str` or `os.PathLike`): The file.
-        keep (`bool`, defaults to `False`): Whether what was written before an error stays, in `path.partial`.
+    is written beside `path` and renamed at the end; with `keep`, what was written before an error stays in
+    `path.partial`. What exists but is no file, a device or a pipe, is written to directly.
 
     Raises:
         OSError: it cannot be opened or written; the error names `path`.
@@ -276,10 +261,6 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
     """
     Another path, to write a file to that comes into being whole or not at all: it is beside `path` and is renamed at
     the end. Missing folders are made.
-
-    Args:
-        path (`str` or `os.PathLike`): The file.
-        overwrite (`bool`, defaults to `False`): Whether an existing file may be replaced.
 
     Raises:
         FileExistsError: the file exists and `overwrite` is False.

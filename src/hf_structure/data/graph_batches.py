@@ -1,6 +1,6 @@
 """Batches of sentences annotated with dependency graphs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from hf_structure.data.collators import CausalCollator
 _TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
 
 
-def pad_graphs(graphs: Sequence[Iterable[tuple[int, int]]], words: int) -> torch.Tensor:
+def pad_graphs(graphs: Sequence[Collection[tuple[int, int]]], words: int) -> torch.Tensor:
     """`(batch_size, words + 1, words + 1)`, `[b, h, d]` saying whether there is an arc from `h` to `d`."""
     matrix = torch.zeros(len(graphs), words + 1, words + 1, dtype=torch.bool)
     for row, arcs in enumerate(graphs):

@@ -21,7 +21,6 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
     Streams the sentences of a CoNLL-U or SDP 2015 file with their graphs.
 
     Args:
-        path (`str` or `os.PathLike`): The file; its format is known by the suffix.
         annotation (`str`, defaults to `"basic"`):
             Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). SDP has one graph.
         complete (`bool`, defaults to `True`):
@@ -88,7 +87,8 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
 def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]:
     """The ids of the enhanced heads of each word and empty node, by its id, with the relations."""
     nodes = {token.id: token.deps.split("|") for token in sentence.tokens if "-" not in token.id}
-    return {id: [arc.partition(":")[::2] for arc in arcs if arc != "_"] for id, arcs in nodes.items()}
+    parted = {id: [arc.partition(":") for arc in arcs if arc != "_"] for id, arcs in nodes.items()}
+    return {id: [(head, label) for head, _, label in arcs] for id, arcs in parted.items()}
 
 
 def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:

@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_structure.data.files import DataError, check_encoding, open_input, plain_path
 
 if TYPE_CHECKING:
     import pyarrow
-    from datasets import Dataset, IterableDataset
 
 ROW_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}  # files of rows
 _BATCH = 1000  # rows in memory
@@ -38,10 +37,12 @@ class Rows:
             a file that is damaged.
     """
 
-    def __init__(
-        self, dataset: "Dataset | IterableDataset", name: str, column: str, total: int | None, files: list[str]
-    ):
-        self.dataset, self.name, self.column, self.total, self.files = dataset, name, column, total, files
+    def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str]):
+        self.dataset = dataset
+        self.name = name
+        self.column = column
+        self.total = total
+        self.files = files
 
     def __iter__(self) -> Iterator[Row]:
         batches = self.dataset.with_format("arrow").iter(batch_size=_BATCH)
@@ -102,7 +103,7 @@ def open_file(path: str, column: str) -> Rows:
     import datasets
     from pyarrow import parquet
 
-    form = ROW_FORMATS[row_suffix(path)]
+    form = ROW_FORMATS[row_suffix(path) or ""]
     if form == "json" and os.path.isfile(path):
         with open_input(path) as file:
             check_encoding(file.peek(), path)
@@ -122,11 +123,8 @@ def open_dataset(name: str, column: str, config_name: str | None = None, split: 
     """
     The rows of one split of a data set.
 
-    Args:
-        name (`str`): A folder that `save_to_disk` made, a folder of data files, or a name on the Hub.
-        column (`str`): The column.
-        config_name (`str`, *optional*): The configuration, where a data set has several.
-        split (`str`, defaults to `"train"`): The split.
+    `name` is a folder that `save_to_disk` made, a folder of data files, or a name on the Hub; `config_name` chooses
+    among several configurations.
 
     Raises:
         ValueError: no such configuration or split.
@@ -150,6 +148,6 @@ def _open_saved(name: str, column: str, split: str) -> Rows:
     dataset = datasets.load_from_disk(name)
     if isinstance(dataset, datasets.DatasetDict):
         if split not in dataset:
-            raise ValueError(f"{name} has no split {split!r}: there are {', '.join(dataset)}")
+            raise ValueError(f"{name} has no split {split!r}: there are {', '.join(map(str, dataset))}")
         dataset = dataset[split]
     return Rows(dataset, name, column, len(dataset), [file["filename"] for file in dataset.cache_files])

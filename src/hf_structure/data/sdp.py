@@ -59,9 +59,6 @@ def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:
     """
     Streams the sentences of an SDP 2015 file. The header line may be missing.
 
-    Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
-
     Raises:
         OSError: the file does not exist or cannot be opened.
         SdpError: number of columns, an empty one, order of ids, a mark that is neither + nor -, a word that is its own

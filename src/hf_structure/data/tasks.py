@@ -191,7 +191,8 @@ def _apart(sentences: Mapping[str, list[str]]) -> dict[str, list]:
 def _find_columns(row: Mapping[str, Any], task: Task, given: Mapping[str, str | None], name: str) -> dict[str, str]:
     found = {}
     for part in (*task.sentences, "label"):
-        names = (given[part],) if given.get(part) else COLUMNS[part]
+        own = given.get(part)
+        names = (own,) if own else COLUMNS[part]
         found[part] = next((column for column in names if column in row), None)
         if found[part] is None:
             raise DataError(f"no column {' or '.join(names)}: there are {', '.join(row)}", name)

@@ -6,7 +6,7 @@ language, and `split_sentences` few words of one; any callable of the same signa
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from io import TextIOBase
@@ -75,14 +75,7 @@ def numbered_blocks(path_or_file: PathOrFile, error: type[DataError] = DataError
 def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
     """
     Streams the sentences of a plain text file: one sentence a line, words separated by white space. Empty lines are
-    skipped.
-
-    Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
-
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: not UTF-8, or a binary file; the message names file and line.
+    skipped. Raises the errors of [`numbered_lines`].
     """
     for _, line in numbered_lines(path_or_file):
         if words := line.split():
@@ -97,9 +90,10 @@ def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) ->
     is_path = isinstance(path_or_file, (str, os.PathLike))
     count = 0
     with open_output(path_or_file) if is_path else nullcontext(path_or_file) as file:
+        write: Callable[..., int] = file.write
         is_text = isinstance(file, TextIOBase)
         for block in blocks:
-            file.write(block if is_text else block.encode("utf-8"))
+            write(block if is_text else block.encode("utf-8"))
             count += 1
     return count
 
@@ -212,9 +206,6 @@ def unicode_words(text: str) -> list[str]:
     Words of raw text of any language, by Unicode's word boundaries (UAX 29), that of Hebrew's quotation mark inside a
     word among them. White space goes; every sign is a word. Languages that are written without spaces need a
     dictionary, which is not here: every Chinese character is a word.
-
-    Args:
-        text (`str`): A sentence, or any text; white space always separates words.
     """
     return [word for chunk in text.split() for word in _BOUNDARY.split(chunk) if word]
 
@@ -226,9 +217,7 @@ def split_sentences(text: str) -> list[str]:
     before white space and what may begin a sentence: a capital letter, a letter of a script that has none, or a digit
     (after opening marks or not). `。`, `！` and `？` need no white space where no closing mark follows. A full stop
     does not end one after English abbreviations, single letters and letters with full stops (`Dr.`, `J.`, `U.S.`).
-
-    Args:
-        text (`str`): Running text; single line breaks in it are white space like any other.
+    Single line breaks are white space like any other.
     """
     return [text[start:end] for start, end in sentence_spans(text)]
 

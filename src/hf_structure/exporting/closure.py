@@ -7,6 +7,7 @@ is only done at the top level, such as registrations, and what is imported for t
 """
 
 import ast
+import copy
 import re
 import symtable
 from collections.abc import Callable, Iterable, Iterator
@@ -77,11 +78,12 @@ class Module:
         self.bindings: dict[str, list[Statement]] = {}
         start = 0
         for node in ast.parse(source).body:
-            statement = Statement(node, start, self.lines[start : node.end_lineno])
+            end = node.end_lineno or 0  # which is known of parsed code
+            statement = Statement(node, start, self.lines[start:end])
             self.statements.append(statement)
             for name in statement.bound:
                 self.bindings.setdefault(name, []).append(statement)
-            start = node.end_lineno
+            start = end
 
     def needs_of(self, name: str) -> Iterator[Name]:
         """What is needed for a name to be what it is. Raises `ValueError` if the module does not define it."""
@@ -108,7 +110,7 @@ class Module:
             if statement.stays or statement.bound & names:
                 yield statement.start, statement.start + statement.space, [""] * space  # no less than was between
                 for node, aliases in statement.imports(names):
-                    yield node.lineno - 1, node.end_lineno, [self._flat(node, aliases)]
+                    yield node.lineno - 1, node.end_lineno or 0, [self._flat(node, aliases)]
                 space = 0
             else:
                 yield statement.start, statement.end, []
@@ -118,9 +120,10 @@ class Module:
         if places := self._places(node, aliases):
             nodes = [self._import_from(place, found) for place, found in places.items()]
         else:
-            nodes = [type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})]
+            nodes = [copy.copy(node)]
+            nodes[0].names = aliases
         before = self.lines[node.lineno - 1][: node.col_offset]
-        after = self.lines[node.end_lineno - 1][node.end_col_offset :]
+        after = self.lines[(node.end_lineno or 0) - 1][node.end_col_offset :]
         between = "; " if before.strip() else f"\n{before}"
         return before + between.join(map(ast.unparse, nodes)) + after
 
@@ -158,7 +161,9 @@ class Statement:
     """A statement of the top level, with the lines since the one before, of which the first `space` are empty."""
 
     def __init__(self, node: ast.stmt, start: int, lines: list[str]):
-        self.node, self.start, self.end = node, start, node.end_lineno
+        self.node = node
+        self.start = start
+        self.end = start + len(lines)
         self.space = next((number for number, line in enumerate(lines) if line.strip()), 0)
         self.names = symtable.symtable("\n".join(lines), "", "exec")
         self.nodes = list(ast.walk(node))

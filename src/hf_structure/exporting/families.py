@@ -56,7 +56,7 @@ def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedM
 
 
 def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:
-    return getattr(auto, "_model_mapping", None) is not None and config_class in auto._model_mapping
+    return config_class in (getattr(auto, "_model_mapping", None) or ())
 
 
 def _pipeline_class(task: str) -> type:

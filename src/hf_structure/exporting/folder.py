@@ -70,8 +70,11 @@ def export(
     output.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
         folder = Path(name)
-        take = _save if isinstance(model, PreTrainedModel) else _copy
-        _write_code(take(model, tokenizer, folder), folder)
+        if isinstance(model, PreTrainedModel):
+            config = _save(model, tokenizer, folder)
+        else:
+            config = _copy(model, tokenizer, folder)
+        _write_code(config, folder)
         output.mkdir(exist_ok=True)
         for file in folder.iterdir():  # now that all of them are there
             os.replace(file, output / file.name)
@@ -150,7 +153,7 @@ def _packages(roots: Iterable[type]) -> set[str]:
 def _read(module: str) -> str:
     """The source text of a module. Raises `ValueError` if it has none, or is a package or a script."""
     spec = None if module == "__main__" else find_spec(module)
-    if spec is None or not spec.has_location or spec.submodule_search_locations is not None:
+    if spec is None or not spec.origin or not spec.has_location or spec.submodule_search_locations is not None:
         raise ValueError(f"{module} is no module with a source file: define in such a one what the model needs")
     return Path(spec.origin).read_text(encoding="utf-8")
 

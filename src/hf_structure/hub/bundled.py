@@ -1,6 +1,7 @@
 """The models that come with the package, as their cards describe them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from huggingface_hub import ModelCard
 
@@ -47,7 +48,7 @@ def bundled_models() -> list[BundledModel]:
 
 def _read(name: str) -> BundledModel:
     folder = CHECKPOINTS / name
-    data = ModelCard.load(folder / "README.md").data
+    data: Any = ModelCard.load(folder / "README.md").data
     results = data.eval_results
     speeds = [result.metric_value for result in results if result.metric_type == SPEED]
     scored = [result for result in results if result.metric_type != SPEED]

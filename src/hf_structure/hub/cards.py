@@ -148,11 +148,17 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
         if part in ("eval", "test") and not any(word in key for word in NO_SCORES) and math.isfinite(value):
             data = ", ".join(facts.files.get(part, [])) or part
             split = {"eval": "validation", "test": "test"}[part]
-            names = {"dataset_type": data, "dataset_name": data, "dataset_split": split}
             words = metric.split("_")
-            value = round(100 * value, 2) if words[0] in SHARES else round(value, 4)
-            task, title = kind.pipeline_tag or "other", " ".join(SHORT.get(word, word) for word in words)
-            results.append(EvalResult(task, metric_type=metric, metric_name=title, metric_value=value, **names))
+            result = EvalResult(
+                task_type=kind.pipeline_tag or "other",
+                dataset_type=data,
+                dataset_name=data,
+                dataset_split=split,
+                metric_type=metric,
+                metric_name=" ".join(SHORT.get(word) or word for word in words),
+                metric_value=round(100 * value, 2) if words[0] in SHARES else round(value, 4),
+            )
+            results.append(result)
     return results
 
 

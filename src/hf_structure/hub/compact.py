@@ -8,14 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """
-    Saves a model at half its size: weights in float16, which load in float32 again.
-
-    Args:
-        model (`PreTrainedModel`): Any model.
-        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer.
-        folder (`str` or `Path`): Where to save both.
-    """
+    """Saves a model and its tokenizer at half the size: weights in float16, which load in float32 again."""
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     edit_json(Path(folder) / "config.json", dtype="float32")

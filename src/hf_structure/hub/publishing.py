@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
 from huggingface_hub.errors import (
@@ -64,8 +64,7 @@ def prepare(
     Args:
         folder (`str` or `Path`): A model that is saved, and its tokenizer.
         repo_id (`str`): Name of the repository, `"org/name"`.
-        license (`str`, *optional*):
-            Its licence, as the Hub names it: `"apache-2.0"`. Needed if the folder does not tell.
+        license (`str`, *optional*): Its licence as the Hub names it, `"apache-2.0"`, if the folder does not tell.
         language (`str`, *optional*): Language of its text, such as `"en"`.
         tags (`list[str]`, *optional*): More tags for its card.
 
@@ -83,7 +82,8 @@ def prepare(
         raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
     card = _card(folder, repo_id, license, language)
     if tags:
-        card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *tags]))
+        data: Any = card.data
+        data.tags = list(dict.fromkeys([*(data.tags or []), *tags]))
     return Publication(repo_id, files, str(card))
 
 
@@ -203,9 +203,11 @@ def _is_of_the_model(file: Path) -> bool:
 
 def _card(folder: Path, repo_id: str, license: str | None, language: str | None) -> ModelCard:
     """The card that somebody wrote, with what is given added to its metadata, or a new one."""
-    card, facts = read_card(folder), CardFacts.of_folder(folder)
-    before = card.data if card else facts
-    license, language = license or before.license or facts.license, language or before.language or facts.language
+    card = read_card(folder)
+    facts = CardFacts.of_folder(folder)
+    before: Any = card.data if card else facts
+    license = license or before.license or facts.license
+    language = language or before.language or facts.language
     if not license:
         raise UnknownLicenseError(
             "the licence of this model is not known: name it (--license, or license=), such as apache-2.0, mit or "
@@ -213,5 +215,6 @@ def _card(folder: Path, repo_id: str, license: str | None, language: str | None)
         )
     if card is None or not is_handwritten(card):
         return make_card(folder, repo_id, replace(facts, license=license, language=language))
-    card.data.license, card.data.language = license, language
+    before.license = license
+    before.language = language
     return card

@@ -6,6 +6,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 class _Import(argparse.Action):
     """Imports the module that is given, or ends the program with one line."""
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser, namespace, values: Any, option_string=None):
         try:
             import_code(values)
         except ValueError as error:
@@ -37,10 +38,7 @@ class _Import(argparse.Action):
 
 def import_code(name: str) -> ModuleType:
     """
-    Imports a module of the user.
-
-    Args:
-        name (`str`): Path of a `.py` file, or a dotted name that Python finds on its path or in the current folder.
+    Imports a module of the user: a `.py` file, or a dotted name that is found on the path or in the current folder.
 
     Raises:
         ValueError: there is no such file, Python has another module of its name, or the module fails.

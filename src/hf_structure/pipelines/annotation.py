@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Protocol
+from typing import Any, Protocol
 
 from transformers import PreTrainedModel
 
@@ -95,10 +95,11 @@ def _some(names: Mapping[str, int]) -> str:
     return ", ".join([*list(names)[:3], "..."])
 
 
-def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
+def _heads_and_labels(tree: Any) -> tuple[Sequence[int], Sequence[str] | None]:
     if hasattr(tree, "initial_tree"):
         return tree.initial_tree()
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
-    is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
-    return tuple(map(as_python, tree)) if is_pair else (tree, None)
+    if isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral):
+        return as_python(tree[0]), as_python(tree[1])
+    return tree, None

@@ -100,14 +100,15 @@ def _trees(
     encoded: Mapping[str, Any], decoded: Mapping[str, Any], columns: Sequence[Column], punctuation: str
 ) -> list[dict[str, Any]]:
     """Dependency trees, best first, of the words that the model saw, or of all."""
-    keep, trees = encoded["keep"], []
+    keep = encoded["keep"]
+    trees = []
     restored = punctuation != "drop" and not all(keep)
     words = _seen(encoded) if punctuation == "drop" else encoded["words"]
     length = sum(keep)
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
-        predictions = dict.fromkeys(FIELDS)
+        predictions: dict[str, list | None] = dict.fromkeys(FIELDS)
         for column in columns:
             values = decoded["columns"][column.name][rank, :length].tolist()
             if column.vocabulary is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
@@ -66,20 +67,21 @@ def sentence_attention(
         encode_words=encode_subwords,
     )
     ids, word_ids = (torch.tensor([encoded[name]], device=compute_device(model)) for name in ("input_ids", "word_ids"))
-    structure, reading = None, {}
+    structure = None
+    reading = {}
     if with_structure and abilities_of(model.config).incremental:
-        parsed = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
+        parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency
         reading = _reading(structure, ids, word_ids, model, beam_size)
     maps = _attention_maps(model, ids, reading)
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
-    tokens = [tokenizer.decode([token]).strip() or "␣" for token in encoded["input_ids"]]
-    return SentenceAttention(tokens, weights.tolist(), layer, head, structure)
+    tokens = tuple(str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"])
+    return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
 
 
 def _reading(
-    structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: PreTrainedModel, beam_size: int
+    structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: Any, beam_size: int
 ) -> dict[str, torch.Tensor]:
     """What the model is given to read it."""
     if isinstance(structure, DependencyGraph):
@@ -105,15 +107,16 @@ def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, na
     """The layer or head of this number, from 1. Raises `ValueError` if there is none, or it has no attention."""
     if not 1 <= number <= len(items):
         raise ValueError(f"there is no {name} {number}: the model has {len(items)}")
-    if items[number - 1] is None:
+    chosen = items[number - 1]
+    if chosen is None:
         raise ValueError(f"{name} {number} gives no attention of tokens to tokens")
-    return items[number - 1]
+    return chosen
 
 
 @contextmanager
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
     """Attention that gives its weights."""
-    before = model.config._attn_implementation
+    before: Any = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
         yield

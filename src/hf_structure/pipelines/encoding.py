@@ -69,7 +69,7 @@ def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> I
         SentenceError: if a column is shorter, for the first sentence without its value.
     """
     given = {name: values for name, values in columns.items() if values is not None}
-    end = object()
+    end: Any = object()
     for number, (sentence, *values) in enumerate(zip_longest(sentences, *given.values(), fillvalue=end), start=1):
         beside = dict(zip(given, values, strict=True))
         for name, value in beside.items():
@@ -148,7 +148,7 @@ def encode_sentence(
     return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
 
 
-def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
+def _as_dictionary(sentence: Any) -> Mapping[str, Any]:
     if hasattr(sentence, "to_sentence"):
         return sentence.to_sentence()
     sentence = as_sentence(sentence)
@@ -160,7 +160,8 @@ def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
     else:
         given = {"text" if isinstance(sentence, str) else "words": sentence}
     words, text = given.get("words"), given.get("text")
-    if isinstance(text, str) if words is None else isinstance(words, Sequence) and not isinstance(words, str):
+    is_known = isinstance(words, Sequence) and not isinstance(words, str)
+    if is_known or (words is None and isinstance(text, str)):
         return given
     raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {sentence!r}")
 

@@ -8,7 +8,7 @@ known from those that it shares the word with, and long rare words come out too 
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tqdm.auto import tqdm
@@ -34,11 +34,7 @@ def encode_masked(
     special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
     the model was trained without.
 
-    Args:
-        sentence (`str` or `Sequence[str]`): A sentence, or its words.
-        tokenizer (`PreTrainedTokenizerBase`): A fast one.
-        split (`Callable`): What splits a string into words.
-        ends (`tuple[list[int], list[int]]`): The special tokens before and after a text, see [`special_ends`].
+    `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
 
     Raises:
         EmptySentenceError: a sentence without words.
@@ -92,23 +88,18 @@ def pseudo_log_probs(
     Log-probabilities of the tokens that belong to words, each masked, given the others.
 
     Args:
-        model (`PreTrainedModel`): A masked language model in evaluation mode.
-        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer, for the mask and the padding.
+        model, tokenizer: A masked language model in evaluation mode, and its tokenizer.
         sentences (`Sequence[Mapping]`): `input_ids` and `word_ids`, see [`encode_masked`].
         masking (`"within_word"` or `"original"`): Whether the later pieces of a word are masked with each of its
             pieces.
         max_tokens (`int`): Tokens of a batch, padding counted. A copy of a sentence is not split.
-        progress (`bool`): Whether to show a progress bar.
 
     Returns:
-        `list[list[float]]`: In nats, as many for each sentence as it has tokens that belong to words.
+        `list[list[float]]`: In nats, one for each token of a sentence that belongs to a word.
     """
-    copies = [
-        (number, position)
-        for number, sentence in enumerate(sentences)
-        for position, word in enumerate(sentence["word_ids"])
-        if word
-    ]
+    copies = []
+    for number, sentence in enumerate(sentences):
+        copies += [(number, position) for position, word in enumerate(sentence["word_ids"]) if word]
     lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
     results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
     with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
@@ -129,14 +120,16 @@ def _log_probs(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, items: Sequence[tuple[Mapping, int]], masking: str
 ) -> torch.Tensor:
     """`(items,)`: of each sentence, the log-probability of the token at a position."""
-    masked = [_mask(sentence, position, masking, tokenizer.mask_token_id) for sentence, position in items]
-    pad = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    mask = cast(int, tokenizer.mask_token_id)
+    pad = mask if tokenizer.pad_token_id is None else cast(int, tokenizer.pad_token_id)
+    masked = [_mask(sentence, position, masking, mask) for sentence, position in items]
     inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
     device = compute_device(model)
     logits = model(**{name: value.to(device) for name, value in inputs.items()}).logits
-    rows, positions = range(len(items)), [position for _, position in items]
+    rows = range(len(items))
+    positions = [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
-    logits = logits[rows, positions].float()
+    logits = logits[rows, positions].float()  # (items, vocab_size)
     return logits[rows, targets] - logits.logsumexp(1)
 
 

@@ -10,7 +10,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -243,7 +243,7 @@ def parse(
         marginals=marginals,
         **search,
     )
-    batch = read_sentences(inputs)
+    batch: Any = read_sentences(inputs)
     is_one = is_one_sentence(batch)
     if is_one:
         batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
@@ -251,9 +251,13 @@ def parse(
     total = len(batch) if is_list and split is None else None
     counts = deque()
     batch = map(as_sentence, batch)
-    batch = split_texts(batch, counts, split) if split else batch if sentences else warn_of_several(batch)
+    if split:
+        batch = split_texts(batch, counts, split)
+    elif not sentences:
+        batch = warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    items = with_columns(batch, tags=tags, initial=initial)
+    given: dict[str, Any] = {"tags": tags, "initial": initial}
+    items = with_columns(batch, **given)
     items = encode_all(items, encode, skipped_errors(skip_long, skip_empty))
     # A search has nothing to do where a sentence has ended.
     max_padding = 1.0 if abilities_of(model.config).incremental else MAX_PADDING
@@ -307,7 +311,9 @@ def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
     if not is_word_level(tokenizer) and abilities_of(model.config).reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
-    tokens, known = max(tokenizer.get_vocab().values()) + 1, len(model.get_input_embeddings().weight)
+    tokens = max(tokenizer.get_vocab().values()) + 1
+    embeddings: Any = model.get_input_embeddings()
+    known = len(embeddings.weight)
     if tokens > known:
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
 
@@ -357,10 +363,10 @@ def parse_batch(
 
 
 def decode_batch(
-    encoded: Sequence[Mapping[str, Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options
+    encoded: Sequence[Mapping[str, Any]], model: Any, tokenizer: PreTrainedTokenizerBase, **options
 ) -> DecoderOutput:
     """What a model makes of a batch; `options` are those of its `decode`."""
-    batch = WordCollator(tokenizer.pad_token_id)(encoded)
+    batch = WordCollator(cast(int, tokenizer.pad_token_id))(encoded)
     device = compute_device(model)
     batch = {name: value.to(device) for name, value in batch.items()}
     return model.decode(**batch, **options)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from transformers import HfArgumentParser
 
@@ -29,7 +30,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescript
 
 
 def parse_command_line(
-    classes: Sequence[type],
+    classes: Sequence[Any],
     description: str,
     example: str,
     defaults: Callable[[str | None], dict] = lambda model_type: {},
@@ -79,7 +80,7 @@ def parse_command_line(
     return *parsed, settings
 
 
-def _build_parser(classes: Sequence[type], description: str, example: str) -> HfArgumentParser:
+def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfArgumentParser:
     """The parser, whose help is silent about options without an effect."""
     parser = HfArgumentParser(
         classes,
@@ -102,7 +103,7 @@ def _names(parser: argparse.ArgumentParser) -> set[str]:
     return {action.dest for action in parser._actions if action.default is not argparse.SUPPRESS}
 
 
-def _given(parser: argparse.ArgumentParser) -> dict[str, object]:
+def _given(parser: argparse.ArgumentParser) -> dict[str, Any]:
     """The options that the command line names, with their values."""
     unset = object()
     namespace = argparse.Namespace(**dict.fromkeys(_names(parser), unset))
@@ -121,14 +122,14 @@ def _strategies(given: dict, options: dict) -> dict[str, str]:
     return strategies
 
 
-def _check_counts(parsed: Sequence[object]) -> None:
+def _check_counts(parsed: Sequence[Any]) -> None:
     for name in COUNTS:
         for value in (getattr(args, name, None) for args in parsed):
             if value is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1, not {value}")
 
 
-def _check_effects(given: dict[str, object], parsed: Sequence[object]) -> None:
+def _check_effects(given: dict[str, Any], parsed: Sequence[Any]) -> None:
     """Raises `ValueError` for an option of the command line that has no effect beside the others."""
     values = {name: value for args in parsed for name, value in vars(args).items()}
     for args in parsed:

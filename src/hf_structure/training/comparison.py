@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from hf_structure.data.json_text import load_json
 
@@ -47,7 +48,7 @@ def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
 class Seeds(argparse.Action):
     """The seeds of a command line, which are different: the same run twice would be a deviation of 0."""
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser, namespace, values: Any, option_string=None):
         if len(set(values)) < len(values):
             parser.error(f"{option_string}: {' '.join(map(str, values))}: each seed is given once")
         setattr(namespace, self.dest, values)
@@ -88,7 +89,8 @@ def encoders(args: argparse.Namespace) -> list[str | None]:
     """
     if args.pretrained_only and not args.encoder:
         raise ValueError("--pretrained_only needs an --encoder to start from")
-    return [None] * (not args.pretrained_only) + [args.encoder] * bool(args.encoder)
+    from_scratch: list[str | None] = [] if args.pretrained_only else [None]
+    return [*from_scratch, args.encoder] if args.encoder else from_scratch
 
 
 def encoder_title(encoder: str | None) -> str:
@@ -98,7 +100,7 @@ def encoder_title(encoder: str | None) -> str:
 def parsing_options(args: argparse.Namespace, encoder: str | None, settings: dict) -> dict[str, object]:
     """Options of `run_parsing.py` for a parser with some settings of its own, but for seed and folder."""
     files = {f"{part}_file": getattr(args, f"{part}_file") for part in PARTS}
-    options = {**PARSING_OPTIONS, **files, "num_train_epochs": args.num_train_epochs}
+    options: dict[str, object] = {**PARSING_OPTIONS, **files, "num_train_epochs": args.num_train_epochs}
     if encoder:
         shape = {"encoder": encoder, "num_layers": args.num_layers, "learning_rate": args.learning_rate}
         return options | shape | {"config_overrides": settings}

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import datasets
 import pyarrow.compute
 from datasets import Dataset, Features, List, Value
+from datasets import config as datasets_config
 from datasets.exceptions import DatasetGenerationError
 from datasets.fingerprint import Hasher
 from datasets.packaged_modules.generator.generator import Generator
@@ -27,7 +29,7 @@ from hf_structure.version import __version__
 
 logger = logging.getLogger(__name__)
 
-Encode = Callable[[list[dict]], list[dict]]  # from sentences to what models read of them
+Encode = Callable[..., list[dict]]  # from sentences to what models read of them
 
 STRINGS, NUMBERS, NUMBER = List(Value("string")), List(Value("int32")), Value("int32")
 PAIRS = List(List(Value("int32")))
@@ -101,7 +103,7 @@ class Corpora:
         arguments = {"states": states, "read": read, "columns": tuple(features), "version": __version__}
         builder = Generator(features=Features(features), generator=_rows, gen_kwargs=arguments)
         mode = "force_redownload" if self.overwrite else None
-        with self.main_process_first(), writing_to(datasets.config.HF_DATASETS_CACHE):
+        with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
             try:
                 builder.download_and_prepare(download_mode=mode, num_proc=min(self.num_workers, len(states)))
             except DatasetGenerationError as error:
@@ -109,9 +111,10 @@ class Corpora:
                     raise error.__cause__ from None
                 deque(_rows(**arguments), maxlen=0)  # raises what a worker has met, of which `datasets` tells nothing
                 raise
-        if not builder.info.splits["train"].num_examples:
+        splits = builder.info.splits
+        if not splits or not splits["train"].num_examples:
             raise ValueError(f"{name}: no sentences")
-        dataset = builder.as_dataset("train")
+        dataset = cast(Dataset, builder.as_dataset("train"))
         logger.info("%s: %d sentences", name, len(dataset))
         return dataset
 
@@ -119,18 +122,13 @@ class Corpora:
         self, sentences: Dataset, encode: Encode, tokenizer: PreTrainedTokenizerBase, features: dict
     ) -> Dataset:
         """
-        What a model reads of sentences, in their order.
-
-        Args:
-            sentences (`Dataset`): The sentences.
-            encode (`Callable`): From sentences to rows of the columns. It is known by its name, a `partial` by its
-                arguments too, which are such as `Hasher` of `datasets` tells apart.
-            tokenizer (`PreTrainedTokenizerBase`): Its argument of that name.
-            features (`dict`): The columns, with their types.
+        What a model reads of sentences, in their order: the columns in `features`, with their types, which `encode`
+        makes with the tokenizer. It is known by its name, and a `partial` by its arguments too, which `Hasher` of
+        `datasets` must be able to tell apart.
         """
         workers = min(self.num_workers, len(sentences) // _ROWS)
         key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
-        with self.main_process_first(), writing_to(datasets.config.HF_DATASETS_CACHE):
+        with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
             return sentences.map(
                 _encode_rows,
                 batched=True,
@@ -173,19 +171,20 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def words_of(sentences: Dataset) -> Iterator[list[str]]:
     """The words of one sentence after the other."""
-    for batch in sentences.select_columns("words").iter(_ROWS):
+    for batch in cast(Iterator[dict], sentences.select_columns("words").iter(_ROWS)):
         yield from batch["words"]
 
 
 def is_annotated(sentences: Dataset, column: str) -> bool:
     """Whether every sentence has a value in this column."""
     tables = sentences.select_columns(column).with_format("arrow").iter(_ROWS)
-    return not any(table[column].null_count for table in tables)
+    return not any(table[column].null_count for table in cast(Iterator["pyarrow.Table"], tables))
 
 
 def without_long(sentences: Dataset, max_length: int) -> Dataset:
     """Training sentences of not too many words. Raises `ValueError` if there are none."""
-    kept = (column_numbers(sentences, "words", pyarrow.compute.list_value_length) <= max_length).nonzero()[0]
+    count = pyarrow.compute.list_value_length  # pyright: ignore[reportAttributeAccessIssue]
+    kept = (column_numbers(sentences, "words", count) <= max_length).nonzero()[0]
     if len(kept) == len(sentences):
         return sentences
     logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), max_length)

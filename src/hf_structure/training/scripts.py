@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import transformers
 from datasets import Dataset
@@ -19,13 +20,12 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    Trainer,
     TrainerState,
     set_seed,
 )
 
 from hf_structure.data.files import error_line, full_disk, new_file, writing_to
-from hf_structure.data.json_text import load_json, parse_json
+from hf_structure.data.json_text import parse_json, read_whole
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
@@ -40,18 +40,15 @@ ALIGNED = ("pad_token_id", "bos_token_id", "eos_token_id")  # `Trainer` takes th
 
 def read_json(text: str, name: str) -> dict:
     """A JSON object; `name` says in errors where it stands. Raises `ValueError` for anything else."""
-    return _as_object(parse_json(text, name), name)
+    values = parse_json(text, name)
+    if not isinstance(values, dict):
+        raise ValueError(f"{name}: not a JSON object: {values}")
+    return values
 
 
 def load_object(path: str | Path) -> dict:
     """The same of a file. Raises `OSError` if it cannot be read."""
-    return _as_object(load_json(path), str(path))
-
-
-def _as_object(values: object, name: str) -> dict:
-    if not isinstance(values, dict):
-        raise ValueError(f"{name}: not a JSON object: {values}")
-    return values
+    return read_json(read_whole(path), str(path))
 
 
 def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) -> None:
@@ -83,21 +80,13 @@ def new_config(
     model_type: str, settings: dict, tokenizer: PreTrainedTokenizerBase, special: Sequence[str]
 ) -> PreTrainedConfig:
     """
-    Configuration of a new model over the vocabulary of a tokenizer.
-
-    Args:
-        model_type (`str`): Family of the model.
-        settings (`dict`): Other fields of its configuration.
-        tokenizer (`PreTrainedTokenizerBase`): The tokenizer.
-        special (`Sequence[str]`): The special tokens that the family knows, such as `"pad"`.
-
-    Raises:
-        ValueError: no such family, settings that it has not, impossible ones.
+    Configuration of a new model over the vocabulary of a tokenizer; `special` are the special tokens that the family
+    knows, such as `"pad"`. Raises `ValueError` for an unknown family, and unknown or impossible settings.
     """
     check_settings(model_type, settings)
-    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in special}
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in special}
     with readable_settings():
-        return AutoConfig.for_model(model_type, **settings, vocab_size=len(tokenizer), **special)
+        return AutoConfig.for_model(model_type, **settings, vocab_size=len(tokenizer), **ids)
 
 
 @contextmanager
@@ -129,7 +118,7 @@ def callbacks(args: RunArguments) -> list:
     return [EarlyStoppingCallback(args.early_stopping_patience)] if args.early_stopping_patience else []
 
 
-def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: RunArguments) -> str | None:
+def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: Any) -> str | None:
     """Where an interrupted run goes on. `ValueError` if another model or vocabulary was trained there."""
     checkpoint = args.resume_from_checkpoint or last_complete_checkpoint(args.output_dir)
     if not checkpoint:
@@ -140,7 +129,8 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         changed.append("vocabulary")
     if changed:
         raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
-    stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
+    callbacks: Any = state.stateful_callbacks  # by their names, once they are saved
+    stopping = callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
     patience = args.early_stopping_patience
     if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
         args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
@@ -188,7 +178,7 @@ def begin(args: RunArguments) -> None:
 
 
 def train_and_evaluate(
-    trainer: Trainer, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
+    trainer: Any, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
 ) -> None:
     """
     Trains (or goes on) if there is a training set, reports on all sets there are, and writes the card of the model,
@@ -214,7 +204,7 @@ def train_and_evaluate(
             trainer.push_to_hub()
 
 
-def report(trainer: Trainer, metrics: dict[str, dict[str, float]]) -> None:
+def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
     """Writes the metrics of each set to the output folder, after the model card, which has them too."""
     folder = Path(trainer.args.output_dir)
     if not trainer.is_world_process_zero():

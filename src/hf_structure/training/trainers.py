@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -40,7 +41,8 @@ class _EpochCallback(TrainerCallback):
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         epoch = int((state.epoch or 0.0) + 1e-6)
-        for part in (self.trainer.batch_sampler, self.trainer.data_collator):
+        parts: tuple[Any, Any] = (self.trainer.batch_sampler, self.trainer.data_collator)
+        for part in parts:
             if hasattr(part, "set_epoch"):
                 part.set_epoch(epoch)
 
@@ -57,7 +59,8 @@ class _LossCallback(TrainerCallback, ExportableState):
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.total, self.first_step = 0.0, state.global_step
-        kept = state.stateful_callbacks.setdefault(type(self).__name__, self.state())
+        callbacks: Any = state.stateful_callbacks  # by their names, once they are saved
+        kept = callbacks.setdefault(type(self).__name__, self.state())
         if state.global_step:  # of an interrupted run; checkpoints of older versions have kept nothing
             self.total, self.first_step = kept["attributes"]["total"], kept["attributes"]["first_step"]
 
@@ -75,10 +78,15 @@ class TokenBudgetTrainer(Trainer):
             `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
     """
 
+    data_collator: Any  # `Trainer` takes it for a function alone
+    train_dataset: Any
+    eval_dataset: Any
+
     def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.max_tokens, self.max_sentences = max_tokens, max_sentences
-        self.batch_sampler = None
+        self.max_tokens = max_tokens
+        self.max_sentences = max_sentences
+        self.batch_sampler: TokenBudgetBatchSampler | None = None
         self._losses = 0.0  # of steps that are not in the total yet
         self.add_callback(_EpochCallback(self))
         self.add_callback(_LossCallback)
@@ -117,7 +125,7 @@ class TokenBudgetTrainer(Trainer):
         """With the losses of all steps so far, the mean of all processes."""
         losses = next(each for each in self.callback_handler.callbacks if isinstance(each, _LossCallback))
         mean = self.accelerator.reduce(torch.as_tensor(self._losses, device=self.args.device), reduction="mean")
-        losses.total += mean.item()
+        losses.total += cast(torch.Tensor, mean).item()
         self._losses = 0.0
         return losses
 
@@ -172,7 +180,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         return optimizer
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         start = time.time()
         model = self.accelerator.unwrap_model(self.model)
         training = model.training
@@ -200,6 +208,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         which take more or fewer passes than those of others, and so cannot gather them for every pass.
         """
         parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        state: Any = self.accelerator.state
         for part in parts:
             part.set_reshard_after_forward(False, recurse=False)
             part.unshard()
@@ -208,7 +217,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         finally:
             for part in parts:
                 part.reshard()
-                part.set_reshard_after_forward(self.accelerator.state.fsdp_plugin.reshard_after_forward, recurse=False)
+                part.set_reshard_after_forward(state.fsdp_plugin.reshard_after_forward, recurse=False)
 
     def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
         """Writes the card of this library, see [`write_card`]; other arguments of transformers have no meaning."""
@@ -224,7 +233,7 @@ class ScoringTrainer(TokenBudgetTrainer):
 
     def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
         sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)
-        return self.accelerator.reduce(sums, reduction="sum").tolist()
+        return cast(torch.Tensor, self.accelerator.reduce(sums, reduction="sum")).tolist()
 
 
 class MaskedLMTrainer(ScoringTrainer):
@@ -543,7 +552,7 @@ def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tenso
 
 def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     """The parameters that a graft has from its base model; of a model from scratch none, of a plain one all."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     if not hasattr(config, "base_config"):
         return list(model.parameters())
     if config.base_config is None:
@@ -551,7 +560,7 @@ def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     return [p for name, p in model.named_parameters() if name.startswith(("model.backbone.", "lm_head."))]
 
 
-def language_model_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+def language_model_loss(outputs, labels: torch.Tensor, num_items_in_batch: Any) -> torch.Tensor:
     """Cross-entropy of the next tokens alone."""
     return ForCausalLMLoss(outputs.logits, labels, outputs.logits.shape[-1], num_items_in_batch)
 
@@ -568,12 +577,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[tor
 
 
 def last_complete_checkpoint(folder: str | Path) -> str | None:
-    """
-    The newest checkpoint folder of `Trainer` that was written to its end, so that a killed run resumes from it.
-
-    Args:
-        folder (`str` or `Path`): Output folder of the run.
-    """
+    """The newest checkpoint in a run's output folder that was written to its end, where a killed run resumes."""
     finished = {}
     for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
         with contextlib.suppress(ValueError, KeyError):  # raised where the run was killed while writing
