@@ -42,7 +42,8 @@ class _AutoParser(_BaseAutoModelClass):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
-        name, trust = pretrained_model_name_or_path, {"trust_remote_code": trust_remote_code}
+        name = pretrained_model_name_or_path
+        trust = {"trust_remote_code": trust_remote_code}
         with LOADING:
             if trust_remote_code:
                 config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))

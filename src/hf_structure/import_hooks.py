@@ -41,7 +41,8 @@ class _Follower:
         spec = next(filter(None, others), None)
         if spec is None or spec.loader is None:
             return spec
-        loader, execute = spec.loader, spec.loader.exec_module
+        loader = spec.loader
+        execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module

@@ -47,7 +47,9 @@ class BracketTree:
 
     def spans(self) -> list[tuple[int, int, str]]:
         """`(start, end, label)` of every constituent but the leaves, outer ones first; half-open, in leaves from 0."""
-        spans, open_spans, position = [], [], 0
+        spans = []
+        open_spans = []
+        position = 0
         for node, opens in self.walk():
             if node.word is not None:
                 position += 1

@@ -62,11 +62,7 @@ def _values(example: Mapping[str, Any], name: str, fill: int) -> Sequence[int]:
 @dataclass
 class CausalCollator:
     """
-    Pads sentences for a causal language model.
-
-    Args:
-        pad_token_id (`int`): Id of the padding.
-        padding_side (`"right"` or `"left"`): Where the padding goes.
+    Pads sentences for a causal language model, on the `padding_side`, `"right"` or `"left"`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `attachments` (see
     [`~hf_structure.algorithms.attachments`]); returns `input_ids`, `attention_mask`, `labels` and `attachments`, each
@@ -111,8 +107,6 @@ class MaskedWordCollator(WordCollator):
     state: a resumed run masks what the uninterrupted run would have masked.
 
     Args:
-        pad_token_id (`int`): Id of the padding.
-        mask_token_id (`int`): Id of the mask.
         special_token_ids (`Sequence[int]`): Ids that are never masked, among them the unknown word's.
         mask_rate (`float`): Share of masked words.
         seed (`int`): Seed of the masking.

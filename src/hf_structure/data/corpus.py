@@ -130,7 +130,8 @@ def to_dataset(
     if streaming:
         arguments = {"paths": [os.fspath(path) for path in paths], "options": options}
         return datasets.IterableDataset.from_generator(_rows, features=features, gen_kwargs=arguments)
-    rows, tables = _rows(paths, options), []
+    rows = _rows(paths, options)
+    tables = []
     while chunk := list(islice(rows, _CHUNK)):
         tables.append(datasets.Dataset.from_list(chunk, features=features))
     empty = datasets.Dataset.from_dict({column: [] for column in COLUMNS}, features=features)

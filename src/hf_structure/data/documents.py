@@ -86,7 +86,8 @@ class Catalogue:
 
     def __init__(self, sources: str | os.PathLike, documents: str | os.PathLike):
         self.sources = {row["source"]: row for row in read_columns(sources, ("source", "licence"))}
-        self._name, self._documents = os.fspath(documents), {}
+        self._name = os.fspath(documents)
+        self._documents = {}
         for row in read_columns(documents, ("split", "kind", "number", "source")):
             if row["source"] not in self.sources:
                 raise DataError(f"the source {row['source']} is not in {os.fspath(sources)}", self._name)

@@ -57,7 +57,9 @@ class DyckLanguage:
         """
         if pairs < 1 or not self.count(pairs):
             raise ValueError(f"there is no word of {pairs} pairs of depth {self.min_depth} to {self.max_depth}")
-        word, open_kinds, state = [], [], (0, False)
+        word = []
+        open_kinds = []
+        state = (0, False)
         for left in reversed(range(2 * pairs)):
             ways = {after: self._ways_of(left).get(after, 0) for after in self._next(*state)}
             state = _choose(ways, rng)
@@ -107,7 +109,8 @@ def partners(word: Sequence[str]) -> list[int]:
     Raises:
         ValueError: what is no bracket, or the word is not well nested.
     """
-    found, open_places = [-1] * len(word), []
+    found = [-1] * len(word)
+    open_places = []
     for place, bracket in enumerate(word):
         if bracket[:1] == "<" and bracket[1:] in string.ascii_lowercase and len(bracket) == 2:
             open_places.append(place)
@@ -123,7 +126,8 @@ def partners(word: Sequence[str]) -> list[int]:
 
 def depths(word: Sequence[str]) -> list[int]:
     """Of each bracket how many pairs it is in, its own counted: from 1."""
-    found, height = [], 0
+    found = []
+    height = 0
     for place, partner in enumerate(partners(word)):
         height += partner > place
         found.append(height)
@@ -146,8 +150,12 @@ def dependencies(word: Sequence[str]) -> tuple[list[int], list[str]]:
             heads.append(partner + 1)
             relations.append("close")
             continue
-        relations.append("inside" if open_places else "next" if place else "root")
-        heads.append(open_places[-1] + 1 if open_places else 1 if place else 0)
+        if open_places:
+            heads.append(open_places[-1] + 1)
+            relations.append("inside")
+        else:
+            heads.append(1 if place else 0)
+            relations.append("next" if place else "root")
         open_places.append(place)
     return heads, relations
 

@@ -25,7 +25,8 @@ POSSESSIVES = frozenset(["'s", "’s", "'", "’"])  # they mark what is inside 
 ADVERBS = frozenset(["when", "where", "how", "why", "whenever", "wherever"])  # that mark clauses
 RELATIVES = frozenset(["that", "which", "who", "whom", "whose", "where", "when", "why"])
 UNSHARED = ("root", "parataxis")
-SUBJECTS, OBJECTS = ("nsubj", "csubj"), ("obj", "iobj")
+SUBJECTS = ("nsubj", "csubj")
+OBJECTS = ("obj", "iobj")
 
 Arc = tuple[int, str]  # the head of a word, 0 for the root, and the relation
 
@@ -193,7 +194,8 @@ class _Graph:
     # 5. Relative clauses
 
     def _refer(self, clause: int) -> None:
-        noun, pronoun = self.heads[clause], self._relative_pronoun(clause)
+        noun = self.heads[clause]
+        pronoun = self._relative_pronoun(clause)
         if not noun or pronoun is None:
             return
         relation = self.words[pronoun].deprel
@@ -205,7 +207,8 @@ class _Graph:
 
     def _relative_pronoun(self, clause: int) -> int | None:
         """The first word of the clause, or of a phrase that it begins with, if that is one."""
-        waiting, found = [clause], []
+        waiting = [clause]
+        found = []
         while waiting:
             word = waiting.pop()
             if word < clause and self.form(word) in RELATIVES and self.relation(word) not in ("mark", "det", "cc"):

@@ -51,7 +51,8 @@ class _Pieces:
     """
 
     def __init__(self, file: io.FileIO, new_decompressor: Callable):
-        self._file, self._new = file, new_decompressor
+        self._file = file
+        self._new = new_decompressor
         self._piece = new_decompressor()
 
     def readinto(self, buffer: memoryview) -> int:
@@ -115,7 +116,8 @@ class _Decompressed(io.RawIOBase):
     """What a compressed file holds."""
 
     def __init__(self, path: str | os.PathLike, compression: Compression):
-        self.file, self.name = io.FileIO(path), path
+        self.file = io.FileIO(path)
+        self.name = path
         self._content = compression.reader(self.file)
 
     def readable(self) -> bool:

@@ -25,11 +25,8 @@ def pad_graphs(graphs: Sequence[Collection[tuple[int, int]]], words: int) -> tor
 
 def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> dict[str, list[bytes]]:
     """
-    The column `tapes`, to be computed once: `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`.
-
-    Args:
-        batch (`dict[str, list]`): Rows with `words` and `arcs`.
-        features ([`TapeFeatures`], *optional*): What to read; the paper's by default.
+    The column `tapes` of rows with `words` and `arcs`, to be computed once:
+    `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`; the features are the paper's by default.
     """
     sizes = [len(words) for words in batch["words"]]
     column = [b""] * len(sizes)
@@ -46,8 +43,6 @@ class GraphCollator(CausalCollator):
     Pads sentences for a language model that reads their graphs.
 
     Args:
-        pad_token_id (`int`): Id of the padding.
-        padding_side (`"right"` or `"left"`): Where the padding goes.
         features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `word_ids` (see `encode_subwords`), `arcs` and

@@ -11,13 +11,7 @@ _CONVERSIONS = ("tolist", "to_pylist", "as_py")
 
 
 class SentenceError(ValueError):
-    """
-    A sentence that cannot be read, parsed or scored.
-
-    Args:
-        number (`int`): Which one, from 1.
-        reason (`str`): Why.
-    """
+    """A sentence that cannot be read, parsed or scored: its `number`, from 1, and the `reason`."""
 
     def __init__(self, number: int, reason: str):
         super().__init__(f"sentence {number}: {reason}")

@@ -93,12 +93,8 @@ TASKS = {
 
 def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    Streams the rows of a table with the numbers of the lines where they begin.
-
-    Args:
-        path (`str` or `os.PathLike`):
-            `.tsv`: columns separated by tabs, their names in the first line, no quoting. `.jsonl` or `.json`: an
-            object a line, or an array of them.
+    Streams the rows of a table with the numbers of the lines where they begin. A `.tsv` file has columns separated by
+    tabs, their names in the first line, no quoting; a `.jsonl` or `.json` file one object a line, or an array of them.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -239,9 +235,6 @@ class TaskCollator:
 class SentenceCollator(WordCollator):
     """
     Batches of sentences, or of pairs, for classifiers of them.
-
-    Args:
-        pad_token_id (`int`): Id of the padding.
 
     Called with dictionaries that hold `input_ids`, `token_type_ids` (0 for the words of a first sentence, 1 for those
     of a second one) and `label`; returns these, padded, `attention_mask` and `labels`, the classes or scores,

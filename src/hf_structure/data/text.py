@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from io import TextIOBase
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import IO
 
 import regex
@@ -158,11 +158,10 @@ def tokenize_words(text: str) -> list[str]:
     `and / or`), currency and per cent signs, numbers from units (`5 pm`), every other sign.
     Never split: what is one character to a reader (a grapheme cluster: a letter with its accents, an emoji with its
     colour, one that is joined of several).
-
-    Args:
-        text (`str`): A sentence, or any text; white space always separates words.
     """
-    words, end, starts = [], -1, _cluster_starts(text)
+    words = []
+    end = -1
+    starts = _cluster_starts(text)
     for match in TOKEN.finditer(text):
         parts = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end and end not in starts:
@@ -207,7 +206,8 @@ def unicode_words(text: str) -> list[str]:
     word among them. White space goes; every sign is a word. Languages that are written without spaces need a
     dictionary, which is not here: every Chinese character is a word.
     """
-    return [word for chunk in text.split() for word in _BOUNDARY.split(chunk) if word]
+    words = chain.from_iterable(map(_BOUNDARY.split, text.split()))
+    return list(filter(None, words))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -225,7 +225,8 @@ def split_sentences(text: str) -> list[str]:
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each sentence that [`split_sentences`] finds."""
     chunks = [span for chunk in re.finditer(r"\S+", text) for span in _parts(text, *chunk.span())]
-    starts, ends = [start for start, _ in chunks[:1]], []
+    starts = [start for start, _ in chunks[:1]]
+    ends = []
     for (start, end), (following, _) in pairwise(chunks):
         space = text[end:following]
         if not space or _PARAGRAPH.search(space) or (_BEGIN.match(text, following) and _may_end(text[start:end])):

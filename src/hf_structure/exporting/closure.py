@@ -42,7 +42,8 @@ def flat_sources(
         ValueError: a name that a module does not define, an import of a whole module of the packages, two modules with
             one flat name.
     """
-    packages, waiting = frozenset(packages), list(roots)
+    packages = frozenset(packages)
+    waiting = list(roots)
     modules: dict[str, Module] = {}
     needed: dict[str, set[str]] = {}
     while waiting:

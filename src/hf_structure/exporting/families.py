@@ -47,12 +47,12 @@ def is_registered(config_class: type[PreTrainedConfig]) -> bool:
 
 def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
     """The model class for each task that is none of transformers' own."""
-    return {
-        task: auto._model_mapping[config_class]
-        for task, registered in PIPELINE_REGISTRY.supported_tasks.items()
-        for auto in registered["pt"]
-        if not auto.__module__.startswith("transformers.") and _knows(auto, config_class)
-    }
+    found = {}
+    for task, registered in PIPELINE_REGISTRY.supported_tasks.items():
+        for auto in registered["pt"]:
+            if not auto.__module__.startswith("transformers.") and _knows(auto, config_class):
+                found[task] = auto._model_mapping[config_class]
+    return found
 
 
 def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:

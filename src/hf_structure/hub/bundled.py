@@ -21,7 +21,6 @@ class BundledModel:
     A model that comes with the package.
 
     Args:
-        name (`str`): Its short name.
         gives (`list[str]`): The kinds of structure.
         needs_treebank (`bool`): Whether it was trained on trees of a treebank, and not on text alone.
         megabytes (`float`): Size of its files, in millions of bytes.

@@ -112,7 +112,8 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
     folder = Path(folder)
     facts = facts or CardFacts.of_folder(folder)
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    family, kind = family_of(config), kind_of(config)
+    family = family_of(config)
+    kind = kind_of(config)
     results = read_results(folder, kind, facts)
     parts = [
         f"---\n{_metadata(config, name, facts, results).to_yaml()}\n---\n{MARK}",

@@ -60,7 +60,8 @@ def import_code(name: str) -> ModuleType:
 
 def _place_of(file: Path) -> tuple[Path, str]:
     """The folder from which Python imports a file, and the name by which it does: in its package, if it is in one."""
-    folder, name = file.parent, file.stem
+    folder = file.parent
+    name = file.stem
     while (folder / "__init__.py").is_file():
         name = f"{folder.name}.{name}"
         folder = folder.parent

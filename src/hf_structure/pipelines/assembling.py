@@ -32,17 +32,11 @@ def assemble_parse(
     punctuation: str = "attach",
 ) -> dict[str, Any]:
     """
-    Parse of a sentence.
-
-    Args:
-        encoded (`Mapping[str, Any]`): What [`~hf_structure.pipelines.encoding.encode_sentence`] gave.
-        decoded (`Mapping[str, Any]`): One of what [`sentences_of`] gave.
-        structures (`Sequence[str]`): The kinds of structure asked for.
-        columns (`Sequence[Column]`): What the model says of each word.
-        punctuation (`str`): As for [`~hf_structure.parse`].
+    Parse of a sentence as [`~hf_structure.pipelines.encoding.encode_sentence`] and [`sentences_of`] gave it, with the
+    kinds of structure asked for and the columns that the model predicts for each word.
 
     Raises:
-        ValueError: if there are marginals, but no dependencies are asked for.
+        ValueError: there are marginals, but no dependencies are asked for.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
     parse |= {"marginals": None, "distances": None, "text": None, "word_spans": None, "start": 0}
@@ -143,7 +137,8 @@ def _marginals(
 
 def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
     """The best graph, the others, and what is known of all."""
-    size, graphs = len(words) + 1, []
+    size = len(words) + 1
+    graphs = []
     for graph, log_prob in zip(decoded["graphs"], decoded["log_probs"].tolist(), strict=True):
         if log_prob == float("-inf"):
             break  # there are no more graphs

@@ -47,8 +47,7 @@ def sentence_attention(
             Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
             transformers' that can give its attention.
         tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
-        layer (`int`, *optional*): Which layer, from 1; the last one by default.
-        head (`int`): Which head, from 1.
+        layer, head (`int`): Which layer, by default the last one, and which head, both from 1.
         with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
         beam_size (`int`): How many of these are followed.
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].

@@ -159,7 +159,8 @@ def _as_dictionary(sentence: Any) -> Mapping[str, Any]:
             raise EmptySentenceError("the sentence is empty")
     else:
         given = {"text" if isinstance(sentence, str) else "words": sentence}
-    words, text = given.get("words"), given.get("text")
+    words = given.get("words")
+    text = given.get("text")
     is_known = isinstance(words, Sequence) and not isinstance(words, str)
     if is_known or (words is None and isinstance(text, str)):
         return given

@@ -135,7 +135,8 @@ def _log_probs(
 
 def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:
     """The tokens of a sentence, with one of them, or the rest of its word, masked."""
-    ids, words = list(sentence["input_ids"]), sentence["word_ids"]
+    ids = list(sentence["input_ids"])
+    words = sentence["word_ids"]
     end = position + 1
     while masking == "within_word" and end < len(ids) and words[end] == words[position]:
         end += 1

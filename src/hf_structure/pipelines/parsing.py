@@ -246,7 +246,9 @@ def parse(
     batch: Any = read_sentences(inputs)
     is_one = is_one_sentence(batch)
     if is_one:
-        batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
+        batch = [batch]
+        tags = _as_column(tags)
+        initial = _as_column(initial)
     is_list = isinstance(batch, Sized)
     total = len(batch) if is_list and split is None else None
     counts = deque()
@@ -331,13 +333,7 @@ def load_parser(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """
-    Model in evaluation mode on its device, and its tokenizer.
-
-    Raises:
-        ValueError: if there is no such model, device or dtype, a folder holds no model that parses, or the
-            tokenizer or dtype of a loaded model is not the one needed.
-    """
+    """See [`~hf_structure.pipelines.loading.load_model`]; raises `ValueError` for a model that does not parse, too."""
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
     model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
     if not hasattr(model, "decode") or not abilities_of(model.config).structures:

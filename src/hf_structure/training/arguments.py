@@ -135,7 +135,8 @@ class RunArguments(TrainingArguments):
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or else each of several processes would train by itself
         if self.eval_strategy == "no":  # then no checkpoint is known to be the best
-            self.load_best_model_at_end, self.early_stopping_patience = False, 0
+            self.load_best_model_at_end = False
+            self.early_stopping_patience = 0
         if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
             raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()

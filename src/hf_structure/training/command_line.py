@@ -54,7 +54,8 @@ def parse_command_line(
     parser = _build_parser(classes, description, example)
     given = _given(parser)
     content = load_object(given["config"]) if "config" in given else {}
-    settings, options = content.get("model", {}), content.get("options", {})
+    settings = content.get("model", {})
+    options = content.get("options", {})
     known = _names(parser)
     if unknown := sorted(set(options) - known):
         raise ValueError(f"{given['config']}: unknown options {with_suggestions(unknown, known)}")
@@ -115,7 +116,8 @@ def _strategies(given: dict, options: dict) -> dict[str, str]:
     """`--eval_steps N` means `--eval_strategy steps`, where nothing else is said of the strategy."""
     strategies = {}
     for kind in ("eval", "save"):
-        steps, strategy = f"{kind}_steps", f"{kind}_strategy"
+        steps = f"{kind}_steps"
+        strategy = f"{kind}_strategy"
         in_file = steps in options and strategy not in options
         if strategy not in given and (steps in given or in_file):
             strategies[strategy] = "steps"

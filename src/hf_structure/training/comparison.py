@@ -81,12 +81,7 @@ def named_files(text: str) -> tuple[str, Files]:
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:
-    """
-    None for parsers from scratch, and the pretrained encoder if there is one.
-
-    Raises:
-        ValueError: if neither is wanted.
-    """
+    """None for parsers from scratch, and the pretrained encoder. Raises `ValueError` if neither is wanted."""
     if args.pretrained_only and not args.encoder:
         raise ValueError("--pretrained_only needs an --encoder to start from")
     from_scratch: list[str | None] = [] if args.pretrained_only else [None]
@@ -116,15 +111,8 @@ def attachment_cells(folders: Iterable[Path]) -> list[str]:
 
 def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> list[str]:
     """
-    Cells of a table's row.
-
-    Args:
-        results (`Iterable[dict[str, float]]`):
-            What each seed's run has found, as [`read_results`] gives it; empty for a run that has not ended.
-        names (`Iterable[str]`): Results to show, without their `test_`; shares, but for the perplexity.
-
-    Returns:
-        `list[str]`: how many runs have ended, and the mean and deviation of each result; nothing if none has ended.
+    Cells of a table's row: how many runs have ended, and the mean and deviation of each result, given by its name
+    without `test_`; nothing if none has ended. `results` has what [`read_results`] found of each seed's run.
     """
     ended = [found for found in results if found]
     if not ended:
@@ -139,10 +127,7 @@ def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> li
 def run_script(script: Path, *options: object, **named: object) -> None:
     """
     Runs a script in a process of its own: `named` options by name, then `options` as they are, which so have the last
-    word. A list gives an option several values, a dictionary is given as JSON.
-
-    Raises:
-        ValueError: if it fails; it has said why.
+    word. A list gives an option several values, a dictionary is given as JSON. Raises `ValueError` if it fails.
     """
     _run(script.name, [str(script)], options, named)
 

@@ -31,7 +31,9 @@ logger = logging.getLogger(__name__)
 
 Encode = Callable[..., list[dict]]  # from sentences to what models read of them
 
-STRINGS, NUMBERS, NUMBER = List(Value("string")), List(Value("int32")), Value("int32")
+STRINGS = List(Value("string"))
+NUMBERS = List(Value("int32"))
+NUMBER = Value("int32")
 PAIRS = List(List(Value("int32")))
 _ROWS = 1000  # sentences in memory
 

@@ -103,8 +103,7 @@ class TextStream(IterableDataset):
         max_tokens (`int`): Budget of a batch, padding counted.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
         buffer_size (`int`): How many sentences are taken together.
-        seed (`int`): Seed of all shuffling.
-        num_replicas, rank (`int`): Number of processes and the number of this one.
+        seed, num_replicas, rank (`int`): As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
     """
 
     def __init__(

@@ -58,11 +58,13 @@ class _LossCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"total": self.total, "first_step": self.first_step}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.total, self.first_step = 0.0, state.global_step
+        self.total = 0.0
+        self.first_step = state.global_step
         callbacks: Any = state.stateful_callbacks  # by their names, once they are saved
         kept = callbacks.setdefault(type(self).__name__, self.state())
         if state.global_step:  # of an interrupted run; checkpoints of older versions have kept nothing
-            self.total, self.first_step = kept["attributes"]["total"], kept["attributes"]["first_step"]
+            self.total = kept["attributes"]["total"]
+            self.first_step = kept["attributes"]["first_step"]
 
 
 class TokenBudgetTrainer(Trainer):
@@ -330,7 +332,8 @@ class ParsingTrainer(ScoringTrainer):
 
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.new_parameters, self.new_learning_rate = new_parameters, new_learning_rate
+        self.new_parameters = new_parameters
+        self.new_learning_rate = new_learning_rate
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return map(model.get_parameter, self.new_parameters), self.new_learning_rate
