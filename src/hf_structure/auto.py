@@ -1,6 +1,6 @@
 """
-Auto classes for tasks that transformers has none for, and the families in the tables of all Auto classes.
-`import hf_structure` has this done when Auto classes are imported.
+Auto classes for tasks that transformers lacks, and the families in the tables of all Auto classes. After
+`import hf_structure`, this module is imported as soon as Auto classes are.
 """
 
 import threading
@@ -19,7 +19,7 @@ from hf_structure.families import FAMILIES, Family
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Held while a model is loaded, so that one thread does so at a time. `from_pretrained` of transformers replaces
+# Held while a model is loaded, so that one thread loads at a time. `from_pretrained` of transformers replaces
 # `PreTrainedModel.tie_weights`, `torch.linspace` and torch's default dtype for the whole process, and later restores
 # what it found. Of two threads that load at once, the second finds and restores what the first has put there: weights
 # are never tied again in this process, and those that a checkpoint leaves out because they are tied stay empty.
@@ -91,7 +91,7 @@ class _LazyClasses(UserDict):
 
 
 def add_family(family: Family) -> None:
-    """Makes the Auto classes know a family."""
+    """Registers a family with the Auto classes."""
     config_class = family.load(family.config_class)
     for name, auto_classes in family.classes.items():
         for auto_class in map(_auto_class, auto_classes):

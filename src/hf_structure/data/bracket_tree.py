@@ -7,7 +7,7 @@ from typing import Any
 
 from hf_structure.data.normalization import keep_mask
 
-UNLABELLED = "X"  # the label or tag in brackets, which cannot do without, where it is not known
+UNLABELLED = "X"  # stands for an unknown label or tag: brackets cannot do without
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 _BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
 _TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
@@ -83,7 +83,7 @@ class BracketTree:
         return self._rebuild(lambda leaf: leaf.word, lambda label: _FUNCTION.sub("", label))
 
     def map_words(self, function: Callable[[str], str]) -> "BracketTree":
-        """With every word replaced by what the function makes of it."""
+        """With the function applied to every word."""
         return self._rebuild(lambda leaf: function(leaf.word))
 
     def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> Any:

@@ -117,8 +117,8 @@ class ConlluSentence:
 
     def to_sentence(self) -> dict[str, Any]:
         """
-        What is read of a sentence: `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None where they are
-        not known, and as `spans` None.
+        The sentence as a dictionary: `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None where they are
+        not known, and `spans`, which is None.
         """
         columns = {name: [getattr(word, name) for word in self.words] for name in ("upos", "xpos", "deprel")}
         known = {name: values if set(values) != {"_"} else None for name, values in columns.items()}
@@ -175,7 +175,7 @@ class ConlluSentence:
         """
         if values is None:
             return self
-        # The constructor: `dataclasses.replace` takes ten times as long.
+        # The constructor, as `dataclasses.replace` takes ten times as long.
         tokens = [ConlluToken(*_fields(token)) if token.is_word else token for token in self.tokens]
         sentence = replace(self, tokens=tokens)
         sentence._set_column(column, values)

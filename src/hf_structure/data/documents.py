@@ -1,4 +1,4 @@
-"""Raw text in documents, and the tables that say where each of them is from."""
+"""Raw text in documents, and tables of their sources."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,11 +46,8 @@ def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[di
 
 class Choice(NamedTuple):
     """
-    Which sources are wanted, by patterns such as `CC0*`.
-
-    Args:
-        licences, sources (`Sequence[str]`): One of each must match, where any are given.
-        excluded (`Sequence[str]`): None of these may match the licence or the source.
+    A choice of sources by patterns such as `CC0*`: one of the `licences` and one of the `sources` must match, where
+    any are given, and none of the `excluded` may match the licence or the source.
     """
 
     licences: Sequence[str] = ()
@@ -72,7 +69,7 @@ def _matches(value: str, patterns: Iterable[str]) -> bool:
 
 class Catalogue:
     """
-    Sources of text, and of which source each document of a file is.
+    Sources of text, and the source of each document of a file.
 
     Args:
         sources (`str` or `os.PathLike`): Table with the columns `source` and `licence`, and any others.
@@ -95,7 +92,7 @@ class Catalogue:
                 self._documents.setdefault(file, {}).setdefault(row["number"], row["source"])
 
     def sources_of(self, path: str | os.PathLike) -> Iterator[str]:
-        """The source of each document of a file. Raises `ValueError` if nothing is known of the file."""
+        """The source of each document of a file. Raises `ValueError` for an unknown file."""
         known = self._documents.get(plain_path(path).stem)
         if known is None:
             raise ValueError(f"{path}: {self._name} has no documents of a file of this name")

@@ -44,7 +44,7 @@ class DyckLanguage:
         self._ways: list[dict[tuple[int, bool], int]] = [{(0, True): 1}]
 
     def count(self, pairs: int) -> int:
-        """How many words of so many pairs of brackets the language has."""
+        """The number of words of the language with this many pairs of brackets."""
         return self._ways_of(2 * pairs).get((0, False), 0) * self.kinds**pairs
 
     def sample(self, pairs: int, rng: Random) -> list[str]:
@@ -78,7 +78,7 @@ class DyckLanguage:
         return self._ways[brackets]
 
     def _next(self, height: int, reached: bool) -> list[tuple[int, bool]]:
-        """What may follow when so many brackets are open and the smallest depth has been reached, or not."""
+        """The states that may follow one with this many open brackets, in which `min_depth` was reached or not."""
         opened = [(height + 1, reached or height + 1 >= self.min_depth)] if height < self.max_depth else []
         return opened + ([(height - 1, reached)] if height else [])
 
@@ -104,10 +104,8 @@ def closing(kind: int) -> str:
 
 def partners(word: Sequence[str]) -> list[int]:
     """
-    Of each bracket the place of the one that it closes or that closes it, from 0.
-
-    Raises:
-        ValueError: what is no bracket, or the word is not well nested.
+    The place of each bracket's partner, from 0. Raises `ValueError` for a token that is no bracket, or a word that is
+    not well nested.
     """
     found = [-1] * len(word)
     open_places = []
@@ -125,7 +123,7 @@ def partners(word: Sequence[str]) -> list[int]:
 
 
 def depths(word: Sequence[str]) -> list[int]:
-    """Of each bracket how many pairs it is in, its own counted: from 1."""
+    """The number of pairs around each bracket, its own included."""
     found = []
     height = 0
     for place, partner in enumerate(partners(word)):

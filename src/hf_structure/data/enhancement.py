@@ -131,7 +131,7 @@ class _Graph:
         return [child for child in self._having(word, "advmod")[:1] if self.form(child) in ADVERBS and child < word]
 
     def _conjunction(self, word: int) -> list[int]:
-        """That of the conjunct, or of the next one that has any: `a, b and c`."""
+        """The conjunction of this conjunct, or of the next one that has any: `a, b and c`."""
         later = [child for child in self._having(self.heads[word], "conj") if child >= word]
         for conjunct in later:
             if found := self._having(conjunct, "cc"):
@@ -180,7 +180,7 @@ class _Graph:
             self._add(controller, word, self._voiced("nsubj", word) + ":xsubj")
 
     def _controllers(self, verb: int) -> list[int]:
-        """The object of a verb, or else its subjects, also those that it has from elsewhere."""
+        """The object of a verb, or else its subjects, including those that it shares."""
         for relation in (*reversed(OBJECTS), SUBJECTS[0]):
             found = [
                 word

@@ -1,4 +1,4 @@
-"""Files that are compressed or not, as their suffix tells (`.gz`, `.xz`, `.bz2`), and files that are there whole."""
+"""Files, compressed if their suffix says so (`.gz`, `.xz`, `.bz2`), which are written whole or not at all."""
 
 import bz2
 import codecs
@@ -46,8 +46,8 @@ _READ = 1 << 14  # bytes of a compressed file that are read at a time
 
 class _Pieces:
     """
-    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take what follows the first piece, and is no piece, for the
-    end: they would lose the rest of a damaged file without a word.
+    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take anything after the first piece that is not another
+    piece for the end, and so silently lose the rest of a damaged file.
     """
 
     def __init__(self, file: io.FileIO, new_decompressor: Callable):
@@ -73,18 +73,18 @@ class _Pieces:
         return len(content)
 
     def _next_piece(self) -> bytes:
-        """Its first bytes, the zeros before it, which may pad the last one, taken off."""
+        """Its first bytes, without the zeros that may pad the piece before it."""
         data = self._piece.unused_data
         while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_READ)):
             pass
         return begin
 
     def close(self) -> None:
-        """The file is closed by who opened it."""
+        """Whoever opened the file closes it."""
 
 
 class Compression(NamedTuple):
-    """How files of one suffix are read, opened and made. Compressed pieces in a row are one file."""
+    """How files with one suffix are read, opened and made. Several compressed pieces in a row are one file."""
 
     reader: Callable[[io.FileIO], Any]
     open: Callable[..., IO]
@@ -92,8 +92,8 @@ class Compression(NamedTuple):
 
 
 COMPRESSIONS = {
-    # Fast levels: the usual ones take several times as long for files a fifth smaller at best. A gzip file without its
-    # time has equal bytes for equal content.
+    # Fast levels: the defaults take several times as long for files that are at best a fifth smaller. Without a time
+    # stamp, equal content gives equal gzip files.
     ".gz": Compression(gzip.open, gzip.open, partial(gzip.compress, compresslevel=6, mtime=0)),
     ".xz": Compression(
         partial(_Pieces, new_decompressor=lzma.LZMADecompressor), lzma.open, partial(lzma.compress, preset=3)
@@ -113,7 +113,7 @@ def plain_path(path: str | os.PathLike) -> Path:
 
 
 class _Decompressed(io.RawIOBase):
-    """What a compressed file holds."""
+    """The content of a compressed file."""
 
     def __init__(self, path: str | os.PathLike, compression: Compression):
         self.file = io.FileIO(path)
@@ -143,7 +143,7 @@ class _Decompressed(io.RawIOBase):
 
 def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
-    Opens a file to read its bytes, those of the content if it is compressed.
+    Opens a file to read its bytes, decompressed if necessary.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -154,12 +154,12 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
 
 
 def bytes_read(file: io.BufferedReader) -> int:
-    """How far a file of `open_input` has been read: bytes on the disk, compressed or not."""
+    """How far a file of [`open_input`] has been read, in bytes on the disk."""
     return getattr(file.raw, "file", file.raw).tell()
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors of writing name a file."""
+    """A file whose write errors name the file that it will become."""
 
     def __init__(self, path: Path, name: str):
         self.final_name = name
@@ -197,7 +197,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
 
 @contextmanager
 def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
-    """The path where `open_output` writes. What a link leads to is replaced, not the link."""
+    """The path to which `open_output` writes. The target of a link is replaced, not the link."""
     path = Path(path)
     is_file = path.is_file() or not path.exists()
     path = Path(os.path.realpath(path)) if is_file else path
@@ -217,10 +217,7 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
 @contextmanager
 def writing_to(path: str | os.PathLike) -> Iterator[None]:
     """
-    Makes an error that names a file or folder of what goes wrong where it is written and the disk is full.
-
-    Raises:
-        OSError: the disk is full.
+    Turns errors of a full disk while this file or folder is written into an `OSError` that names it.
     """
     try:
         yield
@@ -234,10 +231,10 @@ def writing_to(path: str | os.PathLike) -> Iterator[None]:
 
 def full_disk(error: BaseException | None) -> int | None:
     """
-    The number by which the system says that a disk is full (or a quota used up, a file too large), if it is that which
-    an error says. Each library has a type and a text of its own for it.
+    The system's error number if an error says that a disk is full, a quota used up or a file too large; each library
+    says so with a type and text of its own.
     """
-    seen = set()  # what raises the cause of an error again closes a ring
+    seen = set()  # raising the cause of an error again closes a ring
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, OSError) and error.errno in FULL:
@@ -252,7 +249,7 @@ def full_disk(error: BaseException | None) -> int | None:
 
 
 def error_line(error: Exception) -> str:
-    """An error in one line: of a file, its name and what the system says."""
+    """An error in one line: for a file, its name and the system's message."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
     return f"{error.filename or repr(error.filename)}: {error.strerror}"
@@ -261,8 +258,8 @@ def error_line(error: Exception) -> str:
 @contextmanager
 def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
     """
-    Another path, to write a file to that comes into being whole or not at all: it is beside `path` and is renamed at
-    the end. Missing folders are made.
+    A temporary path beside `path`, which is renamed at the end: the file is written whole or not at all. Missing
+    folders are made.
 
     Raises:
         FileExistsError: the file exists and `overwrite` is False.
@@ -274,7 +271,7 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
 
 @contextmanager
 def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
-    """As [`open_output`], but missing folders are made, and existing files kept (see [`new_path`])."""
+    """As [`open_output`], but makes missing folders and keeps existing files (see [`new_path`])."""
     _prepare(path, overwrite)
     with open_output(path) as file:
         yield file

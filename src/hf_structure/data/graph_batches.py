@@ -11,7 +11,7 @@ from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import CausalCollator
 
-_TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
+_TAPE_BUDGET = 2048  # words, including padding, whose tapes are computed together
 
 
 def pad_graphs(graphs: Sequence[Collection[tuple[int, int]]], words: int) -> torch.Tensor:

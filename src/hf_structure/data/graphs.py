@@ -41,7 +41,7 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
 def read_graphs(
     path_or_file: PathOrFile, format: str, annotation: str = "basic", complete: bool = True
 ) -> Iterator[dict]:
-    """As [`load_graphs`], of a path or an open file in a given format, `"conllu"` or `"sdp"`."""
+    """As [`load_graphs`], for a path or an open file in a given format, `"conllu"` or `"sdp"`."""
     if annotation not in ANNOTATIONS:
         raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
     name = source_name(path_or_file)
@@ -64,8 +64,8 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
     """
     A sentence and its enhanced graph.
 
-    Empty nodes are no words of the text: a dependent of an empty node goes to the heads of that node (through several
-    empty nodes, if need be), and what then depends on itself loses that arc. Cycles between words stay.
+    Empty nodes are not words of the text: their dependents go to their heads, through several empty nodes if need be;
+    arcs from a word to itself that arise in this way are dropped. Cycles between words stay.
 
     Raises:
         ConlluError: a word has no enhanced heads, though the graph is to be complete, or one that does not exist.
@@ -123,7 +123,7 @@ def to_graph_dataset(paths: str | os.PathLike | Iterable[str | os.PathLike], ann
 
 
 def average_dependencies(sentences: Iterable[dict]) -> float:
-    """Mean number of arcs of a sentence, those from the root included (GiLT, table 6)."""
+    """Mean number of arcs per sentence, including those from the root (GiLT, table 6)."""
     counts = [len(sentence["arcs"]) for sentence in sentences]
     return sum(counts) / max(len(counts), 1)
 

@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder()
 
 def parse_json(text: str, name: str, line: int | None = None) -> Any:
     """
-    The value of JSON; `name` and `line` say in errors where it stands.
+    The value of JSON; in errors, `name` and `line` say where it is.
 
     Raises:
         DataError: not JSON, or values that Python cannot hold: numbers of thousands of digits, deep nesting.
@@ -64,7 +64,7 @@ def _skip_space(text: str, start: int) -> int:
 
 
 def _too_much(error: RecursionError | ValueError) -> str:
-    """What is said of values that Python cannot hold; `int` raises `ValueError`."""
+    """The message for values that Python cannot hold; `int` raises `ValueError`."""
     if isinstance(error, RecursionError):
         return "JSON that is nested too deeply"
     return "JSON with a number of thousands of digits"

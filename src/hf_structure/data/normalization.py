@@ -1,4 +1,4 @@
-"""What the papers do to words before a model sees them: punctuation is left out, letters lowered, digits made `N`.
+"""The papers' preprocessing of words: no punctuation, lower case, `N` for digits.
 
 Frequency thresholds belong to the training of a tokenizer (`hf_structure.tokenization`).
 """
@@ -89,7 +89,7 @@ def keep_mask(
         `list[bool]`: True for each word to keep.
 
     Raises:
-        ValueError: `by` is unknown, or names an annotation that the sentence has not.
+        ValueError: `by` is unknown, or names an annotation that the sentence does not have.
     """
     if by == "auto":
         given = {"deprel": deprels, "tags": tags, "form": words}
@@ -117,5 +117,5 @@ def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
 
 
 def _is_word(word: str, tag: str | None) -> bool:
-    """By a tag that is known to be one of words, or else by the form."""
+    """By a tag that is known to be a word's, or else by the form."""
     return tag in PTB_WORD_TAGS or tag in UPOS_WORD_TAGS or not is_punctuation(word)

@@ -22,15 +22,15 @@ Row = Callable[[], str | list[str] | None]
 
 class Rows:
     """
-    A column of strings (text) or of lists of strings (words), streamed from where the data set lies. Iterating gives a
-    function for each row that makes its value, which costs time, and None where there is none.
+    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives
+    a function for each row that makes its value, which takes time; the value may be None.
 
     Args:
         dataset (`datasets.Dataset` or `datasets.IterableDataset`): The rows.
         name (`str`): What error messages call it.
         column (`str`): The column.
-        total (`int`, *optional*): Number of rows, if it is known.
-        files (`Sequence[str]`): The files, or addresses of files, that it consists of.
+        total (`int`, *optional*): Number of rows, if known.
+        files (`Sequence[str]`): Its files, or their addresses.
 
     Raises:
         ValueError: when iterated over: no such column (the message names those there are), a column of another type,
@@ -51,7 +51,7 @@ class Rows:
                 yield partial(_value, values, i)
 
     def part(self, index: int, count: int) -> Iterator[Row]:
-        """One of so many parts: some of the files where there are enough of them, or else every so-many-th row."""
+        """One of `count` parts: some of the files where there are enough of them, or else every `count`-th row."""
         if count <= getattr(self.dataset, "num_shards", 1):
             shard = self.dataset.shard(num_shards=count, index=index)
             return iter(Rows(shard, self.name, self.column, None, self.files))
@@ -91,7 +91,7 @@ def _holds_text(kind: "pyarrow.DataType") -> bool:
 
 @contextmanager
 def _named_errors(name: str) -> Iterator[None]:
-    """What `datasets` and `pyarrow` say of bad data often lacks the file."""
+    """Names the file in errors of `datasets` and `pyarrow` about bad data."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -114,7 +114,7 @@ def open_file(path: str, column: str) -> Rows:
 
 
 def row_suffix(path: str | os.PathLike) -> str | None:
-    """The suffix of a file of rows; None if it is no such file."""
+    """The suffix of a file of rows; None for other files."""
     suffix = plain_path(path).suffix.lower()
     return suffix if suffix in ROW_FORMATS else None
 

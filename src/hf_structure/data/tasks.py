@@ -20,7 +20,7 @@ from hf_structure.data.text import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
 _HIGHEST_SCORE = 5.0
-# What the columns of a table are called in GLUE, in its old files, and in the tables of other similarity tasks.
+# Names of columns in GLUE, in its old files, and in the tables of other similarity tasks.
 COLUMNS = {
     "sentence1": ("sentence1", "sentence", "#1 String"),
     "sentence2": ("sentence2", "#2 String"),
@@ -60,7 +60,7 @@ class Task:
         return "ordered" if self.is_ordered else "symmetric"
 
     def words(self, sentences: Mapping[str, Sequence[str]]) -> list[str]:
-        """The prompt's words, from the words of the sentences by their names."""
+        """The words of the prompt, given those of its sentences by their names."""
         parts = (sentences[part[1:-1]] if part.startswith("{") else [part] for part in self.prompt.split())
         return [word for part in parts for word in part]
 
@@ -178,7 +178,7 @@ def _split(name: str, text: Any, split: Callable[[str], list[str]]) -> list[str]
 
 
 def _apart(sentences: Mapping[str, list[str]]) -> dict[str, list]:
-    """Words of sentences one after the other, and which sentence each is of."""
+    """The words of several sentences, one after the other, and the number of each word's sentence."""
     numbered = [(word, number) for number, words in enumerate(sentences.values()) for word in words]
     words, numbers = zip(*numbered, strict=True)
     return {"words": list(words), "sentence_ids": list(numbers)}

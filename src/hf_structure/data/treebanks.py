@@ -1,4 +1,4 @@
-"""From a treebank in sections, as the LDC ships it, to the training and test files of the papers."""
+"""The training and test files of the papers, made of a treebank in sections as the LDC ships it."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -25,7 +25,7 @@ def flat_sources(
     defined: Callable[[Name], Name] = lambda name: name,
 ) -> dict[str, str]:
     """
-    Source texts of all that some definitions need.
+    Source texts of everything that some definitions need.
 
     Args:
         roots (`Iterable[tuple[str, str]]`): The definitions, by module and name.
@@ -87,7 +87,7 @@ class Module:
             start = end
 
     def needs_of(self, name: str) -> Iterator[Name]:
-        """What is needed for a name to be what it is. Raises `ValueError` if the module does not define it."""
+        """What the definition of a name needs. Raises `ValueError` if the module does not define it."""
         if name not in self.bindings:
             raise ValueError(f"{self.name} does not define {name}")
         for statement in self.bindings[name]:
@@ -97,14 +97,14 @@ class Module:
                     yield from ((place, alias.name) for alias in found if self._comes_along(place))
 
     def reduced(self, names: set[str]) -> str:
-        """The text of what binds these names and the comments before it, with flat imports."""
+        """The text of the statements that bind these names and the comments before them, with flat imports."""
         lines = self.lines[: self.statements[-1].end]
         for start, end, replacement in reversed(list(self._edits(names))):
             lines[start:end] = replacement
         return "\n".join(lines).strip() + "\n"
 
     def _edits(self, names: set[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Lines that are replaced, from top to bottom."""
+        """Ranges of lines and their replacements, from top to bottom."""
         space = 0
         for statement in self.statements:
             space = max(space, statement.space)
@@ -117,7 +117,7 @@ class Module:
                 yield statement.start, statement.end, []
 
     def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
-        """The text of an import as it stands in a folder of files."""
+        """The text of an import in a flat folder."""
         if places := self._places(node, aliases):
             nodes = [self._import_from(place, found) for place, found in places.items()]
         else:
@@ -178,7 +178,7 @@ class Statement:
 
     @cached_property
     def bound(self) -> set[str]:
-        """The names that it binds, but for type checkers."""
+        """The names that it binds, except for type checkers alone."""
         if isinstance(self.node, ast.If) and ast.unparse(self.node.test).endswith("TYPE_CHECKING"):
             return set()
         return {each.get_name() for each in self.names.get_symbols() if each.is_assigned() or each.is_imported()}

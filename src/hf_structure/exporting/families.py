@@ -1,4 +1,4 @@
-"""What is registered for a family of models: its Auto classes and its pipelines."""
+"""The Auto classes and pipelines that are registered for a family of models."""
 
 import importlib
 
@@ -9,7 +9,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from hf_structure.abilities import abilities_of
 
-# What loads a parser that none of transformers' own Auto classes is for: it says something of every word.
+# Loads parsers, for which transformers has no Auto class: they classify every word, too.
 PARSER = "AutoModelForTokenClassification"
 
 

@@ -1,4 +1,4 @@
-"""Folders that transformers loads without this package: the model, its tokenizer and the code of both classes."""
+"""Folders that transformers loads without this package: a model, its tokenizer and their code."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ from hf_structure.version import __version__
 
 LICENSE = Path(__file__).parents[1] / "LICENSE"
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
-# What belongs to a model, in a folder where its training may have left other things.
+# The files of a model, in a folder where its training may have left others.
 FILES = (
     *("config.json", "generation_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template*"),
@@ -115,7 +115,7 @@ def _check_family(config: PreTrainedConfig) -> None:
 
 
 def _write_code(config: PreTrainedConfig, folder: Path) -> None:
-    """Writes the code of a model into its folder, and what of it is where into its configuration."""
+    """Writes the code of a model into its folder, and its places into its configuration."""
     autos = {"AutoConfig": type(config), **model_classes(type(config))}
     tasks = pipelines(config)
     roots = [*autos.values(), *(pipeline_class for pipeline_class, _ in tasks.values())]
@@ -141,12 +141,12 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
 
 
 def _reference(root: type) -> str:
-    """Where a class is, as transformers writes it."""
+    """The place of a class, in the notation of transformers."""
     return f"{flat_name(root.__module__)}.{root.__name__}"
 
 
 def _packages(roots: Iterable[type]) -> set[str]:
-    """The packages whose code belongs to the model: this one, and those of other families."""
+    """The packages whose code belongs to the model: this one, and those of the user's families."""
     return {module.split(".")[0] for module in (__name__, *(root.__module__ for root in roots))}
 
 

@@ -1,4 +1,4 @@
-"""Model cards, made of what a folder tells of its model."""
+"""Model cards, made from the files in a model's folder."""
 
 import json
 import math
@@ -45,7 +45,7 @@ SCORING = "hf-structure score --model {name} --summary test.txt"
 
 @dataclass(frozen=True)
 class Kind:
-    """What models of a kind do: their tag on the Hub, code that uses one, a command that evaluates one."""
+    """A kind of model: its tag on the Hub, code that uses one, and a command that evaluates one."""
 
     pipeline_tag: str | None
     sample: str
@@ -70,7 +70,7 @@ def family_of(config: dict) -> Family | None:
 
 
 def kind_of(config: dict) -> Kind:
-    """What a model with this configuration does."""
+    """The kind of model with this configuration."""
     architecture = (config.get("architectures") or [""])[0]
     if architecture.endswith("ForMaskedLM") and family_of(config) and config.get("attention") != "softmax":
         return INDUCTION
@@ -81,7 +81,7 @@ def kind_of(config: dict) -> Kind:
 
 @dataclass
 class CardFacts:
-    """What a card says that neither the configuration nor the weights of a model tell."""
+    """The parts of a card that neither the configuration nor the weights of a model tell."""
 
     license: str | None = None
     language: str | None = None
@@ -92,7 +92,7 @@ class CardFacts:
 
     @classmethod
     def of_folder(cls, folder: Path) -> "CardFacts":
-        """What training has noted beside a model, if anything."""
+        """The notes of training beside a model, if any."""
         file = folder / FACTS
         return cls(**json.loads(file.read_text("utf-8"))) if file.is_file() else cls()
 
@@ -135,12 +135,12 @@ def read_card(folder: str | Path) -> ModelCard | None:
 
 
 def is_handwritten(card: ModelCard) -> bool:
-    """Whether somebody wrote a card, or changed it, so that it must stay."""
+    """Whether somebody wrote or changed a card, so that it must stay."""
     return MARK not in card.content
 
 
 def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]:
-    """The results of evaluation that training has noted beside a model."""
+    """The evaluation results that training has written beside a model."""
     file = folder / RESULTS
     scores = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     results = []
@@ -219,7 +219,7 @@ def _facts_table(folder: Path, config: dict, facts: CardFacts) -> str:
 
 
 def count_parameters(folder: Path) -> int:
-    """Numbers in the weights of a folder."""
+    """The number of parameters in the weights of a folder."""
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as weights:

@@ -1,4 +1,4 @@
-"""Models to the Hub: files of a folder, with a card."""
+"""Publishing models on the Hub: the files of a folder, and a card."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,17 +28,17 @@ PUSHING = ("commit_message", "commit_description", "private", "token", "revision
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 NAMES = ("LICENSE", "NOTICE")  # what such files begin with
-BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # what says more of a model that is saved
+BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files that say more about a saved model
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 
 class UnknownLicenseError(ValueError):
-    """The licence of a model has to be named."""
+    """The licence of a model is unknown and must be given."""
 
 
 @dataclass
 class Publication:
-    """What goes to a repository: files by their names, and the card."""
+    """The content of a repository: files by their names, and the card."""
 
     repo_id: str
     files: dict[str, Path]
@@ -134,8 +134,8 @@ def _changes(
     api: HfApi, publication: Publication, name: str, revision: str | None
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
     """
-    The files of a publication, and weights that are there under other names and would be loaded instead. A card that
-    was made does not replace one that somebody wrote.
+    Adds the files of a publication, and deletes published weights under other names, which would be loaded instead. A
+    generated card does not replace a handwritten one.
     """
     changes = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
     there = published_card(api, name, revision)
@@ -147,7 +147,7 @@ def _changes(
 
 
 def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelCard | None:
-    """The card of a repository, if there are both."""
+    """The card of a repository, if both exist."""
     try:
         file = api.hf_hub_download(name, "README.md", revision=revision)
     except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError):
@@ -157,7 +157,7 @@ def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelC
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Makes a `ValueError` of one line of whatever the Hub refuses."""
+    """Turns refusals of the Hub into a `ValueError` of one line."""
     try:
         yield
     except (HTTPError, OSError, HFValidationError) as error:
@@ -202,7 +202,7 @@ def _is_of_the_model(file: Path) -> bool:
 
 
 def _card(folder: Path, repo_id: str, license: str | None, language: str | None) -> ModelCard:
-    """The card that somebody wrote, with what is given added to its metadata, or a new one."""
+    """The handwritten card with licence and language in its metadata, or a new one."""
     card = read_card(folder)
     facts = CardFacts.of_folder(folder)
     before: Any = card.data if card else facts

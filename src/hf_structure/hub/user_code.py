@@ -12,7 +12,7 @@ from typing import Any
 def add_import(parser: argparse.ArgumentParser) -> None:
     """
     Adds `--import MODULE`, which may be given several times. The module is imported while options are parsed, and its
-    name goes to a list, `imported`, which is not there without any.
+    name is added to a list, `imported`, which exists only if the option is given.
     """
     parser.add_argument(
         "--import",
@@ -48,10 +48,10 @@ def import_code(name: str) -> ModuleType:
         raise ValueError("there is no such file")
     folder, name = (Path.cwd(), name) if file is None else _place_of(file)
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # after all others; worker processes look there, too
+        sys.path.append(str(folder))  # last; worker processes look there, too
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # whatever the code of others raises
+    except Exception as error:  # user code may raise anything
         raise ValueError(_reason(error)) from error
     if file is not None and file != Path(getattr(module, "__file__", None) or "").resolve():
         raise ValueError(f"Python has another module {name!r}: rename the file")

@@ -1,4 +1,4 @@
-"""From what a model decodes to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
+"""From decoded tensors to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ FIELDS = ("labels", "probabilities", "label_probabilities")  # columns that a tr
 
 
 def sentences_of(decoded: DecoderOutput) -> list[dict[str, Any]]:
-    """What was decoded for each sentence of a batch, without the first dimension, on the CPU."""
+    """The output for each sentence of a batch, without the batch dimension, on the CPU."""
     columns = {name: values.cpu() for name, values in (decoded.columns or {}).items()}
     tensors = {name: values.cpu() for name, values in decoded.items() if name != "columns"}
     size = len(next(iter(tensors.values())))
@@ -67,7 +67,7 @@ def _seen(encoded: Mapping[str, Any]) -> list[str]:
 
 
 def _source(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
-    """What is known of the text, with the places of the words that are kept."""
+    """The text, with the spans of the kept words."""
     spans = encoded["source"].get("word_spans")
     if spans is None:
         return encoded["source"]
@@ -124,7 +124,7 @@ def _restored(values: list, keep: Sequence[bool], missing: str | None) -> list:
 def _marginals(
     marginals: torch.Tensor, encoded: Mapping[str, Any], heads: list[int], punctuation: str
 ) -> list[list[float]]:
-    """Rows and columns for the words put back: their head is certain, and they are nobody's head."""
+    """Adds rows and columns for restored words, whose head is certain, and which are nobody's head."""
     if punctuation == "drop" or all(encoded["keep"]):
         return marginals.tolist()
     keep = torch.tensor(encoded["keep"])
@@ -136,7 +136,7 @@ def _marginals(
 
 
 def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
-    """The best graph, the others, and what is known of all."""
+    """The best graph, its alternatives, and marginals."""
     size = len(words) + 1
     graphs = []
     for graph, log_prob in zip(decoded["graphs"], decoded["log_probs"].tolist(), strict=True):

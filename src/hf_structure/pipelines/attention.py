@@ -1,4 +1,4 @@
-"""How the heads of language models attend to a sentence, and to what structure."""
+"""The attention of language models to a sentence, beside the structure that they build."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -82,7 +82,7 @@ def sentence_attention(
 def _reading(
     structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: Any, beam_size: int
 ) -> dict[str, torch.Tensor]:
-    """What the model is given to read it."""
+    """The inputs by which the model reads the structure."""
     if isinstance(structure, DependencyGraph):
         graph = pad_graphs([structure.arcs], len(structure.words)).to(ids.device)
         return {"word_ids": word_ids, "graph": graph}
@@ -95,7 +95,7 @@ def _attention_maps(model: PreTrainedModel, ids: torch.Tensor, reading: dict) ->
     with eager_attention(model):
         outputs = model(ids, output_attentions=True, use_cache=False, **reading)
     found = getattr(outputs, "attentions", None) or ()
-    shape = (ids.shape[1],) * 2  # some models call something else attention
+    shape = (ids.shape[1],) * 2  # some models return something else as attention
     maps = [one[0] if one is not None and one.dim() == 4 and one.shape[2:] == shape else None for one in found]
     if not any(one is not None for one in maps):
         raise ValueError(f"{type(model).__name__} gives no attention of tokens to tokens")
@@ -114,7 +114,7 @@ def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, na
 
 @contextmanager
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Attention that gives its weights."""
+    """Computes attention eagerly, so that its weights are returned."""
     before: Any = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:

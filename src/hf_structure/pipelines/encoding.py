@@ -1,4 +1,4 @@
-"""From sentences, in whatever form they come, to what a model reads."""
+"""From sentences in any form to the inputs of a model."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -39,7 +39,7 @@ Sentence = OneSentence | Sequence[str]
 
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
-    """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
+    """Options of [`encode_sentence`] for a model: how it reads words, how many at most, and what else it reads."""
     abilities = abilities_of(model.config)
     return {
         "encode_words": encode_subwords if abilities.incremental else encode,
@@ -51,18 +51,18 @@ def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
 
 
 def is_one_sentence(sentences: Any) -> TypeGuard[OneSentence]:
-    """Whether this is a sentence and not several: a list of strings is several raw sentences."""
+    """Whether this is one sentence: a list of strings is several raw sentences."""
     return isinstance(sentences, str | Mapping) or hasattr(sentences, "to_sentence")
 
 
 def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
-    """One sentence as it is, or what [`~hf_structure.data.sentences.read_batch`] makes of several, and its errors."""
+    """One sentence as it is; several as [`~hf_structure.data.sentences.read_batch`] gives them, with its errors."""
     return sentences if is_one_sentence(sentences) else read_batch(sentences)
 
 
 def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
     """
-    Each sentence with what stands beside it in the columns, those that are None left out; a missing value is None.
+    Each sentence with its values in the columns that are not None; a missing value is None.
 
     Raises:
         ValueError: if a column is longer than the sentences, when their end is reached.
@@ -185,14 +185,14 @@ def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str
 
 
 def _source(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """What a parse keeps of raw text."""
+    """The part of raw text that a parse keeps."""
     if given.get("words") is not None:
         return {}
     return {"text": given["text"], "word_spans": find_words(given["text"], words), "start": given.get("start", 0)}
 
 
 def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:
-    """Which words the model sees: all, if there is nothing but punctuation."""
+    """Which words the model sees; all, if all are punctuation."""
     keep = [True] * len(words)
     if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
         return keep

@@ -1,4 +1,4 @@
-"""Which dependency relations the heads of masked language models stand for, by the trees of a treebank."""
+"""Which dependency relations the attention heads of masked language models stand for, by a treebank."""
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
@@ -125,7 +125,7 @@ def _arcs(
 
 
 def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
-    """Batches of sentences of similar lengths, those without any dependency left out."""
+    """Batches of sentences of similar lengths, without those that have no dependency."""
     trees = (tree for tree in trees if tree.labels)
     while window := list(islice(trees, size * WINDOW)):
         for batch in similar_length_batches([len(tree.encoded["input_ids"]) for tree in window], size):

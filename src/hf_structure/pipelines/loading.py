@@ -1,4 +1,4 @@
-"""Models for use: from a name, a folder or an object, on a device; their tokenizers and what splits text for them."""
+"""Loads models by name, from folders or as objects, with their tokenizers and word splitters."""
 
 import re
 import threading
@@ -81,7 +81,7 @@ def choose_word_tokenizer(
 
 
 def compute_device(model: PreTrainedModel) -> torch.device:
-    """Where a model computes: where its weights are, or where hooks bring those that are elsewhere (offloading)."""
+    """The device where a model computes: that of its weights, or that to which hooks move offloaded ones."""
     for module in model.modules():
         device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
         if device is not None:
@@ -98,7 +98,7 @@ def load_weights(
     **options,
 ) -> PreTrainedModel:
     """
-    The model in a folder, with all its weights: transformers only warns of missing ones, and goes on with random ones.
+    The model in a folder, with all its weights: transformers only warns of missing ones, and uses random ones.
     Arguments are those of [`load_model`] and of `from_pretrained`. Raises `ValueError` if there is no such model.
     """
     with LOADING, _readable(f"{folder} holds no {purpose}"), _quiet():
@@ -132,7 +132,7 @@ def read_tokenizer(
 def read_config(
     folder: str | Path, purpose: str, trust_remote_code: bool = False, settings: dict | None = None
 ) -> PreTrainedConfig:
-    """The configuration in a folder, with some `settings` changed. `ValueError` if there is none, or none of these."""
+    """The configuration in a folder, with `settings` changed. Raises `ValueError` for none, or unknown settings."""
     with _readable(f"{folder} holds no {purpose}"):
         loaded: Any = AutoConfig.from_pretrained(
             folder, trust_remote_code=trust_remote_code, return_unused_kwargs=True, **(settings or {})
@@ -183,8 +183,8 @@ def _load(
 
 def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
     """
-    The model on a device. One that is there stays as it is: `to` takes LSTMs apart for a moment, with which other
-    threads may be computing.
+    The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
+    other threads may be computing with them.
 
     Raises:
         ValueError: if torch has no such device, or was built without it.
@@ -201,8 +201,8 @@ def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """
-    Without the bars and reports of transformers: loading is short, and what is wrong is an error here. They are held
-    back in this thread alone; the verbosity of transformers is that of all threads.
+    Suppresses the progress bars and reports of transformers: loading is short, and problems are errors here. Only this
+    thread is concerned, while the verbosity of transformers is that of all threads.
     """
     thread = threading.get_ident()
     reporter: Any = logging.get_logger("transformers.modeling_utils")
@@ -228,8 +228,8 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _readable(message: str) -> Iterator[None]:
     """
-    Makes a `ValueError` of one line of whatever goes wrong in loading: what libraries make of damaged files has no
-    common type, `tokenizers` even raises bare `Exception`.
+    Turns whatever goes wrong in loading into a `ValueError` of one line: the errors of libraries about damaged files
+    have no common type, and `tokenizers` even raises bare `Exception`.
     """
     try:
         yield

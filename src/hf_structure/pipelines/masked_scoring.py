@@ -1,9 +1,9 @@
 """
 Pseudo-log-likelihoods of sentences by masked language models (Salazar et al. 2020).
 
-Each token is masked in a copy of the sentence of its own, and its log-probability read off there. In a word of several
-pieces, those that follow are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): else a piece is
-known from those that it shares the word with, and long rare words come out too likely.
+Each token is masked in its own copy of the sentence, where its log-probability is read off. In a word of several
+pieces, the later ones are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): otherwise a piece is
+predictable from the rest of its word, and long rare words come out too likely.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +119,7 @@ def pseudo_log_probs(
 def _log_probs(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, items: Sequence[tuple[Mapping, int]], masking: str
 ) -> torch.Tensor:
-    """`(items,)`: of each sentence, the log-probability of the token at a position."""
+    """`(items,)`: the log-probability of the token at a position of each sentence."""
     mask = cast(int, tokenizer.mask_token_id)
     pad = mask if tokenizer.pad_token_id is None else cast(int, tokenizer.pad_token_id)
     masked = [_mask(sentence, position, masking, mask) for sentence, position in items]

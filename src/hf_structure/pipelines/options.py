@@ -1,4 +1,4 @@
-"""What callers of the pipelines may choose from, for all who say so without computing anything."""
+"""The choices of the pipelines, for modules that name them without computing anything."""
 
 DEFAULT_PARSER = "udgn-en"
 DEFAULT_SCORER = "gilt-en"

@@ -1,8 +1,8 @@
 """
 From sentences to parses: `parse(...)`.
 
-A model trained without punctuation does not see any here: punctuation marks are recognised by their characters, taken
-out, and put back into the tree by a rule that keeps a projective tree projective
+A model trained without punctuation does not see any here either: punctuation marks are recognised by their
+characters, removed, and restored to the tree by a rule that keeps a projective tree projective
 ([`~hf_structure.algorithms.trees.restore_words`]).
 """
 
@@ -272,12 +272,12 @@ def parse(
 
 
 def _as_column(value: Any) -> list | None:
-    """What is given beside one sentence as that beside a list of one."""
+    """The annotation of one sentence as that of a list of one."""
     return None if value is None else [value]
 
 
 def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
-    """The kinds of structure asked for. Raises `ValueError` for one that the model does not give."""
+    """The requested kinds of structure. Raises `ValueError` for one that the model does not give."""
     given = abilities_of(model.config).structures
     if structure is None:
         return given
@@ -292,7 +292,7 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
 
 
 def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | None) -> dict[str, int]:
-    """What `decode` is told of the beam and of rounds. Raises `ValueError` for those that the model cannot have."""
+    """Arguments of `decode` for beam and rounds. Raises `ValueError` for those that the model does not take."""
     options = {}
     if beam_size is not None:
         if not abilities_of(model.config).beam:
@@ -361,7 +361,7 @@ def parse_batch(
 def decode_batch(
     encoded: Sequence[Mapping[str, Any]], model: Any, tokenizer: PreTrainedTokenizerBase, **options
 ) -> DecoderOutput:
-    """What a model makes of a batch; `options` are those of its `decode`."""
+    """The output of a model for a batch; `options` are those of its `decode`."""
     batch = WordCollator(cast(int, tokenizer.pad_token_id))(encoded)
     device = compute_device(model)
     batch = {name: value.to(device) for name, value in batch.items()}
@@ -387,7 +387,7 @@ def _parse_windows(
 
 
 def _windows(items: Iterator, size: int) -> Iterator[list]:
-    """Lists of `size` items. An error of the iterator is raised when the items before it are out."""
+    """Lists of `size` items. An error of the iterator is raised after the items before it."""
     window = []
     try:
         for item in items:

@@ -55,7 +55,7 @@ _BEGINNING = 4  # tokens that sentences must share to be searched together
 @dataclass(frozen=True)
 class SentenceScore:
     """
-    What a model thinks of a sentence.
+    The score of a sentence.
 
     Args:
         text (`str`): The sentence, or its words with spaces between them.
@@ -99,7 +99,7 @@ class SentenceScore:
         return sums[1:]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
+        """Everything as a dictionary, ready for JSON."""
         derived = ("log_prob", "perplexity", "word_surprisals")
         return asdict(self) | {name: getattr(self, name) for name in derived}
 
@@ -211,7 +211,7 @@ def score(
 
 
 def _check_not_given(kind: str, **options: object) -> None:
-    """Raises `ValueError` for an option that is for models of another kind."""
+    """Raises `ValueError` for options of another kind of model."""
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{name} is for {kind} language models: leave it out")
@@ -243,7 +243,7 @@ def load_language_model(
 
 
 def is_masked(model: torch.nn.Module) -> bool:
-    """Whether it is a masked language model, which its class says in transformers."""
+    """Whether it is a masked language model, by the name of its class, as in transformers."""
     return type(model).__name__.endswith("ForMaskedLM")
 
 
@@ -259,7 +259,7 @@ def loads_masked(folder: str, trust_remote_code: bool) -> bool:
 def _masked_scorer(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, word_tokenizer: WordTokenizer | None, masking: str
 ) -> tuple[Callable, Callable]:
-    """What encodes sentences for a masked language model, and what gives the log-probabilities of their tokens."""
+    """Functions that encode sentences for a masked language model, and that give log-probabilities of their tokens."""
     if masking not in MASKINGS:
         raise ValueError(f"masking must be one of {', '.join(MASKINGS)}, not {masking!r}")
     if tokenizer.mask_token_id is None:
@@ -334,7 +334,7 @@ def spaced_words(text: str, split: Callable[[str], list[str]]) -> str:
 def _encode(
     sentence: Sentence, encode: Callable[[Sentence], dict[str, Any]], model: PreTrainedModel
 ) -> dict[str, Any]:
-    """What [`SentenceScore`] says before there are surprisals, and `input_ids`."""
+    """The fields of [`SentenceScore`] without surprisals, and `input_ids`."""
     sentence = read_sentence(sentence)
     if not all(isinstance(word, str) for word in sentence):
         raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
@@ -415,7 +415,7 @@ def _check_max_tokens(max_tokens: int | None, default: int) -> int:
 
 
 def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
-    """An order by length in which those that begin alike, and share a part of the search, are neighbours."""
+    """An order by length in which sentences that begin alike, and share a part of the search, are neighbours."""
     beginnings = [tuple(sentence["input_ids"][:_BEGINNING]) for sentence in sentences]
     longest = {}
     for beginning, sentence in zip(beginnings, sentences, strict=True):
@@ -452,14 +452,14 @@ def _plain_log_probs(model: PreTrainedModel, batch: Mapping[str, torch.Tensor]) 
 
 
 class CorpusTotals:
-    """What [`corpus_scores`] are made of, added up sentence by sentence: no sentence is kept."""
+    """Adds up [`corpus_scores`] sentence by sentence, without keeping any."""
 
     def __init__(self) -> None:
         names = ("sentences", "tokens", "words", "unknown_words", "log_prob", "ends")
         self._sums: dict[str, float] = dict.fromkeys(names, 0)
 
     def add(self, scored: SentenceScore) -> None:
-        """One more sentence."""
+        """Adds a sentence."""
         values = (1, len(scored.tokens), len(scored.words), scored.unknown_words, scored.log_prob)
         for name, value in zip(self._sums, (*values, scored.word_ids.count(0)), strict=True):
             self._sums[name] += value

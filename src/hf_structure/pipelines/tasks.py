@@ -54,7 +54,7 @@ class ParsingPipeline(Pipeline):
         check_input(self.model, self.tokenizer)
 
     def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
-        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
+        """A string gives one dictionary, inputs with a length a list of them, other inputs an iterator."""
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
             found: Any = read_sentences(inputs)
             if not is_one_sentence(found):
@@ -162,7 +162,7 @@ for task, pipeline_class, auto_class, model in (
         default={"model": (str(CHECKPOINTS / model), "main")},
         type="text",
     )
-    # With it, `save_pretrained` would copy this file beside the model, where it cannot work alone, as `export`'s can.
+    # With it, `save_pretrained` would copy this file beside the model, where, unlike that of `export`, it cannot work.
     delattr(pipeline_class, "_registered_impl")
-# That the default is a folder of this package, revision "main", is no warning.
+# That the default is a folder of this package, revision "main", deserves no warning.
 logging.getLogger("transformers.pipelines").addFilter(lambda record: str(CHECKPOINTS) not in record.getMessage())

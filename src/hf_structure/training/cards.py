@@ -1,4 +1,4 @@
-"""The card of a model that is trained here."""
+"""Model cards of trained models."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ STARTS = ("model_name_or_path", "base_model", "encoder")  # options that name a 
 
 
 def note_facts(trainer: Any, model_args: object, data_args: object) -> None:
-    """Writes what the options of a run say of its model where the card of the model will be made."""
+    """Notes what the options of a run say about its model, for the card that is made later."""
     starts = (getattr(model_args, name, None) for name in STARTS)
     start = next(filter(None, starts), None)
     is_local = start is not None and (start in short_names() or Path(start).is_dir())

@@ -11,7 +11,7 @@ from hf_structure.hub.user_code import add_import
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, has_warmup
 from hf_structure.training.scripts import load_object, read_json
 
-COUNTS = (  # options of which there must be one at least, in all scripts that have them
+COUNTS = (  # options that must be at least 1, in all scripts that have them
     "beam_size",
     "gradient_accumulation_steps",
     "max_examples",
@@ -26,7 +26,7 @@ OF_EVALUATION = ("early_stopping_patience", "eval_delay", "load_best_model_at_en
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Names the defaults, and leaves the lines of the description as they are."""
+    """Shows the defaults, and keeps the line breaks of the description."""
 
 
 def parse_command_line(
@@ -36,7 +36,8 @@ def parse_command_line(
     defaults: Callable[[str | None], dict] = lambda model_type: {},
 ) -> tuple:
     """
-    Command line over `--config FILE` over defaults. Modules that `--import` names are imported.
+    Parses the command line, which overrides `--config FILE`, which overrides the defaults. Imports the modules that
+    `--import` names.
 
     Args:
         classes (`Sequence[type]`): Dataclasses of options: one of the model, of the data and of training.
@@ -82,7 +83,7 @@ def parse_command_line(
 
 
 def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfArgumentParser:
-    """The parser, whose help is silent about options without an effect."""
+    """The parser, whose help leaves out options that have no effect."""
     parser = HfArgumentParser(
         classes,
         description=description,
@@ -105,7 +106,7 @@ def _names(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def _given(parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """The options that the command line names, with their values."""
+    """The options given on the command line, with their values."""
     unset = object()
     namespace = argparse.Namespace(**dict.fromkeys(_names(parser), unset))
     parser.parse_known_args(namespace=namespace)  # no default replaces what is there
@@ -113,7 +114,7 @@ def _given(parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 
 def _strategies(given: dict, options: dict) -> dict[str, str]:
-    """`--eval_steps N` means `--eval_strategy steps`, where nothing else is said of the strategy."""
+    """`--eval_steps N` means `--eval_strategy steps`, unless a strategy is given."""
     strategies = {}
     for kind in ("eval", "save"):
         steps = f"{kind}_steps"

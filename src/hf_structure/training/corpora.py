@@ -1,4 +1,4 @@
-"""Text of any size for training: read, encoded and kept in files that are memory-mapped, once for all runs."""
+"""Training text of any size: read and encoded once for all runs, and kept in memory-mapped files."""
 
 import hashlib
 import logging
@@ -68,9 +68,9 @@ class Reading:
 
 class Corpora:
     """
-    Prepares text in two steps, sentences and what a model reads of them. Both are Arrow files in the cache of
-    `datasets`, under names that tell the files, with their sizes and times of change, the options and the tokenizer.
-    The memory needed does not grow with the text. With several processes the main one prepares first.
+    Prepares text in two steps: sentences, and what a model reads of them. Both are Arrow files in the cache of
+    `datasets`, whose names depend on the files, their sizes and modification times, the options and the tokenizer. The
+    memory needed does not grow with the text. With several processes, the main one prepares first.
 
     Args:
         data_args ([`~hf_structure.training.arguments.DataArguments`]): Number of workers, and whether to prepare anew.
@@ -93,7 +93,7 @@ class Corpora:
             ValueError: what `reading.read` raises, or there are no sentences.
         """
         for file in files:
-            guess_format(file)  # raises what it raises before anything is read
+            guess_format(file)  # raises its errors before anything is read
         return self._read(", ".join(files), file_states(*files), reading.read, reading.features)
 
     def read_rows(self, name: str, options: dict, reading: Reading) -> Dataset:
@@ -111,7 +111,7 @@ class Corpora:
             except DatasetGenerationError as error:
                 if isinstance(error.__cause__, ValueError | OSError):
                     raise error.__cause__ from None
-                deque(_rows(**arguments), maxlen=0)  # raises what a worker has met, of which `datasets` tells nothing
+                deque(_rows(**arguments), maxlen=0)  # raises the error of a worker, which `datasets` hides
                 raise
         splits = builder.info.splits
         if not splits or not splits["train"].num_examples:
@@ -162,7 +162,7 @@ def _encode_rows(batch: dict[str, list], encode: Encode, columns: tuple) -> dict
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Tells a tokenizer from others by what is saved of it."""
+    """Identifies a tokenizer by its saved files."""
     digest = hashlib.sha256()
     with TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
@@ -172,7 +172,7 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def words_of(sentences: Dataset) -> Iterator[list[str]]:
-    """The words of one sentence after the other."""
+    """The words of each sentence."""
     for batch in cast(Iterator[dict], sentences.select_columns("words").iter(_ROWS)):
         yield from batch["words"]
 
@@ -184,7 +184,7 @@ def is_annotated(sentences: Dataset, column: str) -> bool:
 
 
 def without_long(sentences: Dataset, max_length: int) -> Dataset:
-    """Training sentences of not too many words. Raises `ValueError` if there are none."""
+    """The training sentences of at most `max_length` words. Raises `ValueError` if there are none."""
     count = pyarrow.compute.list_value_length  # pyright: ignore[reportAttributeAccessIssue]
     kept = (column_numbers(sentences, "words", count) <= max_length).nonzero()[0]
     if len(kept) == len(sentences):

@@ -1,4 +1,4 @@
-"""Text that is trained on while it is read, from files or from the Hub: nothing of it is kept."""
+"""Training on text while it is read, from files or from the Hub, without keeping it."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,8 +16,8 @@ from hf_structure.data.rows import Rows, open_dataset
 from hf_structure.training.arguments import DataArguments, RunArguments
 from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
 
-Record = Callable[[], Iterable[dict]]  # makes the sentences of what is read as one: a sentence, or a row of text
-_TIMES = 20  # that a run without epochs is evaluated and saved
+Record = Callable[[], Iterable[dict]]  # makes the sentences of a unit that is read: a sentence, or a row of text
+_TIMES = 20  # how often a run without epochs is evaluated and saved
 
 
 @dataclass
@@ -62,8 +62,8 @@ class TextArguments(DataArguments):
 
 def check_streaming(data_args: TextArguments, training_args: RunArguments, has_tokenizer: bool) -> None:
     """
-    Raises `ValueError` for options that do not go together. A stream has no epochs: what was to be done after each is
-    done twenty times in all.
+    Raises `ValueError` for options that contradict each other. A stream has no epochs: whatever was to be done after
+    each of them is done twenty times in all.
     """
     if data_args.train_file and data_args.dataset_name:
         raise ValueError("give either --train_file or --dataset_name")
@@ -90,16 +90,16 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
 
 class TextStream(IterableDataset):
     """
-    Batches of a token budget, for ever: the text is read again when it ends. So many sentences are taken together,
-    and cut into batches of similar lengths in a random order; where they begin changes with each pass.
+    Batches under a token budget, forever: the text is read again when it ends. Buffers of sentences are cut into
+    batches of similar lengths in a random order; where buffers begin changes with each pass.
 
-    Every process, and every worker of its data loader, has its share of the text. What comes is a function of `seed`
+    Every process, and every worker of its data loader, has its share of the text. The batches are a function of `seed`
     and of the numbers of processes and workers.
 
     Args:
-        records (`Callable[[int, int], Iterable[Record]]`): Begins to read a share of the text, of a number of them.
-        encode (`Callable[[list[dict]], list[dict]]`): From sentences to what `collate` reads, with its `length`.
-        collate (`Callable`): Makes batches; is told the number of the pass where it has a `set_epoch`.
+        records (`Callable[[int, int], Iterable[Record]]`): Reads share i of n of the text.
+        encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
+        collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
         max_tokens (`int`): Budget of a batch, padding counted.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
         buffer_size (`int`): How many sentences are taken together.
@@ -204,7 +204,7 @@ def stream_training_text(
 
 
 def file_records(files: Sequence[str], reading: Reading, share: int, shares: int) -> Iterator[Record]:
-    """Every so-many-th sentence of files."""
+    """Every `shares`-th sentence of files."""
     sentences = (sentence for file in files for sentence in reading.read(file))
     for sentence in itertools.islice(sentences, share, None, shares):
         yield partial(list, [{column: sentence[column] for column in reading.features}])

@@ -1,4 +1,4 @@
-"""`Trainer` over batches of a token budget, and its forms for language models with structure, masked and causal."""
+"""`Trainer` with batches under a token budget, and its subclasses for parsers, language models and their tasks."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ class _EpochCallback(TrainerCallback):
 
 
 class _LossCallback(TrainerCallback, ExportableState):
-    """The sum of the losses of all steps that a run has done, which checkpoints keep."""
+    """The sum of the losses of all steps of a run, which checkpoints keep."""
 
     def __init__(self):
         self.total = 0.0
@@ -73,8 +73,8 @@ class TokenBudgetTrainer(Trainer):
     `train_loss` is the mean over all steps of a run, those before an interruption too.
 
     Args:
-        max_tokens (`int`): Budget of a batch on one device, padding counted.
-        max_sentences (`int`, *optional*): How many sentences a training batch on one device holds at most.
+        max_tokens (`int`): Budget of a batch on one device, including padding.
+        max_sentences (`int`, *optional*): Most sentences of a training batch on one device.
         args, kwargs: As for [`~transformers.Trainer`]; the settings in
             [`~hf_structure.training.arguments.IGNORED`] have no effect here. The training dataset has a column
             `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
@@ -124,7 +124,7 @@ class TokenBudgetTrainer(Trainer):
         super()._save_checkpoint(*args, **kwargs)
 
     def _total_loss(self) -> _LossCallback:
-        """With the losses of all steps so far, the mean of all processes."""
+        """Adds the losses since the last call, averaged over all processes, to the total."""
         losses = next(each for each in self.callback_handler.callbacks if isinstance(each, _LossCallback))
         mean = self.accelerator.reduce(torch.as_tensor(self._losses, device=self.args.device), reduction="mean")
         losses.total += cast(torch.Tensor, mean).item()
@@ -169,7 +169,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         raise NotImplementedError
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
-        """Parameters that have a learning rate of their own, and that rate; None if all share one."""
+        """Parameters with a learning rate of their own, and that rate; None if all share one."""
         return (), None
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
@@ -206,8 +206,8 @@ class ScoringTrainer(TokenBudgetTrainer):
     @contextlib.contextmanager
     def _whole_weights(self, model) -> Iterator[None]:
         """
-        Gathers the weights of a model that is sharded over processes, once: each process evaluates its own sentences,
-        which take more or fewer passes than those of others, and so cannot gather them for every pass.
+        Gathers the weights of a model that is sharded over processes, once: each process evaluates its sentences in
+        a number of passes of its own, and so cannot gather them for every pass.
         """
         parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
         state: Any = self.accelerator.state
@@ -228,7 +228,7 @@ class ScoringTrainer(TokenBudgetTrainer):
             write_card(self, language=language, license=license, base_model=finetuned_from, datasets=datasets)
 
     def _batches(self, dataset) -> Iterator[list[dict]]:
-        """This process's share of the dataset."""
+        """The batches of this process."""
         batches = token_budget_batches(column_numbers(dataset, "length"), self.max_tokens)
         for batch in batches[self.args.process_index :: self.args.world_size]:
             yield dataset.__getitems__(batch)
