@@ -2,7 +2,6 @@
 
 import bz2
 import codecs
-import copyreg
 import errno
 import gzip
 import io
@@ -28,7 +27,11 @@ class DataError(ValueError):
         self.line = line
 
     def __reduce__(self):  # picklable, so that worker processes can hand it on: the message as it is
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return _rebuild, (type(self), self.args), self.__dict__
+
+
+def _rebuild(cls: type, args: tuple) -> BaseException:
+    return cls.__new__(cls, *args)
 
 
 def check_encoding(beginning: bytes, name: str, line: int | None = None, error: type[DataError] = DataError) -> None:

@@ -223,7 +223,7 @@ class TaskCollator:
         batch = self.collator([_append(*pair) for pair in zip(examples, words, strict=True)])
         ends = batch["attention_mask"].sum(1, keepdim=True)
         places = torch.arange(int(ends.max()))
-        is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))
+        is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))  # (B, seq_len)
         kept = is_label.any(0)
         batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
         labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]

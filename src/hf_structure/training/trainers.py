@@ -488,7 +488,8 @@ class TaskTrainer(ScoringTrainer):
 
     def _metrics(self, outputs: torch.Tensor, gold: torch.Tensor) -> dict[str, float]:
         if self.task.classes:
-            metrics = {"loss": -float(outputs.gather(1, gold.unsqueeze(1)).sum()) / self._num_targets(gold)}
+            likelihoods = outputs.gather(1, gold.unsqueeze(1))  # (rows, 1)
+            metrics = {"loss": -float(likelihoods.sum()) / self._num_targets(gold)}
             metrics |= classification_scores(outputs.argmax(1).tolist(), gold.tolist())
         else:
             metrics = {"loss": float((outputs[:, 0] - gold).square().mean())}
@@ -544,7 +545,8 @@ class SentenceTrainer(TaskTrainer):
 
 def label_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Cross-entropies `(batch_size, places)` of labels as of [`TaskCollator`]; 0 where there is none."""
-    return torch.nn.functional.cross_entropy(logits.float().transpose(1, 2), labels[:, 1:], reduction="none")
+    by_class = logits.float().transpose(1, 2)  # (batch_size, vocab_size, places)
+    return torch.nn.functional.cross_entropy(by_class, labels[:, 1:], reduction="none")
 
 
 def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
