@@ -17,7 +17,8 @@ def token_budget_batches(
     max_sentences: int | None = None,
 ) -> list[list[int]]:
     """
-    Cuts sentences into batches whose padded size, sentences times longest sentence, stays within a budget.
+    Cuts sentences into batches of at most `max_sentences` whose padded size, sentences times longest sentence, stays
+    within `max_tokens`.
 
     Args:
         lengths (`Sequence[int]`): Length of each sentence. A longer one than `max_tokens` makes a batch of its own.
@@ -85,9 +86,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
 
     Args:
-        lengths (`Sequence[int]`): Length of each sentence.
-        max_tokens (`int`): Budget per batch, padding counted. A longer sentence makes a batch of its own.
-        max_sentences (`int`, *optional*): How many sentences a batch holds at most.
+        lengths, max_tokens, max_sentences: As for [`token_budget_batches`].
         seed (`int`): Seed of all shuffling.
         num_replicas, rank (`int`): Number of processes and the number of this one.
         jitter (`float`): Lengths count as up to this share longer when sentences are sorted, so that the neighbours

@@ -52,7 +52,6 @@ def load_sentences(
     Streams the sentences of one file.
 
     Args:
-        path (`str` or `os.PathLike`): The file.
         format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"` or `"text"`; by the suffix if not given.
         punctuation (`str`, defaults to `"keep"`):
             `"keep"` or `"drop"`. The dependents of a dropped word go to its nearest kept ancestor; constituents left

@@ -100,7 +100,6 @@ def publish(
     Puts a model on the Hub, in one commit.
 
     Args:
-        publication ([`Publication`]): What [`prepare`] gives.
         private (`bool`, *optional*): Whether a new repository is private; by default as its owner has set.
         revision (`str`, *optional*): Branch, made if need be; by default `"main"`.
         message, description (`str`): Message of the commit, its first line and the rest.

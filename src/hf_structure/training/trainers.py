@@ -454,9 +454,8 @@ class TaskTrainer(ScoringTrainer):
 
     Args:
         task ([`Task`]): The task.
-        data_collator ([`TaskCollator`]): Makes batches.
-        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length`, `file` (its name) and
-            those that the collator reads.
+        data_collator ([`TaskCollator`]), args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns
+            `length`, `file` (its name) and those that the collator reads.
     """
 
     def __init__(self, *args, task: Task, **kwargs):
@@ -517,11 +516,8 @@ class TaskTrainer(ScoringTrainer):
 class SentenceTrainer(TaskTrainer):
     """
     Trainer of classifiers of sentences and of pairs of sentences, and of regressions, such as
-    [`UDGNForSequenceClassification`]; losses and metrics as those of [`TaskTrainer`].
-
-    Args:
-        data_collator ([`SentenceCollator`]): Makes batches.
-        args, kwargs: As for [`TaskTrainer`].
+    [`UDGNForSequenceClassification`]; arguments, losses and metrics are those of [`TaskTrainer`], with a
+    [`SentenceCollator`].
     """
 
     @staticmethod
