@@ -30,7 +30,7 @@ class DataError(ValueError):
         return _rebuild, (type(self), self.args), self.__dict__
 
 
-def _rebuild(cls: type, args: tuple) -> BaseException:
+def _rebuild(cls: type[DataError], args: tuple) -> DataError:
     return cls.__new__(cls, *args)
 
 
