@@ -1,12 +1,12 @@
 """
-Auto classes for tasks that transformers has none for, and the families in the tables of all Auto classes.
-`import hf_structure` has this done when Auto classes are imported.
+Auto classes for tasks that transformers lacks, and the families in the tables of all Auto classes. After
+`import hf_structure`, this module is imported as soon as Auto classes are.
 """
 
 import threading
 from collections import OrderedDict, UserDict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
@@ -20,7 +20,7 @@ from hf_structure.families import FAMILIES, Family
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Held while a model is loaded, so that one thread does so at a time. `from_pretrained` of transformers replaces
+# Held while a model is loaded, so that one thread loads at a time. `from_pretrained` of transformers replaces
 # `PreTrainedModel.tie_weights`, `torch.linspace` and torch's default dtype for the whole process, and later restores
 # what it found. Of two threads that load at once, the second finds and restores what the first has put there: weights
 # are never tied again in this process, and those that a checkpoint leaves out because they are tied stay empty.
@@ -30,6 +30,7 @@ LOADING = threading.RLock()
 class _AutoParser(_BaseAutoModelClass):
     """An Auto class that transformers does not know by its name; code of models may define it all the same."""
 
+    _model_mapping: Any
     tasks: tuple[str, ...]  # of the pipelines that it loads models for
 
     @classmethod
@@ -42,7 +43,8 @@ class _AutoParser(_BaseAutoModelClass):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
-        name, trust = pretrained_model_name_or_path, {"trust_remote_code": trust_remote_code}
+        name = pretrained_model_name_or_path
+        trust = {"trust_remote_code": trust_remote_code}
         with LOADING:
             if trust_remote_code:
                 config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))
@@ -90,7 +92,7 @@ class _LazyClasses(UserDict):
 
 
 def add_family(family: Family) -> None:
-    """Makes the Auto classes know a family."""
+    """Registers a family with the Auto classes."""
     config_class = family.load(family.config_class)
     for name, auto_classes in family.classes.items():
         for auto_class in map(_auto_class, auto_classes):
@@ -99,11 +101,9 @@ def add_family(family: Family) -> None:
             auto_class.register(config_class, partial(family.load, name), exist_ok=True)
 
 
-def _auto_class(name: str) -> type[_BaseAutoModelClass]:
+def _auto_class(name: str) -> Any:
     return globals().get(name) or getattr(modeling_auto, name)
 
 
 for family in (*FAMILIES.values(), *RELEASED):
     add_family(family)
-
-__all__ = ["AutoModelForConstituencyParsing", "AutoModelForDependencyParsing", "add_family"]

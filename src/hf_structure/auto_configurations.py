@@ -1,4 +1,4 @@
-"""Makes `AutoConfig` know the families. `import hf_structure` has this done when `AutoConfig` is imported."""
+"""Registers the families with `AutoConfig`, as soon as it is imported after `import hf_structure`."""
 
 from transformers.models.auto.configuration_auto import AutoConfig
 
@@ -7,11 +7,9 @@ from hf_structure.families import FAMILIES, Family
 
 
 def add_family(family: Family) -> None:
-    """Makes `AutoConfig` know a family."""
+    """Registers a family with `AutoConfig`."""
     AutoConfig.register(family.model_type, family.load(family.config_class), exist_ok=True)
 
 
 for family in (*FAMILIES.values(), *RELEASED):
     add_family(family)
-
-__all__ = ["add_family"]

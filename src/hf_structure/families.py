@@ -65,7 +65,7 @@ def register_family(family: Family) -> None:
     """
     FAMILIES[family.model_type] = family
     for name in ("hf_structure.auto_configurations", "hf_structure.auto"):
-        module = sys.modules.get(name)
+        module: Any = sys.modules.get(name)
         if hasattr(module, "add_family"):  # else it reads all records when it is imported
             module.add_family(family)
 
@@ -85,5 +85,3 @@ def families_of(objective: str) -> dict[str, dict[str, Any]]:
 
 for _module in iter_modules([str(Path(__file__).parent / "models")]):
     register_family(import_module(f"hf_structure.models.{_module.name}.family_{_module.name}").FAMILY)
-
-__all__ = ["FAMILIES", "Family", "families_of", "register_family"]

@@ -1,4 +1,4 @@
-"""Modules of ours that follow modules of others: what transformers is told costs nothing until it is imported."""
+"""Imports modules of ours after others', so that registration with transformers costs nothing until it is used."""
 
 import sys
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ def import_after(module: str, ours: str) -> None:
 
 class _Follower:
     """
-    A finder that finds modules as the others do, and lets a module of ours follow those that it waits for: each time,
-    as an import that fails or is interrupted may be tried again.
+    A finder that finds modules as the others do, and imports a module of ours after those that it waits for: each
+    time, as an import that fails or is interrupted may be tried again.
     """
 
     waiting: dict[str, str] = {}
@@ -41,7 +41,8 @@ class _Follower:
         spec = next(filter(None, others), None)
         if spec is None or spec.loader is None:
             return spec
-        loader, execute = spec.loader, spec.loader.exec_module
+        loader = spec.loader
+        execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
@@ -50,6 +51,3 @@ class _Follower:
 
         loader.exec_module = exec_module  # of this loader alone: every module has its own
         return spec
-
-
-__all__ = ["import_after"]

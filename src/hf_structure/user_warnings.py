@@ -15,6 +15,3 @@ def warn_user(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
-
-
-__all__ = ["warn_user"]

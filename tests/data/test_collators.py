@@ -186,3 +186,20 @@ def test_from_tokenizer():
 def test_impossible_mask_rate(rate):
     with pytest.raises(ValueError, match="mask_rate must be between 0 and 1"):
         masker(mask_rate=rate)
+
+
+@pytest.mark.parametrize("make", [WordCollator, ParsingCollator])
+def test_columns_of_the_caller_are_padded_with_their_own_value(make):
+    examples = [{"input_ids": [3, 4, 5], "lemma_rules": [7, 8, 9]}, {"input_ids": [6]}]
+    batch = make(PAD, columns={"lemma_rules": -100, "tag_ids": -1})(examples)
+    assert batch["lemma_rules"].tolist() == [[7, 8, 9], [-100, -100, -100]]
+    assert "tag_ids" not in batch
+    assert "lemma_rules" not in make(PAD)(examples)
+
+
+def test_columns_have_one_value_for_each_word_and_not_for_each_piece():
+    examples = [
+        {"input_ids": [3, 4, 5, 6], "word_ids": [-1, 0, 0, 1]},
+        {"input_ids": [6], "word_ids": [0], "senses": [2]},
+    ]
+    assert WordCollator(PAD, columns={"senses": 0})(examples)["senses"].tolist() == [[0, 0], [2, 0]]

@@ -12,32 +12,32 @@ JITTER = 0.1  # sorting adds up to this share to lengths: the neighbours of a se
 
 
 def token_budget_batches(
-    lengths: Sequence[int],
+    lengths: Sequence[int] | np.ndarray,
     max_tokens: int,
     order: Sequence[int] | None = None,
     max_sentences: int | None = None,
 ) -> list[list[int]]:
     """
-    Cuts sentences into batches whose padded size, sentences times longest sentence, stays within a budget.
+    Cuts sentences into batches of at most `max_sentences` whose padded size, sentences times longest sentence, stays
+    within `max_tokens`.
 
     Args:
-        lengths (`Sequence[int]`): Length of each sentence.
-        max_tokens (`int`): Budget, padding counted. A longer sentence makes a batch of its own.
-        order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by length if not given.
-        max_sentences (`int`, *optional*): How many sentences a batch holds at most.
+        lengths (`Sequence[int]`): Length of each sentence. A longer one than `max_tokens` makes a batch of its own.
+        order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by default by length.
 
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
     """
-    lengths = np.asarray(lengths)
-    order = np.argsort(lengths, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
-    starts = _cut(lengths, max_tokens, order, max_sentences)
-    return [order[start:end].tolist() for start, end in pairwise([*starts, len(order)])]
+    sizes = np.asarray(lengths)
+    places = np.argsort(sizes, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
+    starts = _cut(sizes, max_tokens, places, max_sentences)
+    return [places[start:end].tolist() for start, end in pairwise([*starts, len(places)])]
 
 
 def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences: int | None) -> list[int]:
     """Where in an order the batches of [`token_budget_batches`] begin."""
-    starts, place = [], 0
+    starts = []
+    place = 0
     while place < len(order):
         starts.append(place)
         most = max(max_tokens // max(int(lengths[order[place]]), 1), 1)  # as the first one is in any case
@@ -50,25 +50,22 @@ def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences:
 
 
 def similar_length_batches(
-    lengths: Sequence[int], max_sentences: int, max_padding: float = MAX_PADDING
+    lengths: Sequence[int] | np.ndarray, max_sentences: int, max_padding: float = MAX_PADDING
 ) -> list[list[int]]:
     """
     Cuts sentences into batches of similar lengths, the shortest first.
 
-    A batch ends when it is full; or earlier, when it is a quarter full at least and with one more sentence, padding
-    would take more than its share. So a few long sentences among many do not fill the last batch with padding.
-
-    Args:
-        lengths (`Sequence[int]`): Length of each sentence.
-        max_sentences (`int`): How many sentences a batch holds at most.
-        max_padding (`float`): Share of padding in a batch, sentences times longest sentence.
+    A batch ends when it holds `max_sentences`, or when it is at least a quarter full and one more sentence would bring
+    the share of padding above `max_padding`: a few long sentences do not fill the last batch with padding.
 
     Returns:
         `list[list[int]]`: Indices of the sentences of each batch.
     """
-    batches, tokens = [], 0
+    batches: list[list[int]] = []
+    tokens = 0
     for index in np.argsort(lengths, kind="stable").tolist():
-        length, size = int(lengths[index]), len(batches[-1]) if batches else 0
+        length = int(lengths[index])
+        size = len(batches[-1]) if batches else 0
         padded = length * (size + 1)
         wasteful = 4 * size >= max_sentences and padded - tokens - length > max_padding * padded
         if not batches or size == max_sentences or wasteful:
@@ -90,9 +87,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
 
     Args:
-        lengths (`Sequence[int]`): Length of each sentence.
-        max_tokens (`int`): Budget per batch, padding counted. A longer sentence makes a batch of its own.
-        max_sentences (`int`, *optional*): How many sentences a batch holds at most.
+        lengths, max_tokens, max_sentences: As for [`token_budget_batches`].
         seed (`int`): Seed of all shuffling.
         num_replicas, rank (`int`): Number of processes and the number of this one.
 
@@ -102,7 +97,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def __init__(
         self,
-        lengths: Sequence[int],
+        lengths: Sequence[int] | np.ndarray,
         max_tokens: int,
         *,
         max_sentences: int | None = None,
@@ -122,7 +117,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.rank = rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
-        needed = len(self._compose(np.random.default_rng((seed, 0)))[1])
+        needed = len(_compose(self.lengths, max_tokens, max_sentences, np.random.default_rng((seed, 0)))[1])
         bound = int(1.03 * needed) + 2
         self.num_batches = min(bound + -bound % num_replicas, len(lengths) - len(lengths) % num_replicas)
 
@@ -135,13 +130,10 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng((self.seed, self.epoch))
-        order, starts = self._compose(rng)
+        order, starts = _compose(self.lengths, self.max_tokens, self.max_sentences, rng)
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
         mine = rng.permutation(len(starts))[self.rank : self.num_batches : self.num_replicas]
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
-
-    def _compose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return _compose(self.lengths, self.max_tokens, self.max_sentences, rng)
 
 
 def _compose(
@@ -156,7 +148,9 @@ def _compose(
     return order, np.array(_cut(lengths, max_tokens, order, max_sentences))
 
 
-def shuffled_batches(lengths: Sequence[int], max_tokens: int, rng: np.random.Generator) -> Iterator[list[int]]:
+def shuffled_batches(
+    lengths: Sequence[int] | np.ndarray, max_tokens: int, rng: np.random.Generator
+) -> Iterator[list[int]]:
     """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
     order, starts = _compose(np.asarray(lengths), max_tokens, None, rng)
     ends = np.append(starts[1:], len(order))

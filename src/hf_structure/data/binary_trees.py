@@ -18,9 +18,6 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     ([`~hf_structure.algorithms.attachments.dependency_spans`]); words of a tree that is not projective are lifted
     before ([`~hf_structure.algorithms.attachments.projective_heads`]).
 
-    Args:
-        path (`str` or `os.PathLike`): A file of brackets or CoNLL-U; its format is known by the suffix.
-
     Returns:
         `Iterator[dict]`: `words` (`list[str]`), and `spans`, the `len(words) - 1` constituents `[start, end]`,
             half-open, counted from 0.
@@ -56,6 +53,3 @@ def _of_dependencies(sentence: ConlluSentence, name: str) -> dict:
 
 def _row(words: list[str], spans: list[tuple[int, int]]) -> dict:
     return {"words": list(words), "spans": [list(span) for span in spans]}
-
-
-__all__ = ["load_binary_trees"]

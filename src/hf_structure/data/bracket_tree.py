@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hf_structure.data.normalization import keep_mask
 
-UNLABELLED = "X"  # the label or tag in brackets, which cannot do without, where it is not known
+UNLABELLED = "X"  # stands for an unknown label or tag: brackets cannot do without
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 _BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
 _TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
@@ -32,7 +33,7 @@ class BracketTree:
 
     def walk(self) -> Iterator[tuple["BracketTree", bool]]:
         """Every node, as `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""
-        stack = [(self, True)]
+        stack: list[tuple[BracketTree, bool]] = [(self, True)]
         while stack:
             node, opens = stack.pop()
             yield node, opens
@@ -46,7 +47,9 @@ class BracketTree:
 
     def spans(self) -> list[tuple[int, int, str]]:
         """`(start, end, label)` of every constituent but the leaves, outer ones first; half-open, in leaves from 0."""
-        spans, open_spans, position = [], [], 0
+        spans = []
+        open_spans = []
+        position = 0
         for node, opens in self.walk():
             if node.word is not None:
                 position += 1
@@ -80,10 +83,11 @@ class BracketTree:
         return self._rebuild(lambda leaf: leaf.word, lambda label: _FUNCTION.sub("", label))
 
     def map_words(self, function: Callable[[str], str]) -> "BracketTree":
-        """With every word replaced by what the function makes of it."""
+        """With the function applied to every word."""
         return self._rebuild(lambda leaf: function(leaf.word))
 
-    def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> "BracketTree | None":
+    def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> Any:
+        """The tree of the leaves for which there is a new word; None if there are none."""
         levels = [[]]
         for node, opens in self.walk():
             if node.word is not None:

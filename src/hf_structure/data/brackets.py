@@ -33,7 +33,6 @@ def read_brackets(
     `((the dog) barks)`, has no labels either.
 
     Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
         unescape (`bool`, defaults to `False`):
             Whether words lose their Penn Treebank escapes (`-LRB-` -> `(`, `\/` -> `/`).
         labels (`bool`, *optional*):

@@ -1,14 +1,16 @@
 """From encoded sentences to batches of tensors."""
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 IGNORE_INDEX = -100
+# What models read of each word beside its pieces, and what stands for a word of which it is not known.
+WORD_COLUMNS = {"tag_ids": -1, "initial_heads": -1, "initial_relations": -1}
 
 
 def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.Tensor:
@@ -23,16 +25,19 @@ class WordCollator:
 
     Args:
         pad_token_id (`int`): Id of the padding.
+        columns (`dict[str, int]`):
+            Names of further columns with one number for each word, and the number that pads them and stands for the
+            words of sentences without the column; by default `WORD_COLUMNS`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `heads` and `word_ids`; returns `input_ids`,
-    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`. What only some
-    sentences have of `tag_ids`, `initial_heads` and `initial_relations`, one number a word, is -1 for the others:
-    `(batch_size, num_words)`.
+    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`, and those of the
+    `columns` that some sentence has, of shape `(batch_size, num_words)`. With one id a word, `num_words` is `seq_len`.
     """
 
     pad_token_id: int
+    columns: dict[str, int] = field(default_factory=WORD_COLUMNS.copy, kw_only=True)
 
-    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         input_ids = pad_words([example["input_ids"] for example in examples], self.pad_token_id)
         lengths = torch.tensor([len(example["input_ids"]) for example in examples])
         attention_mask = (torch.arange(input_ids.shape[1]) < lengths.unsqueeze(1)).long()
@@ -40,28 +45,24 @@ class WordCollator:
         for name in ("heads", "word_ids"):
             if examples[0].get(name) is not None:
                 batch[name] = pad_words([example[name] for example in examples], -1)
-        for name in ("tag_ids", "initial_heads", "initial_relations"):
+        for name, fill in self.columns.items():
             if any(example.get(name) is not None for example in examples):
-                batch[name] = pad_words([_or_unknown(example, name) for example in examples], -1)
+                batch[name] = pad_words([_values(example, name, fill) for example in examples], fill)
         return batch
 
 
-def _or_unknown(example: dict[str, Any], name: str) -> Sequence[int]:
-    """One number for each word, -1 if they are not known."""
+def _values(example: Mapping[str, Any], name: str, fill: int) -> Sequence[int]:
+    """The numbers of a column; of an example that lacks it, `fill` for each word."""
     if example.get(name) is not None:
         return example[name]
     word_ids = example.get("word_ids")
-    return [-1] * (len(example["input_ids"]) if word_ids is None else max(word_ids, default=-1) + 1)
+    return [fill] * (len(example["input_ids"]) if word_ids is None else max(word_ids, default=-1) + 1)
 
 
 @dataclass
 class CausalCollator:
     """
-    Pads sentences for a causal language model.
-
-    Args:
-        pad_token_id (`int`): Id of the padding.
-        padding_side (`"right"` or `"left"`): Where the padding goes.
+    Pads sentences for a causal language model, on the `padding_side`, `"right"` or `"left"`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `attachments` (see
     [`~hf_structure.algorithms.attachments`]); returns `input_ids`, `attention_mask`, `labels` and `attachments`, each
@@ -71,7 +72,7 @@ class CausalCollator:
     pad_token_id: int
     padding_side: str = "right"
 
-    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
         batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
         # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
@@ -89,21 +90,11 @@ class CausalCollator:
 @dataclass
 class ParsingCollator(WordCollator):
     """
-    Pads encoded sentences with their trees.
-
-    Args:
-        pad_token_id (`int`): Id of the padding.
-
-    Called with the dictionaries of [`WordCollator`], which also hold, all or none, `labels` (ids of relation labels,
-    -100 where they are not known); returns these too, and `heads`, as tensors of shape `(batch_size, num_words)`,
-    padded with -100 and -1. With one id a word, `num_words` is `seq_len`.
+    A [`WordCollator`] of sentences with trees: by default `labels`, ids of relation labels, are a column, too, -100
+    where they are not known, and `heads` are of shape `(batch_size, num_words)`.
     """
 
-    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        batch = super().__call__(examples)
-        if examples[0].get("labels") is not None:
-            batch["labels"] = pad_words([example["labels"] for example in examples], IGNORE_INDEX)
-        return batch
+    columns: dict[str, int] = field(default_factory=lambda: WORD_COLUMNS | {"labels": IGNORE_INDEX}, kw_only=True)
 
 
 @dataclass
@@ -116,8 +107,6 @@ class MaskedWordCollator(WordCollator):
     state: a resumed run masks what the uninterrupted run would have masked.
 
     Args:
-        pad_token_id (`int`): Id of the padding.
-        mask_token_id (`int`): Id of the mask.
         special_token_ids (`Sequence[int]`): Ids that are never masked, among them the unknown word's.
         mask_rate (`float`): Share of masked words.
         seed (`int`): Seed of the masking.
@@ -145,7 +134,7 @@ class MaskedWordCollator(WordCollator):
         """Chooses another masking of the same sentences."""
         self.epoch = epoch
 
-    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         batch = super().__call__(examples)
         input_ids = batch["input_ids"]
         special = torch.isin(input_ids, torch.tensor(self.special_token_ids, dtype=torch.long))

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from hf_structure.algorithms.trees import check_heads, remove_words
 from hf_structure.data.files import DataError
-from hf_structure.data.text import PathOrFile, numbered_lines, source_name, write_blocks
+from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _fields = attrgetter(*COLUMNS)
@@ -117,8 +117,8 @@ class ConlluSentence:
 
     def to_sentence(self) -> dict[str, Any]:
         """
-        What is read of a sentence: `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None where they are
-        not known, and as `spans` None.
+        The sentence as a dictionary: `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None where they are
+        not known, and `spans`, which is None.
         """
         columns = {name: [getattr(word, name) for word in self.words] for name in ("upos", "xpos", "deprel")}
         known = {name: values if set(values) != {"_"} else None for name, values in columns.items()}
@@ -138,12 +138,8 @@ class ConlluSentence:
 
     def with_heads(self, heads: Sequence[int] | None, deprels: Sequence[str] | None = None) -> "ConlluSentence":
         """
-        A new sentence with other values in HEAD (and DEPREL); all other columns, multi-word tokens and empty nodes
-        stay.
-
-        Args:
-            heads (`Sequence[int]` or None): One head a word, 0 = root. None keeps the column.
-            deprels (`Sequence[str]`, *optional*): One label a word. None keeps the column.
+        A new sentence with other heads (0 = root) and labels, one for each word; None keeps a column. All other
+        columns, multi-word tokens and empty nodes stay.
 
         Raises:
             ValueError: the number of values is not the number of words, a head is none of the sentence (see
@@ -163,9 +159,6 @@ class ConlluSentence:
         A new sentence of the words whose mask is True, renumbered. The dependents of a dropped word go to its nearest
         kept ancestor (see `remove_words`). Multi-word tokens, empty nodes, DEPS and MISC, which speak of the words as
         they were, are dropped.
-
-        Args:
-            keep (`Sequence[bool]`): One value a word.
         """
         kept = [word for word, kept in zip(self.words, keep, strict=True) if kept]
         tokens = [replace(word, id=str(number), deps="_", misc="_") for number, word in enumerate(kept, start=1)]
@@ -182,7 +175,7 @@ class ConlluSentence:
         """
         if values is None:
             return self
-        # The constructor: `dataclasses.replace` takes ten times as long.
+        # The constructor, as `dataclasses.replace` takes ten times as long.
         tokens = [ConlluToken(*_fields(token)) if token.is_word else token for token in self.tokens]
         sentence = replace(self, tokens=tokens)
         sentence._set_column(column, values)
@@ -213,9 +206,6 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
     kind of line end in a sentence (LF or CRLF). A FORM `_` is a word like any other. Cycles and several roots are let
     through: the output of a parser may have them.
 
-    Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
-
     Raises:
         OSError: the file does not exist or cannot be opened.
         ConlluError: number of columns, an empty form, order of ids, ranges, a HEAD that is no number, out of range or
@@ -227,31 +217,14 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
 
 
 def sentence_lines(path_or_file: PathOrFile) -> Iterator[list[tuple[int, str]]]:
-    """
-    Streams the numbered lines of each sentence, which `parse_sentence` makes a sentence of: who does not need it saves
-    the time. Raises the errors of `numbered_lines`.
-    """
-    lines = []
-    for number, line in numbered_lines(path_or_file, ConlluError):
-        if line.strip():
-            lines.append((number, line))
-        elif lines:
-            yield lines
-            lines = []
-    if lines:
-        yield lines
+    """The numbered lines of each sentence, for [`parse_sentence`], which takes time that some callers can save."""
+    return numbered_blocks(path_or_file, ConlluError)
 
 
 def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.PathLike | IO) -> int:
     """
-    Writes sentences one by one, in UTF-8 and with their own line ends.
-
-    Args:
-        sentences (`Iterable[ConlluSentence]`): What to write; may be a generator.
-        path_or_file (`str`, `os.PathLike` or file): A path (an existing file is replaced), or an open file.
-
-    Returns:
-        `int`: how many sentences were written.
+    Writes sentences one by one, in UTF-8 and with their own line ends, to a path (an existing file is replaced) or an
+    open file. Returns how many there were.
     """
     return write_blocks(map(str, sentences), path_or_file)
 

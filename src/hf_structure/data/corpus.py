@@ -1,9 +1,9 @@
 """Sentences of any supported file as plain dictionaries, and as `datasets` in and out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -52,7 +52,6 @@ def load_sentences(
     Streams the sentences of one file.
 
     Args:
-        path (`str` or `os.PathLike`): The file.
         format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"` or `"text"`; by the suffix if not given.
         punctuation (`str`, defaults to `"keep"`):
             `"keep"` or `"drop"`. The dependents of a dropped word go to its nearest kept ancestor; constituents left
@@ -86,12 +85,8 @@ def _load(path, reader, by: str | None) -> Iterator[dict]:
 
 def drop_punctuation(sentence: dict, by: str = "auto") -> dict:
     """
-    A sentence as `load_sentences` gives it, without its punctuation. The dependents of a dropped word go to its
-    nearest kept ancestor (or to the root, so that there may be several root words then).
-
-    Args:
-        sentence (`dict`): `words`, and optionally `heads`, `deprels`, `tags`, `spans`.
-        by (`str`, defaults to `"auto"`): How punctuation is recognised, see `keep_mask`.
+    A sentence as `load_sentences` gives it, without its punctuation, which is recognised `by` what [`keep_mask`] says.
+    The dependents of a dropped word go to its nearest kept ancestor, or to the root, which may then have several.
     """
     keep = keep_mask(sentence["words"], sentence.get("tags"), sentence.get("deprels"), by)
     result = dict(sentence)
@@ -134,7 +129,8 @@ def to_dataset(
     if streaming:
         arguments = {"paths": [os.fspath(path) for path in paths], "options": options}
         return datasets.IterableDataset.from_generator(_rows, features=features, gen_kwargs=arguments)
-    rows, tables = _rows(paths, options), []
+    rows = _rows(paths, options)
+    tables = []
     while chunk := list(islice(rows, _CHUNK)):
         tables.append(datasets.Dataset.from_list(chunk, features=features))
     empty = datasets.Dataset.from_dict({column: [] for column in COLUMNS}, features=features)
@@ -151,34 +147,30 @@ def column_numbers(
     dataset: "Dataset", column: str, number: "Callable[[pyarrow.ChunkedArray], pyarrow.ChunkedArray] | None" = None
 ) -> np.ndarray:
     """
-    A column of a data set as an array of numbers of 32 bits, made without a Python object for each.
-
-    Args:
-        dataset (`Dataset`): The data set.
-        column (`str`): The column.
-        number (`Callable`, *optional*): What makes numbers of it, such as `pyarrow.compute.list_value_length`.
+    A column of a data set as an array of 32-bit numbers, without a Python object for each. `number` makes numbers of
+    the column where it holds something else, such as `pyarrow.compute.list_value_length`.
     """
     tables = dataset.select_columns(column).with_format("arrow").iter(_CHUNK)
-    values = (table[column] if number is None else number(table[column]) for table in tables)
+    columns = (cast("pyarrow.Table", table)[column] for table in tables)
+    values = columns if number is None else map(number, columns)
     return np.concatenate([np.zeros(0, np.int32), *(value.to_numpy().astype(np.int32) for value in values)])
 
 
 def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:
     """Rows of a data set, or dictionaries of `load_sentences`, as CoNLL-U sentences (tags go to XPOS)."""
     for sentence in sentences:
-        columns = [sentence.get(column) for column in COLUMNS]
-        yield ConlluSentence.from_words(*columns)
+        heads, deprels, tags = (sentence.get(column) for column in COLUMNS[1:])
+        yield ConlluSentence.from_words(sentence["words"], heads, deprels, tags)
 
 
 def bracket_sentence(tree: BracketTree) -> dict:
     """A tree without traces as the dictionary of `load_sentences`."""
-    words, tags = (list(column) for column in zip(*tree.leaves(), strict=True))
-    spans = tree.strip_functions().spans()
-    return {"words": words, "heads": None, "deprels": None, "tags": known_labels(tags), "spans": spans}
+    words, tags = map(list, zip(*tree.leaves(), strict=True))
+    return _sentence(words, known_labels(tags), tree.strip_functions().spans())
 
 
-def _from_conllu(path) -> Iterator[dict]:
-    return map(ConlluSentence.to_sentence, read_conllu(path))
+def _sentence(words: list[str], tags: Sequence[str] | None = None, spans: list | None = None) -> dict:
+    return {"words": words, "heads": None, "deprels": None, "tags": tags, "spans": spans}
 
 
 def _from_brackets(path) -> Iterator[dict]:
@@ -187,14 +179,9 @@ def _from_brackets(path) -> Iterator[dict]:
             yield bracket_sentence(tree)
 
 
-def _from_sdp(path) -> Iterator[dict]:
-    for sentence in read_sdp(path):
-        yield {"words": sentence.words, "heads": None, "deprels": None, "tags": sentence.pos, "spans": None}
-
-
-def _from_text(path) -> Iterator[dict]:
-    for words in read_text(path):
-        yield {"words": words, "heads": None, "deprels": None, "tags": None, "spans": None}
-
-
-_READERS = {"conllu": _from_conllu, "brackets": _from_brackets, "sdp": _from_sdp, "text": _from_text}
+_READERS = {
+    "conllu": lambda path: map(ConlluSentence.to_sentence, read_conllu(path)),
+    "brackets": _from_brackets,
+    "sdp": lambda path: (_sentence(sentence.words, sentence.pos) for sentence in read_sdp(path)),
+    "text": lambda path: map(_sentence, read_text(path)),
+}

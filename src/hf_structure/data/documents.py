@@ -1,4 +1,4 @@
-"""Raw text in documents, and the tables that say where each of them is from."""
+"""Raw text in documents, and tables of their sources."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from hf_structure.data.files import DataError, plain_path
-from hf_structure.data.text import numbered_lines
+from hf_structure.data.text import numbered_blocks, numbered_lines
 
 
 def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
@@ -18,28 +18,15 @@ def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
         OSError: the file does not exist or cannot be opened.
         DataError: not UTF-8, a binary file, or a damaged one.
     """
-    lines = []
-    for _, line in numbered_lines(path):
-        if line.strip():
-            lines.append(line.strip())
-        elif lines:
-            yield _without_heading(lines)
-            lines = []
-    if lines:
-        yield _without_heading(lines)
-
-
-def _without_heading(lines: list[str]) -> list[str]:
-    return lines[1:] if lines[0].startswith("# ") else lines
+    for block in numbered_blocks(path):
+        lines = [line.strip() for _, line in block]
+        yield lines[1:] if lines[0].startswith("# ") else lines
 
 
 def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     """
-    Streams the rows of a table: values between tabs, no quotes, the first line names the columns.
-
-    Args:
-        path (`str` or `os.PathLike`): The file.
-        columns (`Sequence[str]`): Columns that it must have.
+    Streams the rows of a table: values between tabs, no quotes, the first line names the columns, among which these
+    must be.
 
     Raises:
         DataError: a column is missing, or a row has more or fewer values than there are columns.
@@ -59,11 +46,8 @@ def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[di
 
 class Choice(NamedTuple):
     """
-    Which sources are wanted, by patterns such as `CC0*`.
-
-    Args:
-        licences, sources (`Sequence[str]`): One of each must match, where any are given.
-        excluded (`Sequence[str]`): None of these may match the licence or the source.
+    A choice of sources by patterns such as `CC0*`: one of the `licences` and one of the `sources` must match, where
+    any are given, and none of the `excluded` may match the licence or the source.
     """
 
     licences: Sequence[str] = ()
@@ -85,7 +69,7 @@ def _matches(value: str, patterns: Iterable[str]) -> bool:
 
 class Catalogue:
     """
-    Sources of text, and of which source each document of a file is.
+    Sources of text, and the source of each document of a file.
 
     Args:
         sources (`str` or `os.PathLike`): Table with the columns `source` and `licence`, and any others.
@@ -99,7 +83,8 @@ class Catalogue:
 
     def __init__(self, sources: str | os.PathLike, documents: str | os.PathLike):
         self.sources = {row["source"]: row for row in read_columns(sources, ("source", "licence"))}
-        self._name, self._documents = os.fspath(documents), {}
+        self._name = os.fspath(documents)
+        self._documents = {}
         for row in read_columns(documents, ("split", "kind", "number", "source")):
             if row["source"] not in self.sources:
                 raise DataError(f"the source {row['source']} is not in {os.fspath(sources)}", self._name)
@@ -107,7 +92,7 @@ class Catalogue:
                 self._documents.setdefault(file, {}).setdefault(row["number"], row["source"])
 
     def sources_of(self, path: str | os.PathLike) -> Iterator[str]:
-        """The source of each document of a file. Raises `ValueError` if nothing is known of the file."""
+        """The source of each document of a file. Raises `ValueError` for an unknown file."""
         known = self._documents.get(plain_path(path).stem)
         if known is None:
             raise ValueError(f"{path}: {self._name} has no documents of a file of this name")
@@ -122,6 +107,3 @@ class Catalogue:
             licences = sorted({row["licence"] for row in self.sources.values()})
             raise ValueError(f"no source is chosen; the licences are: {', '.join(licences)}")
         return names
-
-
-__all__ = ["Catalogue", "Choice", "read_columns", "read_documents"]

@@ -44,7 +44,7 @@ class DyckLanguage:
         self._ways: list[dict[tuple[int, bool], int]] = [{(0, True): 1}]
 
     def count(self, pairs: int) -> int:
-        """How many words of so many pairs of brackets the language has."""
+        """The number of words of the language with this many pairs of brackets."""
         return self._ways_of(2 * pairs).get((0, False), 0) * self.kinds**pairs
 
     def sample(self, pairs: int, rng: Random) -> list[str]:
@@ -57,7 +57,9 @@ class DyckLanguage:
         """
         if pairs < 1 or not self.count(pairs):
             raise ValueError(f"there is no word of {pairs} pairs of depth {self.min_depth} to {self.max_depth}")
-        word, open_kinds, state = [], [], (0, False)
+        word = []
+        open_kinds = []
+        state = (0, False)
         for left in reversed(range(2 * pairs)):
             ways = {after: self._ways_of(left).get(after, 0) for after in self._next(*state)}
             state = _choose(ways, rng)
@@ -76,7 +78,7 @@ class DyckLanguage:
         return self._ways[brackets]
 
     def _next(self, height: int, reached: bool) -> list[tuple[int, bool]]:
-        """What may follow when so many brackets are open and the smallest depth has been reached, or not."""
+        """The states that may follow one with this many open brackets, in which `min_depth` was reached or not."""
         opened = [(height + 1, reached or height + 1 >= self.min_depth)] if height < self.max_depth else []
         return opened + ([(height - 1, reached)] if height else [])
 
@@ -102,12 +104,11 @@ def closing(kind: int) -> str:
 
 def partners(word: Sequence[str]) -> list[int]:
     """
-    Of each bracket the place of the one that it closes or that closes it, from 0.
-
-    Raises:
-        ValueError: what is no bracket, or the word is not well nested.
+    The place of each bracket's partner, from 0. Raises `ValueError` for a token that is no bracket, or a word that is
+    not well nested.
     """
-    found, open_places = [-1] * len(word), []
+    found = [-1] * len(word)
+    open_places = []
     for place, bracket in enumerate(word):
         if bracket[:1] == "<" and bracket[1:] in string.ascii_lowercase and len(bracket) == 2:
             open_places.append(place)
@@ -122,8 +123,9 @@ def partners(word: Sequence[str]) -> list[int]:
 
 
 def depths(word: Sequence[str]) -> list[int]:
-    """Of each bracket how many pairs it is in, its own counted: from 1."""
-    found, height = [], 0
+    """The number of pairs around each bracket, its own included."""
+    found = []
+    height = 0
     for place, partner in enumerate(partners(word)):
         height += partner > place
         found.append(height)
@@ -146,8 +148,12 @@ def dependencies(word: Sequence[str]) -> tuple[list[int], list[str]]:
             heads.append(partner + 1)
             relations.append("close")
             continue
-        relations.append("inside" if open_places else "next" if place else "root")
-        heads.append(open_places[-1] + 1 if open_places else 1 if place else 0)
+        if open_places:
+            heads.append(open_places[-1] + 1)
+            relations.append("inside")
+        else:
+            heads.append(1 if place else 0)
+            relations.append("next" if place else "root")
         open_places.append(place)
     return heads, relations
 
@@ -169,16 +175,3 @@ def to_conllu(word: Sequence[str]) -> ConlluSentence:
     """A word with its dependency tree."""
     heads, relations = dependencies(word)
     return ConlluSentence.from_words(word, heads, relations, [TAG] * len(word))
-
-
-__all__ = [
-    "MAX_KINDS",
-    "DyckLanguage",
-    "closing",
-    "constituents",
-    "dependencies",
-    "depths",
-    "opening",
-    "partners",
-    "to_conllu",
-]

@@ -17,6 +17,7 @@ there are any) and nothing else, so that the output of a parser without tags wil
 from collections.abc import Iterator
 
 from hf_structure.data.conllu import ConlluSentence, ConlluToken
+from hf_structure.data.graphs import enhanced_heads, words_above
 
 MARKED = {"obl": "case", "nmod": "case", "advcl": "mark", "acl": "mark"}
 NAMES = {"&": "and", "/": "slash", "+": "plus", "-": "minus", "–": "to", "cause": "because", "'cause": "because"}
@@ -24,7 +25,8 @@ POSSESSIVES = frozenset(["'s", "’s", "'", "’"])  # they mark what is inside 
 ADVERBS = frozenset(["when", "where", "how", "why", "whenever", "wherever"])  # that mark clauses
 RELATIVES = frozenset(["that", "which", "who", "whom", "whose", "where", "when", "why"])
 UNSHARED = ("root", "parataxis")
-SUBJECTS, OBJECTS = ("nsubj", "csubj"), ("obj", "iobj")
+SUBJECTS = ("nsubj", "csubj")
+OBJECTS = ("obj", "iobj")
 
 Arc = tuple[int, str]  # the head of a word, 0 for the root, and the relation
 
@@ -45,34 +47,17 @@ def labelled_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
     """
     The arcs in DEPS, `(head, dependent, relation)`, words from 1. Dependents of empty nodes go to the heads of those.
     """
-    heads = {token.id: _split(token.deps) for token in sentence.tokens if "-" not in token.id}
+    heads = enhanced_heads(sentence)
     arcs = set()
     for word in sentence.words:
         for head, label in heads[word.id]:
-            arcs |= {(above, int(word.id), label) for above in _words_above(head, heads)}
+            arcs |= {(above, int(word.id), label) for above in words_above(head, heads)}
     return {arc for arc in arcs if arc[0] != arc[1]}
 
 
 def basic_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
     """The arcs of the tree in the same form."""
     return {(int(word.head), int(word.id), word.deprel) for word in sentence.words}
-
-
-def _split(deps: str) -> list[tuple[str, str]]:
-    return [] if deps == "_" else [tuple(arc.split(":", 1)) for arc in deps.split("|")]
-
-
-def _words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
-    """The node itself, or the words that an empty node depends on."""
-    found, waiting, seen = set(), [node], set()
-    while waiting:
-        node = waiting.pop()
-        if "." not in node:
-            found.add(int(node))
-        elif node not in seen:
-            seen.add(node)
-            waiting += [head for head, _ in heads[node]]
-    return found
 
 
 class _Graph:
@@ -146,7 +131,7 @@ class _Graph:
         return [child for child in self._having(word, "advmod")[:1] if self.form(child) in ADVERBS and child < word]
 
     def _conjunction(self, word: int) -> list[int]:
-        """That of the conjunct, or of the next one that has any: `a, b and c`."""
+        """The conjunction of this conjunct, or of the next one that has any: `a, b and c`."""
         later = [child for child in self._having(self.heads[word], "conj") if child >= word]
         for conjunct in later:
             if found := self._having(conjunct, "cc"):
@@ -195,7 +180,7 @@ class _Graph:
             self._add(controller, word, self._voiced("nsubj", word) + ":xsubj")
 
     def _controllers(self, verb: int) -> list[int]:
-        """The object of a verb, or else its subjects, also those that it has from elsewhere."""
+        """The object of a verb, or else its subjects, including those that it shares."""
         for relation in (*reversed(OBJECTS), SUBJECTS[0]):
             found = [
                 word
@@ -209,7 +194,8 @@ class _Graph:
     # 5. Relative clauses
 
     def _refer(self, clause: int) -> None:
-        noun, pronoun = self.heads[clause], self._relative_pronoun(clause)
+        noun = self.heads[clause]
+        pronoun = self._relative_pronoun(clause)
         if not noun or pronoun is None:
             return
         relation = self.words[pronoun].deprel
@@ -221,13 +207,11 @@ class _Graph:
 
     def _relative_pronoun(self, clause: int) -> int | None:
         """The first word of the clause, or of a phrase that it begins with, if that is one."""
-        waiting, found = [clause], []
+        waiting = [clause]
+        found = []
         while waiting:
             word = waiting.pop()
             if word < clause and self.form(word) in RELATIVES and self.relation(word) not in ("mark", "det", "cc"):
                 found.append(word)
             waiting += [child for child in self.children[word] if self.words[child].deprel != "acl:relcl"]
         return min(found, default=None)
-
-
-__all__ = ["basic_arcs", "enhance", "labelled_arcs"]

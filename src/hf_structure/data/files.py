@@ -1,4 +1,4 @@
-"""Files that are compressed or not, as their suffix tells (`.gz`, `.xz`, `.bz2`), and files that are there whole."""
+"""Files, compressed if their suffix says so (`.gz`, `.xz`, `.bz2`), which are written whole or not at all."""
 
 import bz2
 import codecs
@@ -14,33 +14,24 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 
 class DataError(ValueError):
-    """
-    A file that cannot be read. The message starts with `file:line:`, and is one line, whatever it cites.
-
-    Args:
-        message (`str`): What is wrong.
-        file (`str`): Name of the file.
-        line (`int`, *optional*): Line number, from 1.
-    """
+    """A file that cannot be read. The message is one line, `file:line: message`; lines are counted from 1."""
 
     def __init__(self, message: str, file: str, line: int | None = None):
         message = r"\n".join(message.splitlines())
         super().__init__(f"{file}: {message}" if line is None else f"{file}:{line}: {message}")
-        self.file, self.line = file, line
+        self.file = file
+        self.line = line
 
-    def __reduce__(self):  # picklable, so that worker processes can hand it on
-        return _rebuild, (type(self), self.args, self.__dict__)
+    def __reduce__(self):  # picklable, so that worker processes can hand it on: the message as it is
+        return _rebuild, (type(self), self.args), self.__dict__
 
 
-def _rebuild(cls, args, state):
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+def _rebuild(cls: type[DataError], args: tuple) -> DataError:
+    return cls.__new__(cls, *args)
 
 
 def check_encoding(beginning: bytes, name: str, line: int | None = None, error: type[DataError] = DataError) -> None:
@@ -58,12 +49,13 @@ _READ = 1 << 14  # bytes of a compressed file that are read at a time
 
 class _Pieces:
     """
-    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take what follows the first piece, and is no piece, for the
-    end: they would lose the rest of a damaged file without a word.
+    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take anything after the first piece that is not another
+    piece for the end, and so silently lose the rest of a damaged file.
     """
 
     def __init__(self, file: io.FileIO, new_decompressor: Callable):
-        self._file, self._new = file, new_decompressor
+        self._file = file
+        self._new = new_decompressor
         self._piece = new_decompressor()
 
     def readinto(self, buffer: memoryview) -> int:
@@ -84,27 +76,27 @@ class _Pieces:
         return len(content)
 
     def _next_piece(self) -> bytes:
-        """Its first bytes, the zeros before it, which may pad the last one, taken off."""
+        """Its first bytes, without the zeros that may pad the piece before it."""
         data = self._piece.unused_data
         while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_READ)):
             pass
         return begin
 
     def close(self) -> None:
-        """The file is closed by who opened it."""
+        """Whoever opened the file closes it."""
 
 
 class Compression(NamedTuple):
-    """How files of one suffix are read, opened and made. Compressed pieces in a row are one file."""
+    """How files with one suffix are read, opened and made. Several compressed pieces in a row are one file."""
 
-    reader: Callable[[io.FileIO], IO | _Pieces]
+    reader: Callable[[io.FileIO], Any]
     open: Callable[..., IO]
     compress: Callable[[bytes], bytes]
 
 
 COMPRESSIONS = {
-    # Fast levels: the usual ones take several times as long for files a fifth smaller at best. A gzip file without its
-    # time has equal bytes for equal content.
+    # Fast levels: the defaults take several times as long for files that are at best a fifth smaller. Without a time
+    # stamp, equal content gives equal gzip files.
     ".gz": Compression(gzip.open, gzip.open, partial(gzip.compress, compresslevel=6, mtime=0)),
     ".xz": Compression(
         partial(_Pieces, new_decompressor=lzma.LZMADecompressor), lzma.open, partial(lzma.compress, preset=3)
@@ -124,10 +116,11 @@ def plain_path(path: str | os.PathLike) -> Path:
 
 
 class _Decompressed(io.RawIOBase):
-    """What a compressed file holds."""
+    """The content of a compressed file."""
 
     def __init__(self, path: str | os.PathLike, compression: Compression):
-        self.file, self.name = io.FileIO(path), path
+        self.file = io.FileIO(path)
+        self.name = path
         self._content = compression.reader(self.file)
 
     def readable(self) -> bool:
@@ -153,7 +146,7 @@ class _Decompressed(io.RawIOBase):
 
 def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
-    Opens a file to read its bytes, those of the content if it is compressed.
+    Opens a file to read its bytes, decompressed if necessary.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -164,12 +157,12 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
 
 
 def bytes_read(file: io.BufferedReader) -> int:
-    """How far a file of `open_input` has been read: bytes on the disk, compressed or not."""
+    """How far a file of [`open_input`] has been read, in bytes on the disk."""
     return getattr(file.raw, "file", file.raw).tell()
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors of writing name a file."""
+    """A file whose write errors name the file that it will become."""
 
     def __init__(self, path: Path, name: str):
         self.final_name = name
@@ -191,11 +184,8 @@ class _NamedFile(io.FileIO):
 def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]]:
     """
     Opens a text file to write in UTF-8, compressed if its suffix says so. It comes into being whole or not at all: it
-    is written beside `path` and renamed at the end. What is there and no file, a device or a pipe, is written to.
-
-    Args:
-        path (`str` or `os.PathLike`): The file.
-        keep (`bool`, defaults to `False`): Whether what was written before an error stays, in `path.partial`.
+    is written beside `path` and renamed at the end; with `keep`, what was written before an error stays in
+    `path.partial`. What exists but is no file, a device or a pipe, is written to directly.
 
     Raises:
         OSError: it cannot be opened or written; the error names `path`.
@@ -210,7 +200,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
 
 @contextmanager
 def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
-    """The path where `open_output` writes. What a link leads to is replaced, not the link."""
+    """The path to which `open_output` writes. The target of a link is replaced, not the link."""
     path = Path(path)
     is_file = path.is_file() or not path.exists()
     path = Path(os.path.realpath(path)) if is_file else path
@@ -230,10 +220,7 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
 @contextmanager
 def writing_to(path: str | os.PathLike) -> Iterator[None]:
     """
-    Makes an error that names a file or folder of what goes wrong where it is written and the disk is full.
-
-    Raises:
-        OSError: the disk is full.
+    Turns errors of a full disk while this file or folder is written into an `OSError` that names it.
     """
     try:
         yield
@@ -247,10 +234,10 @@ def writing_to(path: str | os.PathLike) -> Iterator[None]:
 
 def full_disk(error: BaseException | None) -> int | None:
     """
-    The number by which the system says that a disk is full (or a quota used up, a file too large), if it is that which
-    an error says. Each library has a type and a text of its own for it.
+    The system's error number if an error says that a disk is full, a quota used up or a file too large; each library
+    says so with a type and text of its own.
     """
-    seen = set()  # what raises the cause of an error again closes a ring
+    seen = set()  # raising the cause of an error again closes a ring
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, OSError) and error.errno in FULL:
@@ -265,7 +252,7 @@ def full_disk(error: BaseException | None) -> int | None:
 
 
 def error_line(error: Exception) -> str:
-    """An error in one line: of a file, its name and what the system says."""
+    """An error in one line: for a file, its name and the system's message."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
     return f"{error.filename or repr(error.filename)}: {error.strerror}"
@@ -274,12 +261,8 @@ def error_line(error: Exception) -> str:
 @contextmanager
 def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
     """
-    Another path, to write a file to that comes into being whole or not at all: it is beside `path` and is renamed at
-    the end. Missing folders are made.
-
-    Args:
-        path (`str` or `os.PathLike`): The file.
-        overwrite (`bool`, defaults to `False`): Whether an existing file may be replaced.
+    A temporary path beside `path`, which is renamed at the end: the file is written whole or not at all. Missing
+    folders are made.
 
     Raises:
         FileExistsError: the file exists and `overwrite` is False.
@@ -291,7 +274,7 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
 
 @contextmanager
 def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
-    """As [`open_output`], but missing folders are made, and existing files kept (see [`new_path`])."""
+    """As [`open_output`], but makes missing folders and keeps existing files (see [`new_path`])."""
     _prepare(path, overwrite)
     with open_output(path) as file:
         yield file

@@ -1,6 +1,6 @@
 """Batches of sentences annotated with dependency graphs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,10 @@ from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import CausalCollator
 
-_TAPE_BUDGET = 2048  # words, padding counted, whose tapes are computed together
+_TAPE_BUDGET = 2048  # words, including padding, whose tapes are computed together
 
 
-def pad_graphs(graphs: Sequence[Iterable[tuple[int, int]]], words: int) -> torch.Tensor:
+def pad_graphs(graphs: Sequence[Collection[tuple[int, int]]], words: int) -> torch.Tensor:
     """`(batch_size, words + 1, words + 1)`, `[b, h, d]` saying whether there is an arc from `h` to `d`."""
     matrix = torch.zeros(len(graphs), words + 1, words + 1, dtype=torch.bool)
     for row, arcs in enumerate(graphs):
@@ -25,11 +25,8 @@ def pad_graphs(graphs: Sequence[Iterable[tuple[int, int]]], words: int) -> torch
 
 def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> dict[str, list[bytes]]:
     """
-    The column `tapes`, to be computed once: `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`.
-
-    Args:
-        batch (`dict[str, list]`): Rows with `words` and `arcs`.
-        features ([`TapeFeatures`], *optional*): What to read; the paper's by default.
+    The column `tapes` of rows with `words` and `arcs`, to be computed once:
+    `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`; the features are the paper's by default.
     """
     sizes = [len(words) for words in batch["words"]]
     column = [b""] * len(sizes)
@@ -46,8 +43,6 @@ class GraphCollator(CausalCollator):
     Pads sentences for a language model that reads their graphs.
 
     Args:
-        pad_token_id (`int`): Id of the padding.
-        padding_side (`"right"` or `"left"`): Where the padding goes.
         features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `word_ids` (see `encode_subwords`), `arcs` and

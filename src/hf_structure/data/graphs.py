@@ -21,7 +21,6 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
     Streams the sentences of a CoNLL-U or SDP 2015 file with their graphs.
 
     Args:
-        path (`str` or `os.PathLike`): The file; its format is known by the suffix.
         annotation (`str`, defaults to `"basic"`):
             Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). SDP has one graph.
         complete (`bool`, defaults to `True`):
@@ -42,7 +41,7 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
 def read_graphs(
     path_or_file: PathOrFile, format: str, annotation: str = "basic", complete: bool = True
 ) -> Iterator[dict]:
-    """As [`load_graphs`], of a path or an open file in a given format, `"conllu"` or `"sdp"`."""
+    """As [`load_graphs`], for a path or an open file in a given format, `"conllu"` or `"sdp"`."""
     if annotation not in ANNOTATIONS:
         raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
     name = source_name(path_or_file)
@@ -65,22 +64,46 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
     """
     A sentence and its enhanced graph.
 
-    Empty nodes are no words of the text: a dependent of an empty node goes to the heads of that node (through several
-    empty nodes, if need be), and what then depends on itself loses that arc. Cycles between words stay.
+    Empty nodes are not words of the text: their dependents go to their heads, through several empty nodes if need be;
+    arcs from a word to itself that arise in this way are dropped. Cycles between words stay.
 
     Raises:
         ConlluError: a word has no enhanced heads, though the graph is to be complete, or one that does not exist.
     """
-    heads = {token.id: _enhanced_heads(token.deps) for token in sentence.tokens if "-" not in token.id}
+    heads = enhanced_heads(sentence)
     for node, its_heads in heads.items():
         if complete and node.isdigit() and not its_heads:
             message = f"word {node} has no enhanced heads: {' '.join(sentence.forms)}"
             raise ConlluError(message, name, sentence.line_of(node))
-        for head in its_heads:
+        for head, _ in its_heads:
             if head != "0" and head not in heads:
                 raise ConlluError(f"the enhanced head {head} of {node} does not exist", name, sentence.line_of(node))
-    words = (node for node in heads if node.isdigit())
-    return _row(sentence.forms, ((head, int(word)) for word in words for head in _word_heads(word, heads)))
+    arcs = []
+    for word in sentence.words:
+        arcs += [(above, int(word.id)) for head, _ in heads[word.id] for above in words_above(head, heads)]
+    return _row(sentence.forms, arcs)
+
+
+def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]:
+    """The ids of the enhanced heads of each word and empty node, by its id, with the relations."""
+    nodes = {token.id: token.deps.split("|") for token in sentence.tokens if "-" not in token.id}
+    parted = {id: [arc.partition(":") for arc in arcs if arc != "_"] for id, arcs in nodes.items()}
+    return {id: [(head, label) for head, _, label in arcs] for id, arcs in parted.items()}
+
+
+def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
+    """The word (or root) of this id, or the words that an empty node depends on, possibly through others."""
+    found: set[int] = set()
+    seen: set[str] = set()
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if "." not in node:
+            found.add(int(node))
+        elif node not in seen:
+            seen.add(node)
+            waiting += [head for head, _ in heads[node]]
+    return found
 
 
 def sdp_graph(sentence: SdpSentence) -> dict:
@@ -100,26 +123,9 @@ def to_graph_dataset(paths: str | os.PathLike | Iterable[str | os.PathLike], ann
 
 
 def average_dependencies(sentences: Iterable[dict]) -> float:
-    """Mean number of arcs of a sentence, those from the root included (GiLT, table 6)."""
+    """Mean number of arcs per sentence, including those from the root (GiLT, table 6)."""
     counts = [len(sentence["arcs"]) for sentence in sentences]
     return sum(counts) / max(len(counts), 1)
-
-
-def _enhanced_heads(deps: str) -> list[str]:
-    return [] if deps == "_" else [arc.partition(":")[0] for arc in deps.split("|")]
-
-
-def _word_heads(word: str, heads: dict[str, list[str]]) -> set[int]:
-    """The heads of a word, empty nodes replaced by their own heads."""
-    found, open_nodes, seen = set(), list(heads[word]), set()
-    while open_nodes:
-        node = open_nodes.pop()
-        if node.isdigit():
-            found.add(int(node))
-        elif node not in seen:
-            seen.add(node)
-            open_nodes += heads[node]
-    return found
 
 
 def _row(words: Sequence[str], arcs: Iterable[tuple[int, int]]) -> dict:

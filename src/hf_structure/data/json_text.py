@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder()
 
 def parse_json(text: str, name: str, line: int | None = None) -> Any:
     """
-    The value of JSON; `name` and `line` say in errors where it stands.
+    The value of JSON; in errors, `name` and `line` say where it is.
 
     Raises:
         DataError: not JSON, or values that Python cannot hold: numbers of thousands of digits, deep nesting.
@@ -31,14 +31,8 @@ def parse_json(text: str, name: str, line: int | None = None) -> Any:
 
 def parse_array(text: str, name: str) -> Iterator[tuple[int, Any]]:
     """
-    The values of a JSON array one by one, each with the line where it begins.
-
-    Args:
-        text (`str`): The whole file, which begins with a square bracket.
-        name (`str`): What it is called in errors.
-
-    Raises:
-        DataError: as [`parse_json`]; the message names the line.
+    The values of a JSON array one by one, each with the line where it begins, from the text of a whole file. Raises
+    the errors of [`parse_json`], which name the line.
     """
     line = 1
     end = 0
@@ -65,22 +59,22 @@ def parse_array(text: str, name: str) -> Iterator[tuple[int, Any]]:
 
 
 def _skip_space(text: str, start: int) -> int:
-    return _SPACE.match(text, start).end()
+    space = _SPACE.match(text, start)
+    return space.end() if space else start
 
 
 def _too_much(error: RecursionError | ValueError) -> str:
-    """What is said of values that Python cannot hold; `int` raises `ValueError`."""
+    """The message for values that Python cannot hold; `int` raises `ValueError`."""
     if isinstance(error, RecursionError):
         return "JSON that is nested too deeply"
     return "JSON with a number of thousands of digits"
 
 
 def load_json(path: str | os.PathLike) -> Any:
-    """
-    The value in a JSON file.
+    """The value in a JSON file. Raises the errors of [`parse_json`] and [`read_whole`]."""
+    return parse_json(read_whole(path), os.fspath(path))
 
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: as [`parse_json`], not UTF-8, a binary file.
-    """
-    return parse_json("\n".join(line for _, line in numbered_lines(path)), os.fspath(path))
+
+def read_whole(path: str | os.PathLike) -> str:
+    """The text of a file. Raises `OSError` if it cannot be opened, `DataError` if it is not UTF-8 or is binary."""
+    return "\n".join(line for _, line in numbered_lines(path))

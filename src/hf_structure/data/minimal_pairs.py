@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hf_structure.data.tasks import read_table
 
@@ -11,22 +12,18 @@ FIELDS = ("sentence_good", "sentence_bad", "UID", "field", "linguistics_term")
 
 def find_paradigms(data: str) -> dict[str, Callable[[], list[dict]]]:
     """
-    What reads the items of each paradigm, by its name.
-
-    Args:
-        data (`str`): Folder of JSON lines, a file for each paradigm, or a data set with a configuration for each.
-
-    Raises:
-        ValueError: there is none.
+    What reads the items of each paradigm, by its name. `data` is a folder of JSON lines, one file each, or a
+    data set with a configuration for each. Raises `ValueError` if there is none.
     """
     files = sorted(Path(data).glob("*.jsonl"))
     if files:
         return {file.stem: partial(read_items, file) for file in files}
     import datasets  # an extra, and slow to import: only data sets need it
+    from datasets.exceptions import DatasetsError
 
     try:
         names = datasets.get_dataset_config_names(data)
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+    except (OSError, ValueError, DatasetsError) as error:
         raise ValueError(f"{data} is no folder of JSON lines and no data set: {error}") from error
     return {name: partial(read_configuration, data, name) for name in names}
 
@@ -44,7 +41,7 @@ def read_configuration(data: str, name: str) -> list[dict]:
     return [check_item(row, f"{data}, {name}, row {number}") for number, row in enumerate(rows, start=1)]
 
 
-def check_item(item: dict, place: str) -> dict:
+def check_item(item: Any, place: str) -> dict:
     """The item. Raises `ValueError` if it is no pair of BLiMP."""
     for name in FIELDS:
         value = item.get(name)
@@ -52,6 +49,3 @@ def check_item(item: dict, place: str) -> dict:
             reason = f"is {value!r}, not text" if name in item else "is missing"
             raise ValueError(f"{place}: no pair of BLiMP: {name} {reason}")
     return item
-
-
-__all__ = ["find_paradigms"]

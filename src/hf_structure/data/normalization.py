@@ -1,4 +1,4 @@
-"""What the papers do to words before a model sees them: punctuation is left out, letters lowered, digits made `N`.
+"""The papers' preprocessing of words: no punctuation, lower case, `N` for digits.
 
 Frequency thresholds belong to the training of a tokenizer (`hf_structure.tokenization`).
 """
@@ -89,10 +89,11 @@ def keep_mask(
         `list[bool]`: True for each word to keep.
 
     Raises:
-        ValueError: `by` is unknown, or names an annotation that the sentence has not.
+        ValueError: `by` is unknown, or names an annotation that the sentence does not have.
     """
     if by == "auto":
-        by = "deprel" if deprels is not None else "tags" if tags is not None else "form"
+        given = {"deprel": deprels, "tags": tags, "form": words}
+        by = next(name for name, values in given.items() if values is not None)
     if by == "form":
         return [not is_punctuation(word) for word in words]
     if by not in ("tags", "deprel"):
@@ -102,10 +103,10 @@ def keep_mask(
         sentence = " ".join(words[:10])
         raise ValueError(f'punctuation by="{by}" (not "auto" or "form"), but the sentence has no {by}: {sentence}')
     if by == "tags":
-        pairs = zip(words, tags, strict=True)
+        pairs = zip(words, values, strict=True)
         return [tag not in PUNCTUATION_TAGS and _is_word(word, tag) for word, tag in pairs]
-    tags = [None] * len(words) if tags is None else tags
-    return [_keep_by_relation(*each) for each in zip(deprels, words, tags, strict=True)]
+    known_tags = [None] * len(words) if tags is None else tags
+    return [_keep_by_relation(*each) for each in zip(values, words, known_tags, strict=True)]
 
 
 def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
@@ -116,5 +117,5 @@ def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
 
 
 def _is_word(word: str, tag: str | None) -> bool:
-    """By a tag that is known to be one of words, or else by the form."""
+    """By a tag that is known to be a word's, or else by the form."""
     return tag in PTB_WORD_TAGS or tag in UPOS_WORD_TAGS or not is_punctuation(word)

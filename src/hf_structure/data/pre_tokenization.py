@@ -1,5 +1,7 @@
 """The rules of [`tokenize_words`] as a step of a tokenizer, for raw text that comes to it in pipelines."""
 
+from typing import Any
+
 from tokenizers import Regex, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase
 
@@ -14,13 +16,11 @@ def prepare_for_pipelines(tokenizer: PreTrainedTokenizerBase, pairs: bool = Fals
     """
     Makes a model's tokenizer one that the pipelines of transformers can use: with a vocabulary of words, it splits raw
     text into words itself, unless it is saved with it that spaces do. Words that are given one by one,
-    `tokenizer(words, is_split_into_words=True)`, are split further then; [`encode_words`] does not.
-
-    Args:
-        tokenizer (`PreTrainedTokenizerBase`): The tokenizer; it is changed.
-        pairs (`bool`): Whether it tells the sentences of pairs apart, by `token_type_ids`.
+    `tokenizer(words, is_split_into_words=True)`, are split further then; [`encode_words`] does not. The tokenizer is
+    changed; with `pairs` it tells the two sentences of a pair apart by `token_type_ids`.
     """
-    backend, settings = tokenizer.backend_tokenizer, tokenizer.init_kwargs
+    backend: Any = tokenizer.backend_tokenizer
+    settings = tokenizer.init_kwargs
     if isinstance(backend.model, models.WordLevel) and settings.get("word_tokenizer", "english") == "english":
         backend.pre_tokenizer = word_pre_tokenizer(bool(settings.get("skip_punctuation")))
     if pairs:
@@ -32,9 +32,6 @@ def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
     """
     Splits normalised text into words, as [`tokenize_words`] splits it before it is normalised; but for what is told by
     the length of numbers, such as phone numbers, and for clitics at the end of web addresses.
-
-    Args:
-        skip_punctuation (`bool`): Whether words that are punctuation are left out.
     """
     first, second = RUN_TOGETHER
     steps = [
@@ -52,6 +49,3 @@ def _token_pattern() -> str:
     pattern = TOKEN.pattern.replace("(?P<", "(?<").replace("(?P=same)", r"\k<same>")
     parts = pattern.replace(rf"(?<plain> {_LETTER}+", rf"(?<plain> (?:(?!{_DIGIT}){_LETTER})+").split(_LETTER)
     return "(?ix)" + _LETTER.join(part.replace(r"\d\d", r"\d+").replace(r"\d", _DIGIT) for part in parts)
-
-
-__all__ = ["prepare_for_pipelines", "word_pre_tokenizer"]

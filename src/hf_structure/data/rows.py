@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_structure.data.files import DataError, check_encoding, open_input, plain_path
 
 if TYPE_CHECKING:
     import pyarrow
-    from datasets import Dataset, IterableDataset
 
 ROW_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}  # files of rows
 _BATCH = 1000  # rows in memory
@@ -23,25 +22,27 @@ Row = Callable[[], str | list[str] | None]
 
 class Rows:
     """
-    A column of strings (text) or of lists of strings (words), streamed from where the data set lies. Iterating gives a
-    function for each row that makes its value, which costs time, and None where there is none.
+    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives
+    a function for each row that makes its value, which takes time; the value may be None.
 
     Args:
         dataset (`datasets.Dataset` or `datasets.IterableDataset`): The rows.
         name (`str`): What error messages call it.
         column (`str`): The column.
-        total (`int`, *optional*): Number of rows, if it is known.
-        files (`Sequence[str]`): The files, or addresses of files, that it consists of.
+        total (`int`, *optional*): Number of rows, if known.
+        files (`Sequence[str]`): Its files, or their addresses.
 
     Raises:
         ValueError: when iterated over: no such column (the message names those there are), a column of another type,
             a file that is damaged.
     """
 
-    def __init__(
-        self, dataset: "Dataset | IterableDataset", name: str, column: str, total: int | None, files: list[str]
-    ):
-        self.dataset, self.name, self.column, self.total, self.files = dataset, name, column, total, files
+    def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str]):
+        self.dataset = dataset
+        self.name = name
+        self.column = column
+        self.total = total
+        self.files = files
 
     def __iter__(self) -> Iterator[Row]:
         batches = self.dataset.with_format("arrow").iter(batch_size=_BATCH)
@@ -50,7 +51,7 @@ class Rows:
                 yield partial(_value, values, i)
 
     def part(self, index: int, count: int) -> Iterator[Row]:
-        """One of so many parts: some of the files where there are enough of them, or else every so-many-th row."""
+        """One of `count` parts: some of the files where there are enough of them, or else every `count`-th row."""
         if count <= getattr(self.dataset, "num_shards", 1):
             shard = self.dataset.shard(num_shards=count, index=index)
             return iter(Rows(shard, self.name, self.column, None, self.files))
@@ -90,7 +91,7 @@ def _holds_text(kind: "pyarrow.DataType") -> bool:
 
 @contextmanager
 def _named_errors(name: str) -> Iterator[None]:
-    """What `datasets` and `pyarrow` say of bad data often lacks the file."""
+    """Names the file in errors of `datasets` and `pyarrow` about bad data."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -102,7 +103,7 @@ def open_file(path: str, column: str) -> Rows:
     import datasets
     from pyarrow import parquet
 
-    form = ROW_FORMATS[row_suffix(path)]
+    form = ROW_FORMATS[row_suffix(path) or ""]
     if form == "json" and os.path.isfile(path):
         with open_input(path) as file:
             check_encoding(file.peek(), path)
@@ -113,7 +114,7 @@ def open_file(path: str, column: str) -> Rows:
 
 
 def row_suffix(path: str | os.PathLike) -> str | None:
-    """The suffix of a file of rows; None if it is no such file."""
+    """The suffix of a file of rows; None for other files."""
     suffix = plain_path(path).suffix.lower()
     return suffix if suffix in ROW_FORMATS else None
 
@@ -122,11 +123,8 @@ def open_dataset(name: str, column: str, config_name: str | None = None, split: 
     """
     The rows of one split of a data set.
 
-    Args:
-        name (`str`): A folder that `save_to_disk` made, a folder of data files, or a name on the Hub.
-        column (`str`): The column.
-        config_name (`str`, *optional*): The configuration, where a data set has several.
-        split (`str`, defaults to `"train"`): The split.
+    `name` is a folder that `save_to_disk` made, a folder of data files, or a name on the Hub; `config_name` chooses
+    among several configurations.
 
     Raises:
         ValueError: no such configuration or split.
@@ -150,6 +148,6 @@ def _open_saved(name: str, column: str, split: str) -> Rows:
     dataset = datasets.load_from_disk(name)
     if isinstance(dataset, datasets.DatasetDict):
         if split not in dataset:
-            raise ValueError(f"{name} has no split {split!r}: there are {', '.join(dataset)}")
+            raise ValueError(f"{name} has no split {split!r}: there are {', '.join(map(str, dataset))}")
         dataset = dataset[split]
     return Rows(dataset, name, column, len(dataset), [file["filename"] for file in dataset.cache_files])

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import IO
 
 from hf_structure.data.files import DataError
-from hf_structure.data.text import PathOrFile, numbered_lines, source_name, write_blocks
+from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
 
 HEADER = "#SDP 2015"
 _FIXED_COLUMNS = 7  # id form lemma pos top pred frame, then one column for every predicate
@@ -59,26 +59,16 @@ def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:
     """
     Streams the sentences of an SDP 2015 file. The header line may be missing.
 
-    Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
-
     Raises:
         OSError: the file does not exist or cannot be opened.
         SdpError: number of columns, an empty one, order of ids, a mark that is neither + nor -, a word that is its own
             argument, a sentence without `#id` line, not UTF-8, a binary file.
     """
     name = source_name(path_or_file)
-    lines = []
-    for number, line in numbered_lines(path_or_file, SdpError):
-        line = line.removesuffix("\r")
-        if line.strip():
-            if not line.startswith("#SDP"):
-                lines.append((number, line))
-        elif lines:
+    for block in numbered_blocks(path_or_file, SdpError):
+        lines = [(number, line.removesuffix("\r")) for number, line in block if not line.startswith("#SDP")]
+        if lines:
             yield _parse_sentence(lines, name)
-            lines = []
-    if lines:
-        yield _parse_sentence(lines, name)
 
 
 def write_sdp(sentences: Iterable[SdpSentence], path_or_file: str | os.PathLike | IO) -> int:
@@ -111,9 +101,11 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
             raise SdpError(f"{len(row)} tab-separated columns instead of {columns}", name, number)
         if row[5] == "+" and row[_FIXED_COLUMNS + predicates.index(int(row[0]))] != "_":
             raise SdpError(f"word {row[0]} is its own argument", name, number)
-    _, words, lemmas, pos, tops, _, frames = (
-        list(column) for column in list(zip(*rows, strict=True))[:_FIXED_COLUMNS]
-    )
+    arcs = []
+    for dependent, row in enumerate(rows, start=1):
+        labels = zip(predicates, row[_FIXED_COLUMNS:], strict=True)
+        arcs += [(head, dependent, label) for head, label in labels if label != "_"]
+    _, words, lemmas, pos, tops, _, frames = map(list, zip(*(row[:_FIXED_COLUMNS] for row in rows), strict=True))
     return SdpSentence(
         id=identifier[1:],
         words=words,
@@ -121,12 +113,7 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
         pos=pos,
         tops=[number for number, top in enumerate(tops, start=1) if top == "+"],
         frames=frames,
-        arcs=sorted(
-            (head, dependent, label)
-            for dependent, row in enumerate(rows, start=1)
-            for head, label in zip(predicates, row[_FIXED_COLUMNS:], strict=True)
-            if label != "_"
-        ),
+        arcs=sorted(arcs),
         predicates=predicates,
         line=first,
     )

@@ -1,4 +1,4 @@
-"""What callers may give as sentences: strings, lists of words, and whatever holds many of them."""
+"""Sentences as callers give them: strings, lists of words, and collections of either."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -6,18 +6,12 @@ from typing import Any
 import numpy as np
 
 Sentence = str | Sequence[str]
-# How numpy, torch and pandas call what gives Python's own values, and pyarrow for arrays and for scalars
+# Methods that give Python's own values: of numpy, torch and pandas, and of arrays and scalars of pyarrow
 _CONVERSIONS = ("tolist", "to_pylist", "as_py")
 
 
 class SentenceError(ValueError):
-    """
-    A sentence that cannot be read, parsed or scored.
-
-    Args:
-        number (`int`): Which one, from 1.
-        reason (`str`): Why.
-    """
+    """A sentence that cannot be read, parsed or scored: its `number`, from 1, and the `reason`."""
 
     def __init__(self, number: int, reason: str):
         super().__init__(f"sentence {number}: {reason}")

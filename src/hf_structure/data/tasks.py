@@ -20,7 +20,7 @@ from hf_structure.data.text import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
 _HIGHEST_SCORE = 5.0
-# What the columns of a table are called in GLUE, in its old files, and in the tables of other similarity tasks.
+# Names of columns in GLUE, in its old files, and in the tables of other similarity tasks.
 COLUMNS = {
     "sentence1": ("sentence1", "sentence", "#1 String"),
     "sentence2": ("sentence2", "#2 String"),
@@ -60,7 +60,7 @@ class Task:
         return "ordered" if self.is_ordered else "symmetric"
 
     def words(self, sentences: Mapping[str, Sequence[str]]) -> list[str]:
-        """The prompt's words, from the words of the sentences by their names."""
+        """The words of the prompt, given those of its sentences by their names."""
         parts = (sentences[part[1:-1]] if part.startswith("{") else [part] for part in self.prompt.split())
         return [word for part in parts for word in part]
 
@@ -93,12 +93,8 @@ TASKS = {
 
 def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    Streams the rows of a table with the numbers of the lines where they begin.
-
-    Args:
-        path (`str` or `os.PathLike`):
-            `.tsv`: columns separated by tabs, their names in the first line, no quoting. `.jsonl` or `.json`: an
-            object a line, or an array of them.
+    Streams the rows of a table with the numbers of the lines where they begin. A `.tsv` file has columns separated by
+    tabs, their names in the first line, no quoting; a `.jsonl` or `.json` file one object a line, or an array of them.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -182,7 +178,7 @@ def _split(name: str, text: Any, split: Callable[[str], list[str]]) -> list[str]
 
 
 def _apart(sentences: Mapping[str, list[str]]) -> dict[str, list]:
-    """Words of sentences one after the other, and which sentence each is of."""
+    """The words of several sentences, one after the other, and the number of each word's sentence."""
     numbered = [(word, number) for number, words in enumerate(sentences.values()) for word in words]
     words, numbers = zip(*numbered, strict=True)
     return {"words": list(words), "sentence_ids": list(numbers)}
@@ -191,7 +187,8 @@ def _apart(sentences: Mapping[str, list[str]]) -> dict[str, list]:
 def _find_columns(row: Mapping[str, Any], task: Task, given: Mapping[str, str | None], name: str) -> dict[str, str]:
     found = {}
     for part in (*task.sentences, "label"):
-        names = (given[part],) if given.get(part) else COLUMNS[part]
+        own = given.get(part)
+        names = (own,) if own else COLUMNS[part]
         found[part] = next((column for column in names if column in row), None)
         if found[part] is None:
             raise DataError(f"no column {' or '.join(names)}: there are {', '.join(row)}", name)
@@ -226,7 +223,7 @@ class TaskCollator:
         batch = self.collator([_append(*pair) for pair in zip(examples, words, strict=True)])
         ends = batch["attention_mask"].sum(1, keepdim=True)
         places = torch.arange(int(ends.max()))
-        is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))
+        is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))  # (B, seq_len)
         kept = is_label.any(0)
         batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
         labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]
@@ -238,9 +235,6 @@ class TaskCollator:
 class SentenceCollator(WordCollator):
     """
     Batches of sentences, or of pairs, for classifiers of them.
-
-    Args:
-        pad_token_id (`int`): Id of the padding.
 
     Called with dictionaries that hold `input_ids`, `token_type_ids` (0 for the words of a first sentence, 1 for those
     of a second one) and `label`; returns these, padded, `attention_mask` and `labels`, the classes or scores,
@@ -261,6 +255,3 @@ def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:
     if "word_ids" in example:
         longer["word_ids"] = [*example["word_ids"], *[max(example["word_ids"]) + 1] * len(word)]
     return longer
-
-
-__all__ = ["COLUMNS", "TASKS", "SentenceCollator", "Task", "TaskCollator", "read_table", "task_examples"]

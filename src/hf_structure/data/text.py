@@ -6,11 +6,11 @@ language, and `split_sentences` few words of one; any callable of the same signa
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from io import TextIOBase
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import IO
 
 import regex
@@ -59,17 +59,23 @@ def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError)
             yield number, line.removeprefix("\ufeff").removesuffix("\n")
 
 
+def numbered_blocks(path_or_file: PathOrFile, error: type[DataError] = DataError) -> Iterator[list[tuple[int, str]]]:
+    """Streams the lines of [`numbered_lines`] that stand between blank lines, together. Raises the same errors."""
+    block = []
+    for numbered in numbered_lines(path_or_file, error):
+        if numbered[1].strip():
+            block.append(numbered)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
 def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
     """
     Streams the sentences of a plain text file: one sentence a line, words separated by white space. Empty lines are
-    skipped.
-
-    Args:
-        path_or_file (`str`, `os.PathLike`, file or iterable of lines): What to read.
-
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: not UTF-8, or a binary file; the message names file and line.
+    skipped. Raises the errors of [`numbered_lines`].
     """
     for _, line in numbered_lines(path_or_file):
         if words := line.split():
@@ -84,9 +90,10 @@ def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) ->
     is_path = isinstance(path_or_file, (str, os.PathLike))
     count = 0
     with open_output(path_or_file) if is_path else nullcontext(path_or_file) as file:
+        write: Callable[..., int] = file.write
         is_text = isinstance(file, TextIOBase)
         for block in blocks:
-            file.write(block if is_text else block.encode("utf-8"))
+            write(block if is_text else block.encode("utf-8"))
             count += 1
     return count
 
@@ -151,11 +158,10 @@ def tokenize_words(text: str) -> list[str]:
     `and / or`), currency and per cent signs, numbers from units (`5 pm`), every other sign.
     Never split: what is one character to a reader (a grapheme cluster: a letter with its accents, an emoji with its
     colour, one that is joined of several).
-
-    Args:
-        text (`str`): A sentence, or any text; white space always separates words.
     """
-    words, end, starts = [], -1, _cluster_starts(text)
+    words = []
+    end = -1
+    starts = _cluster_starts(text)
     for match in TOKEN.finditer(text):
         parts = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end and end not in starts:
@@ -199,11 +205,9 @@ def unicode_words(text: str) -> list[str]:
     Words of raw text of any language, by Unicode's word boundaries (UAX 29), that of Hebrew's quotation mark inside a
     word among them. White space goes; every sign is a word. Languages that are written without spaces need a
     dictionary, which is not here: every Chinese character is a word.
-
-    Args:
-        text (`str`): A sentence, or any text; white space always separates words.
     """
-    return [word for chunk in text.split() for word in _BOUNDARY.split(chunk) if word]
+    words = chain.from_iterable(map(_BOUNDARY.split, text.split()))
+    return list(filter(None, words))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -213,9 +217,7 @@ def split_sentences(text: str) -> list[str]:
     before white space and what may begin a sentence: a capital letter, a letter of a script that has none, or a digit
     (after opening marks or not). `。`, `！` and `？` need no white space where no closing mark follows. A full stop
     does not end one after English abbreviations, single letters and letters with full stops (`Dr.`, `J.`, `U.S.`).
-
-    Args:
-        text (`str`): Running text; single line breaks in it are white space like any other.
+    Single line breaks are white space like any other.
     """
     return [text[start:end] for start, end in sentence_spans(text)]
 
@@ -223,7 +225,8 @@ def split_sentences(text: str) -> list[str]:
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each sentence that [`split_sentences`] finds."""
     chunks = [span for chunk in re.finditer(r"\S+", text) for span in _parts(text, *chunk.span())]
-    starts, ends = [start for start, _ in chunks[:1]], []
+    starts = [start for start, _ in chunks[:1]]
+    ends = []
     for (start, end), (following, _) in pairwise(chunks):
         space = text[end:following]
         if not space or _PARAGRAPH.search(space) or (_BEGIN.match(text, following) and _may_end(text[start:end])):

@@ -1,4 +1,4 @@
-"""From a treebank in sections, as the LDC ships it, to the training and test files of the papers."""
+"""The training and test files of the papers, made of a treebank in sections as the LDC ships it."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,6 @@ def find_sections(folder: str | os.PathLike, sections: Iterable[str], pattern: s
     Finds the files of each section anywhere below a folder, sorted by name. Upper and lower case are the same.
 
     Args:
-        folder (`str` or `os.PathLike`): Where the treebank lies.
         sections (`Iterable[str]`): Last part or parts of the folders' paths, such as `"00"` or `"1987/W7_001"`.
         pattern (`str`): Shell pattern of the file names, such as `"*.mrg"`.
 
@@ -54,48 +53,39 @@ def clean_sentences(
     dependents go to the nearest kept ancestor), Penn Treebank escapes such as `\/` resolved.
 
     Args:
-        path (`str` or `os.PathLike`): The file.
         format (`str`): `"brackets"` or `"conllu"`.
-        keep_punctuation (`bool`, defaults to `False`): Whether to leave punctuation in.
-        normalize (`bool`, defaults to `False`): Whether words are put through `normalize_word`.
+        keep_punctuation (`bool`): Whether punctuation stays.
+        normalize (`bool`): Whether words are put through [`normalize_word`].
 
     Returns:
-        `Iterator[tuple[str, list[str]]]`: each sentence as it is to be written (a tree on a line, or CoNLL-U), and its
-            words.
+        `Iterator[tuple[str, list[str]]]`: each sentence as a tree on a line, or as CoNLL-U, and its words.
     """
 
     def new_word(word: str) -> str:
         return normalize_word(unescape_word(word)) if normalize else unescape_word(word)
 
-    for sentence in read_brackets(path) if format == "brackets" else read_conllu(path):
-        if format == "brackets":
-            tree = sentence.remove_traces()
-            tree = tree if tree is None or keep_punctuation else tree.remove_punctuation()
+    if format == "brackets":
+        for tree in read_brackets(path):
+            tree = tree.remove_traces()
+            if tree is not None and not keep_punctuation:
+                tree = tree.remove_punctuation()
             if tree is not None:
                 tree = tree.strip_functions().map_words(new_word)
                 yield f"{tree}\n", [word for word, _ in tree.leaves()]
-        else:
-            if not keep_punctuation:
-                tags = [word.xpos for word in sentence.words]
-                sentence = sentence.keep_words(keep_mask(sentence.forms, tags, by="tags"))
-            if sentence.tokens:
-                sentence = sentence.with_column("form", list(map(new_word, sentence.forms)))
-                yield str(sentence), sentence.forms
+        return
+    for sentence in read_conllu(path):
+        if not keep_punctuation:
+            tags = [word.xpos for word in sentence.words]
+            sentence = sentence.keep_words(keep_mask(sentence.forms, tags, by="tags"))
+        if sentence.tokens:
+            sentence = sentence.with_column("form", list(map(new_word, sentence.forms)))
+            yield str(sentence), sentence.forms
 
 
 def write_split(paths: Iterable[Path], stem: Path, format: str, overwrite: bool = False, **options) -> tuple[int, int]:
     """
-    Writes the sentences of many files to `stem.mrg` or `stem.conllu`, and as plain text to `stem.txt`.
-
-    Args:
-        paths (`Iterable[Path]`): The files, possibly wrapped in a progress bar.
-        stem (`Path`): Where to write, without suffix.
-        format (`str`): `"brackets"` or `"conllu"`.
-        overwrite (`bool`, defaults to `False`): Whether existing files may be replaced.
-        options: of `clean_sentences`.
-
-    Returns:
-        `tuple[int, int]`: numbers of sentences and words.
+    Writes the sentences of many files to `stem.mrg` or `stem.conllu`, and as plain text to `stem.txt`. Format and
+    options are those of [`clean_sentences`]. Returns the numbers of sentences and words.
 
     Raises:
         FileExistsError: a file exists and `overwrite` is False.
@@ -107,7 +97,8 @@ def write_split(paths: Iterable[Path], stem: Path, format: str, overwrite: bool 
             for block, words in clean_sentences(path, format, **options):
                 file.write(block)
                 text.write(" ".join(words) + "\n")
-                count, total = count + 1, total + len(words)
+                count = count + 1
+                total = total + len(words)
         if not count:
             raise ValueError(f"no sentence for {stem}")
     return count, total

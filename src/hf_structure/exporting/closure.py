@@ -7,6 +7,7 @@ is only done at the top level, such as registrations, and what is imported for t
 """
 
 import ast
+import copy
 import re
 import symtable
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ def flat_sources(
     defined: Callable[[Name], Name] = lambda name: name,
 ) -> dict[str, str]:
     """
-    Source texts of all that some definitions need.
+    Source texts of everything that some definitions need.
 
     Args:
         roots (`Iterable[tuple[str, str]]`): The definitions, by module and name.
@@ -41,7 +42,8 @@ def flat_sources(
         ValueError: a name that a module does not define, an import of a whole module of the packages, two modules with
             one flat name.
     """
-    packages, waiting = frozenset(packages), list(roots)
+    packages = frozenset(packages)
+    waiting = list(roots)
     modules: dict[str, Module] = {}
     needed: dict[str, set[str]] = {}
     while waiting:
@@ -77,14 +79,15 @@ class Module:
         self.bindings: dict[str, list[Statement]] = {}
         start = 0
         for node in ast.parse(source).body:
-            statement = Statement(node, start, self.lines[start : node.end_lineno])
+            end = node.end_lineno or 0  # which is known of parsed code
+            statement = Statement(node, start, self.lines[start:end])
             self.statements.append(statement)
             for name in statement.bound:
                 self.bindings.setdefault(name, []).append(statement)
-            start = node.end_lineno
+            start = end
 
     def needs_of(self, name: str) -> Iterator[Name]:
-        """What is needed for a name to be what it is. Raises `ValueError` if the module does not define it."""
+        """What the definition of a name needs. Raises `ValueError` if the module does not define it."""
         if name not in self.bindings:
             raise ValueError(f"{self.name} does not define {name}")
         for statement in self.bindings[name]:
@@ -94,33 +97,34 @@ class Module:
                     yield from ((place, alias.name) for alias in found if self._comes_along(place))
 
     def reduced(self, names: set[str]) -> str:
-        """The text of what binds these names and the comments before it, with flat imports."""
+        """The text of the statements that bind these names and the comments before them, with flat imports."""
         lines = self.lines[: self.statements[-1].end]
         for start, end, replacement in reversed(list(self._edits(names))):
             lines[start:end] = replacement
         return "\n".join(lines).strip() + "\n"
 
     def _edits(self, names: set[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Lines that are replaced, from top to bottom."""
+        """Ranges of lines and their replacements, from top to bottom."""
         space = 0
         for statement in self.statements:
             space = max(space, statement.space)
             if statement.stays or statement.bound & names:
                 yield statement.start, statement.start + statement.space, [""] * space  # no less than was between
                 for node, aliases in statement.imports(names):
-                    yield node.lineno - 1, node.end_lineno, [self._flat(node, aliases)]
+                    yield node.lineno - 1, node.end_lineno or 0, [self._flat(node, aliases)]
                 space = 0
             else:
                 yield statement.start, statement.end, []
 
     def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
-        """The text of an import as it stands in a folder of files."""
+        """The text of an import in a flat folder."""
         if places := self._places(node, aliases):
             nodes = [self._import_from(place, found) for place, found in places.items()]
         else:
-            nodes = [type(node)(**{**dict(ast.iter_fields(node)), "names": aliases})]
+            nodes = [copy.copy(node)]
+            nodes[0].names = aliases
         before = self.lines[node.lineno - 1][: node.col_offset]
-        after = self.lines[node.end_lineno - 1][node.end_col_offset :]
+        after = self.lines[(node.end_lineno or 0) - 1][node.end_col_offset :]
         between = "; " if before.strip() else f"\n{before}"
         return before + between.join(map(ast.unparse, nodes)) + after
 
@@ -158,7 +162,9 @@ class Statement:
     """A statement of the top level, with the lines since the one before, of which the first `space` are empty."""
 
     def __init__(self, node: ast.stmt, start: int, lines: list[str]):
-        self.node, self.start, self.end = node, start, node.end_lineno
+        self.node = node
+        self.start = start
+        self.end = start + len(lines)
         self.space = next((number for number, line in enumerate(lines) if line.strip()), 0)
         self.names = symtable.symtable("\n".join(lines), "", "exec")
         self.nodes = list(ast.walk(node))
@@ -172,7 +178,7 @@ class Statement:
 
     @cached_property
     def bound(self) -> set[str]:
-        """The names that it binds, but for type checkers."""
+        """The names that it binds, except for type checkers alone."""
         if isinstance(self.node, ast.If) and ast.unparse(self.node.test).endswith("TYPE_CHECKING"):
             return set()
         return {each.get_name() for each in self.names.get_symbols() if each.is_assigned() or each.is_imported()}
@@ -213,6 +219,3 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
 
 def _bound_by(alias: ast.alias) -> str:
     return alias.asname or alias.name.split(".")[0]
-
-
-__all__ = ["flat_name", "flat_sources"]

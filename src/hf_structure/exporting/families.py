@@ -1,4 +1,4 @@
-"""What is registered for a family of models: its Auto classes and its pipelines."""
+"""The Auto classes and pipelines that are registered for a family of models."""
 
 import importlib
 
@@ -9,7 +9,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from hf_structure.abilities import abilities_of
 
-# What loads a parser that none of transformers' own Auto classes is for: it says something of every word.
+# Loads parsers, for which transformers has no Auto class: they classify every word, too.
 PARSER = "AutoModelForTokenClassification"
 
 
@@ -47,16 +47,16 @@ def is_registered(config_class: type[PreTrainedConfig]) -> bool:
 
 def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
     """The model class for each task that is none of transformers' own."""
-    return {
-        task: auto._model_mapping[config_class]
-        for task, registered in PIPELINE_REGISTRY.supported_tasks.items()
-        for auto in registered["pt"]
-        if not auto.__module__.startswith("transformers.") and _knows(auto, config_class)
-    }
+    found = {}
+    for task, registered in PIPELINE_REGISTRY.supported_tasks.items():
+        for auto in registered["pt"]:
+            if not auto.__module__.startswith("transformers.") and _knows(auto, config_class):
+                found[task] = auto._model_mapping[config_class]
+    return found
 
 
 def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:
-    return getattr(auto, "_model_mapping", None) is not None and config_class in auto._model_mapping
+    return config_class in (getattr(auto, "_model_mapping", None) or ())
 
 
 def _pipeline_class(task: str) -> type:

@@ -1,4 +1,4 @@
-"""Folders that transformers loads without this package: the model, its tokenizer and the code of both classes."""
+"""Folders that transformers loads without this package: a model, its tokenizer and their code."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ from hf_structure.version import __version__
 
 LICENSE = Path(__file__).parents[1] / "LICENSE"
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
-# What belongs to a model, in a folder where its training may have left other things.
+# The files of a model, in a folder where its training may have left others.
 FILES = (
     *("config.json", "generation_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template*"),
@@ -68,8 +68,11 @@ def export(
     output.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
         folder = Path(name)
-        take = _save if isinstance(model, PreTrainedModel) else _copy
-        _write_code(take(model, tokenizer, folder), folder)
+        if isinstance(model, PreTrainedModel):
+            config = _save(model, tokenizer, folder)
+        else:
+            config = _copy(model, tokenizer, folder)
+        _write_code(config, folder)
         output.mkdir(exist_ok=True)
         for file in folder.iterdir():  # now that all of them are there
             os.replace(file, output / file.name)
@@ -110,7 +113,7 @@ def _check_family(config: PreTrainedConfig) -> None:
 
 
 def _write_code(config: PreTrainedConfig, folder: Path) -> None:
-    """Writes the code of a model into its folder, and what of it is where into its configuration."""
+    """Writes the code of a model into its folder, and its places into its configuration."""
     autos = {"AutoConfig": type(config), **model_classes(type(config))}
     tasks = pipelines(config)
     roots = [*autos.values(), *(pipeline_class for pipeline_class, _ in tasks.values())]
@@ -136,19 +139,19 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
 
 
 def _reference(root: type) -> str:
-    """Where a class is, as transformers writes it."""
+    """The place of a class, in the notation of transformers."""
     return f"{flat_name(root.__module__)}.{root.__name__}"
 
 
 def _packages(roots: Iterable[type]) -> set[str]:
-    """The packages whose code belongs to the model: this one, and those of other families."""
+    """The packages whose code belongs to the model: this one, and those of the user's families."""
     return {module.split(".")[0] for module in (__name__, *(root.__module__ for root in roots))}
 
 
 def _read(module: str) -> str:
     """The source text of a module. Raises `ValueError` if it has none, or is a package or a script."""
     spec = None if module == "__main__" else find_spec(module)
-    if spec is None or not spec.has_location or spec.submodule_search_locations is not None:
+    if spec is None or not spec.origin or not spec.has_location or spec.submodule_search_locations is not None:
         raise ValueError(f"{module} is no module with a source file: define in such a one what the model needs")
     return Path(spec.origin).read_text(encoding="utf-8")
 
@@ -176,6 +179,3 @@ def _defined(name: Name, packages: set[str]) -> Name:
     if find_spec(f"{package}.{own}") is not None:
         raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
     raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")
-
-
-__all__ = ["export"]

@@ -1,6 +1,7 @@
 """The models that come with the package, as their cards describe them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from huggingface_hub import ModelCard
 
@@ -20,7 +21,6 @@ class BundledModel:
     A model that comes with the package.
 
     Args:
-        name (`str`): Its short name.
         gives (`list[str]`): The kinds of structure.
         needs_treebank (`bool`): Whether it was trained on trees of a treebank, and not on text alone.
         megabytes (`float`): Size of its files, in millions of bytes.
@@ -47,7 +47,7 @@ def bundled_models() -> list[BundledModel]:
 
 def _read(name: str) -> BundledModel:
     folder = CHECKPOINTS / name
-    data = ModelCard.load(folder / "README.md").data
+    data: Any = ModelCard.load(folder / "README.md").data
     results = data.eval_results
     speeds = [result.metric_value for result in results if result.metric_type == SPEED]
     scored = [result for result in results if result.metric_type != SPEED]
@@ -61,6 +61,3 @@ def _read(name: str) -> BundledModel:
         scores={result.metric_name: result.metric_value for result in scored},
         words_per_second=speeds[0] if speeds else None,
     )
-
-
-__all__ = ["BundledModel", "bundled_models"]

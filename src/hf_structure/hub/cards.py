@@ -1,4 +1,4 @@
-"""Model cards, made of what a folder tells of its model."""
+"""Model cards, made from the files in a model's folder."""
 
 import json
 import math
@@ -8,8 +8,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 
-from hf_structure.families import Family
-from hf_structure.hub.kinds import PAIR, PAIRS, Kind, family_of, kind_of
+from hf_structure.families import FAMILIES, Family
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
@@ -18,10 +17,71 @@ SHARES = ("accuracy", "arc", "count", "f1", "las", "uas", "uf1", "uuas")  # firs
 SHORT = {"f1": "F1", "las": "LAS", "uas": "UAS", "uf1": "unlabelled F1", "uuas": "UUAS"}
 NO_SCORES = ("runtime", "per_second", "epoch", "total_flos", "samples", "train_loss")
 
+PARSE = """import hf_structure
+
+print(hf_structure.parse("The cat that chased the mouse slept.", model="{name}"))"""
+SCORE = """import hf_structure
+
+scored = hf_structure.score("The cat that chased the mouse slept.", "{name}")
+print(scored.log_prob, scored.word_surprisals)"""
+LOAD = """from transformers import AutoModel, AutoTokenizer
+
+tokenizer, model = AutoTokenizer.from_pretrained("{name}"), AutoModel.from_pretrained("{name}")
+print(model(**tokenizer("The cat that chased the mouse slept.", return_tensors="pt")))"""
+FILL = """from transformers import pipeline
+
+fill = pipeline("fill-mask", model="{name}")
+print(fill(f"The cat {{fill.tokenizer.mask_token}} ."))"""
+CLASSIFY = """from transformers import pipeline
+
+print(pipeline("text-classification", model="{name}")("The cat that chased the mouse slept."))"""
+PAIR = """{{"text": "The cat slept.", "text_pair": "No cat was awake."}}"""
+COMPARE = CLASSIFY.replace('"The cat that chased the mouse slept."', PAIR)
+
+PARSING = """hf-structure parse --model {name} --format conllu test.conllu > system.conllu
+hf-structure evaluate test.conllu system.conllu"""
+SCORING = "hf-structure score --model {name} --summary test.txt"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model: its tag on the Hub, code that uses one, and a command that evaluates one."""
+
+    pipeline_tag: str | None
+    sample: str
+    evaluation: str | None = None
+
+
+KINDS = {
+    "ForParsing": Kind("token-classification", PARSE, PARSING),
+    "ForMaskedLM": Kind("fill-mask", FILL),
+    "ForCausalLM": Kind("text-generation", SCORE, SCORING),
+    "ForSequenceClassification": Kind("text-classification", CLASSIFY),
+    "ForTokenClassification": Kind("token-classification", CLASSIFY.replace("text-", "token-")),
+}
+INDUCTION = Kind("fill-mask", PARSE, PARSING)  # of masked language models that parse
+PAIRS = Kind("text-classification", COMPARE)  # of classifiers of pairs of sentences
+OTHER = Kind(None, LOAD)
+
+
+def family_of(config: dict) -> Family | None:
+    """The family of a configuration, if it is known."""
+    return FAMILIES.get(config.get("model_type", "").removesuffix("_release"))
+
+
+def kind_of(config: dict) -> Kind:
+    """The kind of model with this configuration."""
+    architecture = (config.get("architectures") or [""])[0]
+    if architecture.endswith("ForMaskedLM") and family_of(config) and config.get("attention") != "softmax":
+        return INDUCTION
+    if architecture.endswith("ForSequenceClassification") and config.get("pair_features"):
+        return PAIRS
+    return next((kind for suffix, kind in KINDS.items() if architecture.endswith(suffix)), OTHER)
+
 
 @dataclass
 class CardFacts:
-    """What a card says that neither the configuration nor the weights of a model tell."""
+    """The parts of a card that neither the configuration nor the weights of a model tell."""
 
     license: str | None = None
     language: str | None = None
@@ -32,7 +92,7 @@ class CardFacts:
 
     @classmethod
     def of_folder(cls, folder: Path) -> "CardFacts":
-        """What training has noted beside a model, if anything."""
+        """The notes of training beside a model, if any."""
         file = folder / FACTS
         return cls(**json.loads(file.read_text("utf-8"))) if file.is_file() else cls()
 
@@ -52,7 +112,8 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
     folder = Path(folder)
     facts = facts or CardFacts.of_folder(folder)
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    family, kind = family_of(config), kind_of(config)
+    family = family_of(config)
+    kind = kind_of(config)
     results = read_results(folder, kind, facts)
     parts = [
         f"---\n{_metadata(config, name, facts, results).to_yaml()}\n---\n{MARK}",
@@ -74,12 +135,12 @@ def read_card(folder: str | Path) -> ModelCard | None:
 
 
 def is_handwritten(card: ModelCard) -> bool:
-    """Whether somebody wrote a card, or changed it, so that it must stay."""
+    """Whether somebody wrote or changed a card, so that it must stay."""
     return MARK not in card.content
 
 
 def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]:
-    """The results of evaluation that training has noted beside a model."""
+    """The evaluation results that training has written beside a model."""
     file = folder / RESULTS
     scores = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     results = []
@@ -88,11 +149,17 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
         if part in ("eval", "test") and not any(word in key for word in NO_SCORES) and math.isfinite(value):
             data = ", ".join(facts.files.get(part, [])) or part
             split = {"eval": "validation", "test": "test"}[part]
-            names = {"dataset_type": data, "dataset_name": data, "dataset_split": split}
             words = metric.split("_")
-            value = round(100 * value, 2) if words[0] in SHARES else round(value, 4)
-            task, title = kind.pipeline_tag or "other", " ".join(SHORT.get(word, word) for word in words)
-            results.append(EvalResult(task, metric_type=metric, metric_name=title, metric_value=value, **names))
+            result = EvalResult(
+                task_type=kind.pipeline_tag or "other",
+                dataset_type=data,
+                dataset_name=data,
+                dataset_split=split,
+                metric_type=metric,
+                metric_name=" ".join(SHORT.get(word) or word for word in words),
+                metric_value=round(100 * value, 2) if words[0] in SHARES else round(value, 4),
+            )
+            results.append(result)
     return results
 
 
@@ -152,7 +219,7 @@ def _facts_table(folder: Path, config: dict, facts: CardFacts) -> str:
 
 
 def count_parameters(folder: Path) -> int:
-    """Numbers in the weights of a folder."""
+    """The number of parameters in the weights of a folder."""
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as weights:
@@ -181,6 +248,3 @@ def _results(results: list[EvalResult], kind: Kind, name: str) -> str:
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))
-
-
-__all__ = ["FACTS", "MARK", "RESULTS", "CardFacts", "is_handwritten", "make_card", "read_card"]

@@ -8,14 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """
-    Saves a model at half its size: weights in float16, which load in float32 again.
-
-    Args:
-        model (`PreTrainedModel`): Any model.
-        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer.
-        folder (`str` or `Path`): Where to save both.
-    """
+    """Saves a model and its tokenizer at half the size: weights in float16, which load in float32 again."""
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     edit_json(Path(folder) / "config.json", dtype="float32")
@@ -31,6 +24,3 @@ def edit_json(path: Path, **changes: object) -> None:
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     values = {key: value for key, value in values.items() if key not in changes or value is not None}
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-__all__ = ["edit_json", "save_compact"]

@@ -7,7 +7,7 @@ from hf_structure.hub.suggestions import did_you_mean
 
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 
-FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # what a model and its tokenizer are made of
+FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # of a model and its tokenizer
 PICKLES = "pytorch_model*.bin"  # weights of old repositories; transformers reads them as tensors only
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "*.model")
 LOGIN = "give a token: `hf auth login`, or HF_TOKEN"
@@ -20,8 +20,8 @@ def short_names() -> list[str]:
 
 def resolve_model(name: str | Path, revision: str | None = None, trust_remote_code: bool = False) -> str:
     """
-    Folder of a model. The Hub is asked for the newest commit each time; what the local cache has of it is not loaded
-    again, and where the Hub cannot be reached, the whole model may come from the cache.
+    Folder of a model. The Hub is asked for the newest commit each time; files in the local cache are not downloaded
+    again, and if the Hub cannot be reached, the whole model may come from the cache.
 
     Args:
         name (`str` or `Path`):
@@ -31,7 +31,7 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
         trust_remote_code (`bool`): Whether code of the model is fetched, too.
 
     Raises:
-        ValueError: if there is no such model; the message says where it was looked for.
+        ValueError: there is no such model; the message lists the places that were searched.
     """
     name = str(name)
     if name in short_names():
@@ -73,7 +73,7 @@ def _download(name: str, revision: str, files: list[str]) -> Path:
 
 
 def _missing(folder: Path) -> str | None:
-    """What a model of the cache lacks, if anything: the first of config.json, a file of weights and a tokenizer."""
+    """What is missing from a cached model, if anything: config.json, a file of weights, or a tokenizer."""
     index = folder / "model.safetensors.index.json"
     weights = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values())) if index.is_file() else []
     for name in ("config.json", *weights):
@@ -86,7 +86,7 @@ def _missing(folder: Path) -> str | None:
 
 
 def _check_reachable(name: str, revision: str) -> None:
-    """Raises `LocalEntryNotFoundError` if only a part of a repository is in the cache, and the rest cannot be had."""
+    """Raises `LocalEntryNotFoundError` if the rest of an incompletely cached repository is out of reach."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError
 
@@ -97,7 +97,7 @@ def _check_reachable(name: str, revision: str) -> None:
 
 
 def _message(name: str, revision: str, error: Exception) -> str:
-    """What went wrong with a repository, in one line."""
+    """One line about what went wrong with a repository."""
     found = ", ".join(short_names()) or "none"
     suggestion = did_you_mean(name, short_names())
     return (
@@ -126,6 +126,3 @@ def _reason(revision: str, error: Exception) -> str:
     if isinstance(error.__cause__, errors.HfHubHTTPError):
         return f"{constants.ENDPOINT} answers with status {error.__cause__.response.status_code}, and {cached}"
     return f"{constants.ENDPOINT} cannot be reached, and {cached}"
-
-
-__all__ = ["CHECKPOINTS", "resolve_model", "short_names"]

@@ -1,4 +1,4 @@
-"""Models to the Hub: files of a folder, with a card."""
+"""Publishing models on the Hub: the files of a folder, and a card."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
 from huggingface_hub.errors import (
@@ -28,17 +28,17 @@ PUSHING = ("commit_message", "commit_description", "private", "token", "revision
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 NAMES = ("LICENSE", "NOTICE")  # what such files begin with
-BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # what says more of a model that is saved
+BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files that say more about a saved model
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 
 class UnknownLicenseError(ValueError):
-    """The licence of a model has to be named."""
+    """The licence of a model is unknown and must be given."""
 
 
 @dataclass
 class Publication:
-    """What goes to a repository: files by their names, and the card."""
+    """The content of a repository: files by their names, and the card."""
 
     repo_id: str
     files: dict[str, Path]
@@ -64,8 +64,7 @@ def prepare(
     Args:
         folder (`str` or `Path`): A model that is saved, and its tokenizer.
         repo_id (`str`): Name of the repository, `"org/name"`.
-        license (`str`, *optional*):
-            Its licence, as the Hub names it: `"apache-2.0"`. Needed if the folder does not tell.
+        license (`str`, *optional*): Its licence as the Hub names it, `"apache-2.0"`, if the folder does not tell.
         language (`str`, *optional*): Language of its text, such as `"en"`.
         tags (`list[str]`, *optional*): More tags for its card.
 
@@ -83,7 +82,8 @@ def prepare(
         raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
     card = _card(folder, repo_id, license, language)
     if tags:
-        card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *tags]))
+        data: Any = card.data
+        data.tags = list(dict.fromkeys([*(data.tags or []), *tags]))
     return Publication(repo_id, files, str(card))
 
 
@@ -100,7 +100,6 @@ def publish(
     Puts a model on the Hub, in one commit.
 
     Args:
-        publication ([`Publication`]): What [`prepare`] gives.
         private (`bool`, *optional*): Whether a new repository is private; by default as its owner has set.
         revision (`str`, *optional*): Branch, made if need be; by default `"main"`.
         message, description (`str`): Message of the commit, its first line and the rest.
@@ -134,8 +133,8 @@ def _changes(
     api: HfApi, publication: Publication, name: str, revision: str | None
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
     """
-    The files of a publication, and weights that are there under other names and would be loaded instead. A card that
-    was made does not replace one that somebody wrote.
+    Adds the files of a publication, and deletes published weights under other names, which would be loaded instead. A
+    generated card does not replace a handwritten one.
     """
     changes = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
     there = published_card(api, name, revision)
@@ -147,7 +146,7 @@ def _changes(
 
 
 def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelCard | None:
-    """The card of a repository, if there are both."""
+    """The card of a repository, if both exist."""
     try:
         file = api.hf_hub_download(name, "README.md", revision=revision)
     except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError):
@@ -157,7 +156,7 @@ def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelC
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Makes a `ValueError` of one line of whatever the Hub refuses."""
+    """Turns refusals of the Hub into a `ValueError` of one line."""
     try:
         yield
     except (HTTPError, OSError, HFValidationError) as error:
@@ -202,10 +201,12 @@ def _is_of_the_model(file: Path) -> bool:
 
 
 def _card(folder: Path, repo_id: str, license: str | None, language: str | None) -> ModelCard:
-    """The card that somebody wrote, with what is given added to its metadata, or a new one."""
-    card, facts = read_card(folder), CardFacts.of_folder(folder)
-    before = card.data if card else facts
-    license, language = license or before.license or facts.license, language or before.language or facts.language
+    """The handwritten card with licence and language in its metadata, or a new one."""
+    card = read_card(folder)
+    facts = CardFacts.of_folder(folder)
+    before: Any = card.data if card else facts
+    license = license or before.license or facts.license
+    language = language or before.language or facts.language
     if not license:
         raise UnknownLicenseError(
             "the licence of this model is not known: name it (--license, or license=), such as apache-2.0, mit or "
@@ -213,8 +214,6 @@ def _card(folder: Path, repo_id: str, license: str | None, language: str | None)
         )
     if card is None or not is_handwritten(card):
         return make_card(folder, repo_id, replace(facts, license=license, language=language))
-    card.data.license, card.data.language = license, language
+    before.license = license
+    before.language = language
     return card
-
-
-__all__ = ["PUSHING", "Publication", "UnknownLicenseError", "prepare", "publish", "published_card", "push_model"]

@@ -6,12 +6,13 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """
     Adds `--import MODULE`, which may be given several times. The module is imported while options are parsed, and its
-    name goes to a list, `imported`, which is not there without any.
+    name is added to a list, `imported`, which exists only if the option is given.
     """
     parser.add_argument(
         "--import",
@@ -27,7 +28,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 class _Import(argparse.Action):
     """Imports the module that is given, or ends the program with one line."""
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser, namespace, values: Any, option_string=None):
         try:
             import_code(values)
         except ValueError as error:
@@ -37,10 +38,7 @@ class _Import(argparse.Action):
 
 def import_code(name: str) -> ModuleType:
     """
-    Imports a module of the user.
-
-    Args:
-        name (`str`): Path of a `.py` file, or a dotted name that Python finds on its path or in the current folder.
+    Imports a module of the user: a `.py` file, or a dotted name that is found on the path or in the current folder.
 
     Raises:
         ValueError: there is no such file, Python has another module of its name, or the module fails.
@@ -50,10 +48,10 @@ def import_code(name: str) -> ModuleType:
         raise ValueError("there is no such file")
     folder, name = (Path.cwd(), name) if file is None else _place_of(file)
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # after all others; worker processes look there, too
+        sys.path.append(str(folder))  # last; worker processes look there, too
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # whatever the code of others raises
+    except Exception as error:  # user code may raise anything
         raise ValueError(_reason(error)) from error
     if file is not None and file != Path(getattr(module, "__file__", None) or "").resolve():
         raise ValueError(f"Python has another module {name!r}: rename the file")
@@ -62,7 +60,8 @@ def import_code(name: str) -> ModuleType:
 
 def _place_of(file: Path) -> tuple[Path, str]:
     """The folder from which Python imports a file, and the name by which it does: in its package, if it is in one."""
-    folder, name = file.parent, file.stem
+    folder = file.parent
+    name = file.stem
     while (folder / "__init__.py").is_file():
         name = f"{folder.name}.{name}"
         folder = folder.parent
@@ -81,6 +80,3 @@ def _reason(error: Exception) -> str:
         return text
     lines = [frame.lineno for frame in frames if frame.filename == files[0]]
     return f"{text} ({files[0]}, line {lines[-1]})"
-
-
-__all__ = ["add_import", "import_code"]

@@ -1,8 +1,8 @@
-"""What may be known of a sentence before it is parsed: part-of-speech tags, and a tree to start from."""
+"""Annotations that a parser may start from: part-of-speech tags and a tree."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Protocol
+from typing import Any, Protocol
 
 from transformers import PreTrainedModel
 
@@ -32,7 +32,7 @@ def ids_of(names: Sequence[str] | None) -> dict[str, int] | None:
 
 
 def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
-    """Raises `ValueError` if tags or initial trees (None: there are none) are given to a model that reads none."""
+    """Raises `ValueError` if tags or initial trees are given to a model that reads none."""
     abilities = abilities_of(model.config)
     if tags is not None and abilities.tags is None:
         raise ValueError(f"this {type(model).__name__} reads no part-of-speech tags: leave tags out")
@@ -42,7 +42,7 @@ def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
 
 def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
     """
-    Ids of the tags of the kept words. If the model knows none of them there is a warning, which Python shows once.
+    Ids of the tags of the kept words. Warns if the model knows none of them; Python shows the warning once.
 
     Raises:
         ValueError: if there are not as many tags as words.
@@ -95,13 +95,11 @@ def _some(names: Mapping[str, int]) -> str:
     return ", ".join([*list(names)[:3], "..."])
 
 
-def _heads_and_labels(tree: Tree) -> tuple[Sequence[int], Sequence[str] | None]:
+def _heads_and_labels(tree: Any) -> tuple[Sequence[int], Sequence[str] | None]:
     if hasattr(tree, "initial_tree"):
         return tree.initial_tree()
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
-    is_pair = isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral)
-    return tuple(map(as_python, tree)) if is_pair else (tree, None)
-
-
-__all__ = ["Tree", "check_given", "encode_tags", "encode_tree", "ids_of"]
+    if isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral):
+        return as_python(tree[0]), as_python(tree[1])
+    return tree, None

@@ -1,4 +1,4 @@
-"""From what a model decodes to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
+"""From decoded tensors to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ FIELDS = ("labels", "probabilities", "label_probabilities")  # columns that a tr
 
 
 def sentences_of(decoded: DecoderOutput) -> list[dict[str, Any]]:
-    """What was decoded for each sentence of a batch, without the first dimension, on the CPU."""
+    """The output for each sentence of a batch, without the batch dimension, on the CPU."""
     columns = {name: values.cpu() for name, values in (decoded.columns or {}).items()}
     tensors = {name: values.cpu() for name, values in decoded.items() if name != "columns"}
     size = len(next(iter(tensors.values())))
@@ -32,17 +32,11 @@ def assemble_parse(
     punctuation: str = "attach",
 ) -> dict[str, Any]:
     """
-    Parse of a sentence.
-
-    Args:
-        encoded (`Mapping[str, Any]`): What [`~hf_structure.pipelines.encoding.encode_sentence`] gave.
-        decoded (`Mapping[str, Any]`): One of what [`sentences_of`] gave.
-        structures (`Sequence[str]`): The kinds of structure asked for.
-        columns (`Sequence[Column]`): What the model says of each word.
-        punctuation (`str`): As for [`~hf_structure.parse`].
+    Parse of a sentence as [`~hf_structure.pipelines.encoding.encode_sentence`] and [`sentences_of`] gave it, with the
+    kinds of structure asked for and the columns that the model predicts for each word.
 
     Raises:
-        ValueError: if there are marginals, but no dependencies are asked for.
+        ValueError: there are marginals, but no dependencies are asked for.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
     parse |= {"marginals": None, "distances": None, "text": None, "word_spans": None, "start": 0}
@@ -73,7 +67,7 @@ def _seen(encoded: Mapping[str, Any]) -> list[str]:
 
 
 def _source(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
-    """What is known of the text, with the places of the words that are kept."""
+    """The text, with the spans of the kept words."""
     spans = encoded["source"].get("word_spans")
     if spans is None:
         return encoded["source"]
@@ -100,14 +94,15 @@ def _trees(
     encoded: Mapping[str, Any], decoded: Mapping[str, Any], columns: Sequence[Column], punctuation: str
 ) -> list[dict[str, Any]]:
     """Dependency trees, best first, of the words that the model saw, or of all."""
-    keep, trees = encoded["keep"], []
+    keep = encoded["keep"]
+    trees = []
     restored = punctuation != "drop" and not all(keep)
     words = _seen(encoded) if punctuation == "drop" else encoded["words"]
     length = sum(keep)
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
-        predictions = dict.fromkeys(FIELDS)
+        predictions: dict[str, list | None] = dict.fromkeys(FIELDS)
         for column in columns:
             values = decoded["columns"][column.name][rank, :length].tolist()
             if column.vocabulary is not None:
@@ -129,7 +124,7 @@ def _restored(values: list, keep: Sequence[bool], missing: str | None) -> list:
 def _marginals(
     marginals: torch.Tensor, encoded: Mapping[str, Any], heads: list[int], punctuation: str
 ) -> list[list[float]]:
-    """Rows and columns for the words put back: their head is certain, and they are nobody's head."""
+    """Adds rows and columns for restored words, whose head is certain, and which are nobody's head."""
     if punctuation == "drop" or all(encoded["keep"]):
         return marginals.tolist()
     keep = torch.tensor(encoded["keep"])
@@ -141,8 +136,9 @@ def _marginals(
 
 
 def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
-    """The best graph, the others, and what is known of all."""
-    size, graphs = len(words) + 1, []
+    """The best graph, its alternatives, and marginals."""
+    size = len(words) + 1
+    graphs = []
     for graph, log_prob in zip(decoded["graphs"], decoded["log_probs"].tolist(), strict=True):
         if log_prob == float("-inf"):
             break  # there are no more graphs
@@ -154,6 +150,3 @@ def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
     if "marginals" in decoded:
         parts["marginals"] = decoded["marginals"][: size - 1, :size].tolist()
     return parts
-
-
-__all__ = ["assemble_parse", "sentences_of"]

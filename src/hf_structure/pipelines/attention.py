@@ -1,8 +1,9 @@
-"""How the heads of language models attend to a sentence, and to what structure."""
+"""The attention of language models to a sentence, beside the structure that they build."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
@@ -46,8 +47,7 @@ def sentence_attention(
             Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
             transformers' that can give its attention.
         tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
-        layer (`int`, *optional*): Which layer, from 1; the last one by default.
-        head (`int`): Which head, from 1.
+        layer, head (`int`): Which layer, by default the last one, and which head, both from 1.
         with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
         beam_size (`int`): How many of these are followed.
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
@@ -66,22 +66,23 @@ def sentence_attention(
         encode_words=encode_subwords,
     )
     ids, word_ids = (torch.tensor([encoded[name]], device=compute_device(model)) for name in ("input_ids", "word_ids"))
-    structure, reading = None, {}
+    structure = None
+    reading = {}
     if with_structure and abilities_of(model.config).incremental:
-        parsed = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
+        parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency
         reading = _reading(structure, ids, word_ids, model, beam_size)
     maps = _attention_maps(model, ids, reading)
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
-    tokens = [tokenizer.decode([token]).strip() or "␣" for token in encoded["input_ids"]]
-    return SentenceAttention(tokens, weights.tolist(), layer, head, structure)
+    tokens = tuple(str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"])
+    return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
 
 
 def _reading(
-    structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: PreTrainedModel, beam_size: int
+    structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: Any, beam_size: int
 ) -> dict[str, torch.Tensor]:
-    """What the model is given to read it."""
+    """The inputs by which the model reads the structure."""
     if isinstance(structure, DependencyGraph):
         graph = pad_graphs([structure.arcs], len(structure.words)).to(ids.device)
         return {"word_ids": word_ids, "graph": graph}
@@ -94,7 +95,7 @@ def _attention_maps(model: PreTrainedModel, ids: torch.Tensor, reading: dict) ->
     with eager_attention(model):
         outputs = model(ids, output_attentions=True, use_cache=False, **reading)
     found = getattr(outputs, "attentions", None) or ()
-    shape = (ids.shape[1],) * 2  # some models call something else attention
+    shape = (ids.shape[1],) * 2  # some models return something else as attention
     maps = [one[0] if one is not None and one.dim() == 4 and one.shape[2:] == shape else None for one in found]
     if not any(one is not None for one in maps):
         raise ValueError(f"{type(model).__name__} gives no attention of tokens to tokens")
@@ -105,20 +106,18 @@ def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, na
     """The layer or head of this number, from 1. Raises `ValueError` if there is none, or it has no attention."""
     if not 1 <= number <= len(items):
         raise ValueError(f"there is no {name} {number}: the model has {len(items)}")
-    if items[number - 1] is None:
+    chosen = items[number - 1]
+    if chosen is None:
         raise ValueError(f"{name} {number} gives no attention of tokens to tokens")
-    return items[number - 1]
+    return chosen
 
 
 @contextmanager
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Attention that gives its weights."""
-    before = model.config._attn_implementation
+    """Computes attention eagerly, so that its weights are returned."""
+    before: Any = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
         yield
     finally:
         model.set_attn_implementation(before)
-
-
-__all__ = ["eager_attention", "sentence_attention"]

@@ -1,4 +1,4 @@
-"""From sentences, in whatever form they come, to what a model reads."""
+"""From sentences in any form to the inputs of a model."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -39,7 +39,7 @@ Sentence = OneSentence | Sequence[str]
 
 
 def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
-    """What `encode_sentence` is told of the model: how it reads words, how many at most, and what else it reads."""
+    """Options of [`encode_sentence`] for a model: how it reads words, how many at most, and what else it reads."""
     abilities = abilities_of(model.config)
     return {
         "encode_words": encode_subwords if abilities.incremental else encode,
@@ -51,25 +51,25 @@ def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
 
 
 def is_one_sentence(sentences: Any) -> TypeGuard[OneSentence]:
-    """Whether this is a sentence and not several: a list of strings is several raw sentences."""
+    """Whether this is one sentence: a list of strings is several raw sentences."""
     return isinstance(sentences, str | Mapping) or hasattr(sentences, "to_sentence")
 
 
 def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
-    """One sentence as it is, or what [`~hf_structure.data.sentences.read_batch`] makes of several, and its errors."""
+    """One sentence as it is; several as [`~hf_structure.data.sentences.read_batch`] gives them, with its errors."""
     return sentences if is_one_sentence(sentences) else read_batch(sentences)
 
 
 def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
     """
-    Each sentence with what stands beside it in the columns, those that are None left out; a missing value is None.
+    Each sentence with its values in the columns that are not None; a missing value is None.
 
     Raises:
         ValueError: if a column is longer than the sentences, when their end is reached.
         SentenceError: if a column is shorter, for the first sentence without its value.
     """
     given = {name: values for name, values in columns.items() if values is not None}
-    end = object()
+    end: Any = object()
     for number, (sentence, *values) in enumerate(zip_longest(sentences, *given.values(), fillvalue=end), start=1):
         beside = dict(zip(given, values, strict=True))
         for name, value in beside.items():
@@ -148,7 +148,7 @@ def encode_sentence(
     return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
 
 
-def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
+def _as_dictionary(sentence: Any) -> Mapping[str, Any]:
     if hasattr(sentence, "to_sentence"):
         return sentence.to_sentence()
     sentence = as_sentence(sentence)
@@ -159,8 +159,10 @@ def _as_dictionary(sentence: Sentence) -> Mapping[str, Any]:
             raise EmptySentenceError("the sentence is empty")
     else:
         given = {"text" if isinstance(sentence, str) else "words": sentence}
-    words, text = given.get("words"), given.get("text")
-    if isinstance(text, str) if words is None else isinstance(words, Sequence) and not isinstance(words, str):
+    words = given.get("words")
+    text = given.get("text")
+    is_known = isinstance(words, Sequence) and not isinstance(words, str)
+    if is_known or (words is None and isinstance(text, str)):
         return given
     raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {sentence!r}")
 
@@ -183,14 +185,14 @@ def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str
 
 
 def _source(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """What a parse keeps of raw text."""
+    """The part of raw text that a parse keeps."""
     if given.get("words") is not None:
         return {}
     return {"text": given["text"], "word_spans": find_words(given["text"], words), "start": given.get("start", 0)}
 
 
 def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:
-    """Which words the model sees: all, if there is nothing but punctuation."""
+    """Which words the model sees; all, if all are punctuation."""
     keep = [True] * len(words)
     if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
         return keep
@@ -202,17 +204,3 @@ def _check_positions(number: int, kind: str, longest: int | None) -> None:
     if longest is not None and number > longest:
         message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
         raise LongSentenceError(message)
-
-
-__all__ = [
-    "OneSentence",
-    "Sentence",
-    "encode_all",
-    "encode_sentence",
-    "encoding_options",
-    "is_one_sentence",
-    "read_sentences",
-    "seen_mask",
-    "skipped_errors",
-    "with_columns",
-]

@@ -1,9 +1,9 @@
-"""Which dependency relations the heads of masked language models stand for, by the trees of a treebank."""
+"""Which dependency relations the attention heads of masked language models stand for, by a treebank."""
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -56,11 +56,10 @@ def head_types(
     Args:
         sentences (`Iterable[ConlluSentence]`): The treebank; it is read as a stream.
         model (`str`, `Path` or `PreTrainedModel`): A UDGN, or a StructFormer with either attention, of whole words.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one that was saved beside the model.
+        tokenizer, device: As for [`~hf_structure.parse`].
         ignore_labels (`Collection[str]`): Dependencies with these labels (or subtypes of them) are left out.
         universal_labels (`bool`): Whether relations are taken without their subtype (`nsubj:pass` as `nsubj`).
         batch_size (`int`): Sentences that the model reads at once.
-        device (`str` or `torch.device`, *optional*): By default where a loaded model is, else a GPU if there is one.
 
     Raises:
         ValueError: no such model, another kind of model, no dependency to look at.
@@ -70,10 +69,13 @@ def head_types(
     _check(model, tokenizer)
     options = {"punctuation": "drop", "word_tokenizer": str.split, **encoding_options(model)}
     trees = _trees(sentences, tokenizer, ignore_labels, universal_labels, options)
-    up, down, shape = None, None, ()
+    collate = WordCollator(cast(int, tokenizer.pad_token_id))
+    up: Any = None
+    down: Any = None
+    shape = ()
     with eager_attention(model):
         for batch in _batches(trees, batch_size):
-            weights = _weights(model, WordCollator(tokenizer.pad_token_id)([each.encoded for each in batch]))
+            weights = _weights(model, collate([each.encoded for each in batch]))
             if up is None:
                 shape = weights.shape[1:3]
                 up, down = HeadTypeCorrelation(shape.numel()), HeadTypeCorrelation(shape.numel())
@@ -83,7 +85,8 @@ def head_types(
     counts = {} if up is None else up.counts()
     if not counts:
         raise ValueError("there is no dependency between words that the model sees")
-    tables = (np.stack([each.correlations(label) for label in counts]).reshape(-1, *shape) for each in (up, down))
+    both: list[Any] = [up, down]
+    tables = (np.stack([each.correlations(label) for label in counts]).reshape(-1, *shape) for each in both)
     return HeadTypes(tuple(counts), tuple(counts.values()), *tables)
 
 
@@ -122,14 +125,14 @@ def _arcs(
 
 
 def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
-    """Batches of sentences of similar lengths, those without any dependency left out."""
+    """Batches of sentences of similar lengths, without those that have no dependency."""
     trees = (tree for tree in trees if tree.labels)
     while window := list(islice(trees, size * WINDOW)):
         for batch in similar_length_batches([len(tree.encoded["input_ids"]) for tree in window], size):
             yield [window[index] for index in batch]
 
 
-def _weights(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def _weights(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """`(batch_size, layers, heads, L, L)`: receiving words in rows, sending words in columns."""
     device = compute_device(model)
     words = {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
@@ -145,6 +148,3 @@ def _weights(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> torch.Te
 def _values(weights: torch.Tensor, receivers: list[int], senders: list[int]) -> np.ndarray:
     """`(arcs, heads)` from `(heads, L, L)`."""
     return weights[:, receivers, senders].T.double().cpu().numpy()
-
-
-__all__ = ["head_types"]

@@ -1,4 +1,4 @@
-"""Models that stay loaded from call to call, for all threads."""
+"""Models that stay loaded between calls, shared by all threads."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -16,8 +16,8 @@ _lock = threading.Lock()
 
 def loaded_model(key: Hashable, state: Hashable, load: Callable[[], LoadedModel]) -> LoadedModel:
     """
-    What is kept for a key, if it was kept in this state, else what `load` gives. Threads that ask for it meanwhile
-    wait; threads that ask for what is kept do not. What raises an error or is interrupted is not kept.
+    The model kept for a key, if it was kept in this state, or else the result of `load`, for which other threads wait
+    that ask for it meanwhile. Nothing is kept of a load that fails or is interrupted.
     """
     found = _find(key, state)
     if found is None:
@@ -45,7 +45,7 @@ def _find(key: Hashable, state: Hashable) -> LoadedModel | None:
 
 
 def _keep(key: Hashable, state: Hashable, new: LoadedModel) -> LoadedModel:
-    """Releases models that have not been used for longest if the weights of all take too much memory."""
+    """Releases the least recently used models if the weights of all take too much memory."""
     with _lock:
         _loaded[key] = state, new
         sizes = {each: model.get_memory_footprint() for each, (_, (model, _)) in _loaded.items()}
@@ -54,6 +54,3 @@ def _keep(key: Hashable, state: Hashable, new: LoadedModel) -> LoadedModel:
                 break
             del _loaded[oldest], sizes[oldest]
         return new
-
-
-__all__ = ["loaded_model", "release_models"]

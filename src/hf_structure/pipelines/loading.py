@@ -1,4 +1,4 @@
-"""Models for use: from a name, a folder or an object, on a device; their tokenizers and what splits text for them."""
+"""Loads models by name, from folders or as objects, with their tokenizers and word splitters."""
 
 import re
 import threading
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from logging import LogRecord
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -28,7 +29,7 @@ def load_model(
     model: str | Path | PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase | None,
     device: str | torch.device | None,
-    auto_class: type,
+    auto_class: Any,
     purpose: str,
     optional_weights: str = "-",
     dtype: str | torch.dtype | None = None,
@@ -39,17 +40,10 @@ def load_model(
     Model in evaluation mode on its device, and its tokenizer.
 
     Args:
-        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded model.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one that was saved beside the model.
-        device (`str` or `torch.device`, *optional*):
-            Where to compute. By default where a loaded model is, else on a GPU if there is one.
+        model, tokenizer, device, dtype, revision, trust_remote_code: As for [`~hf_structure.parse`].
         auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
         purpose (`str`): What the model is to be, for messages: `"causal language model"`.
         optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
-        dtype (`str` or `torch.dtype`, *optional*):
-            Precision in which a model is loaded, by default float32. A loaded model has one already.
-        revision (`str`, *optional*): Branch, tag or commit of a model on the Hub.
-        trust_remote_code (`bool`): Whether code that comes with a model may run.
 
     Raises:
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
@@ -75,26 +69,19 @@ def choose_word_tokenizer(
     tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None, default: str = "english"
 ) -> Callable[[str], list[str]]:
     """
-    What splits raw text into words.
-
-    Args:
-        tokenizer (`PreTrainedTokenizerBase`): The model's tokenizer, which may hold the name of what does.
-        choice (`str` or `Callable[[str], list[str]]`, *optional*): What is to do it in any case.
-        default (`str`): What does it if neither says so.
-
-    Raises:
-        ValueError: an unknown name.
+    What splits raw text into words: the caller's choice, or what the model's tokenizer names, or the default. Raises
+    `ValueError` for an unknown name.
     """
-    choice = choice or tokenizer.init_kwargs.get("word_tokenizer", default)
-    if callable(choice):
-        return choice
-    if not isinstance(choice, str) or choice not in WORD_TOKENIZERS:
-        raise ValueError(f"word_tokenizer must be one of {', '.join(WORD_TOKENIZERS)}, or a function, not {choice!r}")
-    return WORD_TOKENIZERS[choice]
+    chosen: Any = choice or tokenizer.init_kwargs.get("word_tokenizer", default)
+    if callable(chosen):
+        return cast(Callable[[str], list[str]], chosen)
+    if not isinstance(chosen, str) or chosen not in WORD_TOKENIZERS:
+        raise ValueError(f"word_tokenizer must be one of {', '.join(WORD_TOKENIZERS)}, or a function, not {chosen!r}")
+    return WORD_TOKENIZERS[chosen]
 
 
 def compute_device(model: PreTrainedModel) -> torch.device:
-    """Where a model computes: where its weights are, or where hooks bring those that are elsewhere (offloading)."""
+    """The device where a model computes: that of its weights, or that to which hooks move offloaded ones."""
     for module in model.modules():
         device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
         if device is not None:
@@ -104,22 +91,15 @@ def compute_device(model: PreTrainedModel) -> torch.device:
 
 def load_weights(
     folder: str | Path,
-    auto_class: type,
+    auto_class: Any,
     purpose: str,
     optional_weights: str = "-",
     trust_remote_code: bool = False,
     **options,
 ) -> PreTrainedModel:
     """
-    The model in a folder, with all its weights: transformers only warns of missing ones, and goes on with random ones.
-
-    Args:
-        folder (`str` or `Path`): The folder.
-        auto_class, purpose, optional_weights, trust_remote_code: As for [`load_model`].
-        options: Those of `from_pretrained`.
-
-    Raises:
-        ValueError: if the folder holds no such model.
+    The model in a folder, with all its weights: transformers only warns of missing ones, and uses random ones.
+    Arguments are those of [`load_model`] and of `from_pretrained`. Raises `ValueError` if there is no such model.
     """
     with LOADING, _readable(f"{folder} holds no {purpose}"), _quiet():
         model, loaded = auto_class.from_pretrained(
@@ -152,29 +132,26 @@ def read_tokenizer(
 def read_config(
     folder: str | Path, purpose: str, trust_remote_code: bool = False, settings: dict | None = None
 ) -> PreTrainedConfig:
-    """The configuration in a folder, with some `settings` changed. `ValueError` if there is none, or none of these."""
+    """The configuration in a folder, with `settings` changed. Raises `ValueError` for none, or unknown settings."""
     with _readable(f"{folder} holds no {purpose}"):
-        config, unknown = AutoConfig.from_pretrained(
+        loaded: Any = AutoConfig.from_pretrained(
             folder, trust_remote_code=trust_remote_code, return_unused_kwargs=True, **(settings or {})
         )
+        config, unknown = loaded
     if unknown:
         raise ValueError(f"{config.model_type} has no settings {with_suggestions(unknown, vars(config))}")
     return config
 
 
 def load_trained(
-    name: str, auto_class: type, purpose: str, settings: dict, trust_remote_code: bool = False
+    name: str, auto_class: Any, purpose: str, settings: dict, trust_remote_code: bool = False
 ) -> PreTrainedModel:
     """
-    A trained model, with other settings than it was trained with where these leave its weights as they are.
-
-    Args:
-        name (`str`): Its short name, folder or name on the Hub.
-        auto_class, purpose, trust_remote_code: As for [`load_model`].
-        settings (`dict`): Fields of its configuration. A `model_type` among them says nothing.
+    A trained model by its name (see [`load_model`]), with other `settings` than it was trained with where these leave
+    its weights as they are; a `model_type` among them says nothing.
 
     Raises:
-        ValueError: no such model, settings that it has not or that do not fit its weights.
+        ValueError: no such model, settings that it does not have or that do not fit its weights.
     """
     folder = resolve_model(name, trust_remote_code=trust_remote_code)
     settings = {key: value for key, value in settings.items() if key != "model_type"}
@@ -185,7 +162,7 @@ def load_trained(
 def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer that was saved beside a loaded model. Raises `ValueError` if there is none."""
     try:
-        folder = resolve_model(model.name_or_path, trust_remote_code=trust_remote_code)
+        folder = resolve_model(model.name_or_path or "", trust_remote_code=trust_remote_code)
         return read_tokenizer(folder, trust_remote_code=trust_remote_code)
     except ValueError as error:
         raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
@@ -193,7 +170,7 @@ def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> Pr
 
 def _load(
     folder: Path,
-    auto_class: type,
+    auto_class: Any,
     purpose: str,
     optional_weights: str,
     dtype: torch.dtype,
@@ -204,10 +181,10 @@ def _load(
     return _move(model, device).eval(), read_tokenizer(folder, purpose, trust_remote_code)
 
 
-def _move(model: PreTrainedModel, device: str | torch.device) -> PreTrainedModel:
+def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
     """
-    The model on a device. One that is there stays as it is: `to` takes LSTMs apart for a moment, with which other
-    threads may be computing.
+    The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
+    other threads may be computing with them.
 
     Raises:
         ValueError: if torch has no such device, or was built without it.
@@ -224,11 +201,11 @@ def _move(model: PreTrainedModel, device: str | torch.device) -> PreTrainedModel
 @contextmanager
 def _quiet() -> Iterator[None]:
     """
-    Without the bars and reports of transformers: loading is short, and what is wrong is an error here. They are held
-    back in this thread alone; the verbosity of transformers is that of all threads.
+    Suppresses the progress bars and reports of transformers: loading is short, and problems are errors here. Only this
+    thread is concerned, while the verbosity of transformers is that of all threads.
     """
     thread = threading.get_ident()
-    reporter = logging.get_logger("transformers.modeling_utils")
+    reporter: Any = logging.get_logger("transformers.modeling_utils")
     hook = None  # that of the program, if it has one
 
     def is_from_elsewhere(record: LogRecord) -> bool:
@@ -251,8 +228,8 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _readable(message: str) -> Iterator[None]:
     """
-    Makes a `ValueError` of one line of whatever goes wrong in loading: what libraries make of damaged files has no
-    common type, `tokenizers` even raises bare `Exception`.
+    Turns whatever goes wrong in loading into a `ValueError` of one line: the errors of libraries about damaged files
+    have no common type, and `tokenizers` even raises bare `Exception`.
     """
     try:
         yield
@@ -262,7 +239,7 @@ def _readable(message: str) -> Iterator[None]:
         raise ValueError(f"{message}: {_reason(error)}") from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     if "trust_remote_code=True" in str(error):
         return "it comes with code of its own, which runs only with trust_remote_code: read it first"
     if unknown := re.search(r"has model type (\S+) but Transformers does not recognize", str(error)):
@@ -283,17 +260,5 @@ def _floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     return getattr(torch, name)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]
-
-
-__all__ = [
-    "WordTokenizer",
-    "choose_word_tokenizer",
-    "compute_device",
-    "load_model",
-    "load_weights",
-    "own_tokenizer",
-    "read_config",
-    "read_tokenizer",
-]

@@ -1,14 +1,14 @@
 """
 Pseudo-log-likelihoods of sentences by masked language models (Salazar et al. 2020).
 
-Each token is masked in a copy of the sentence of its own, and its log-probability read off there. In a word of several
-pieces, those that follow are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): else a piece is
-known from those that it shares the word with, and long rare words come out too likely.
+Each token is masked in its own copy of the sentence, where its log-probability is read off. In a word of several
+pieces, the later ones are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): otherwise a piece is
+predictable from the rest of its word, and long rare words come out too likely.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tqdm.auto import tqdm
@@ -34,11 +34,7 @@ def encode_masked(
     special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
     the model was trained without.
 
-    Args:
-        sentence (`str` or `Sequence[str]`): A sentence, or its words.
-        tokenizer (`PreTrainedTokenizerBase`): A fast one.
-        split (`Callable`): What splits a string into words.
-        ends (`tuple[list[int], list[int]]`): The special tokens before and after a text, see [`special_ends`].
+    `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
 
     Raises:
         EmptySentenceError: a sentence without words.
@@ -92,23 +88,18 @@ def pseudo_log_probs(
     Log-probabilities of the tokens that belong to words, each masked, given the others.
 
     Args:
-        model (`PreTrainedModel`): A masked language model in evaluation mode.
-        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer, for the mask and the padding.
+        model, tokenizer: A masked language model in evaluation mode, and its tokenizer.
         sentences (`Sequence[Mapping]`): `input_ids` and `word_ids`, see [`encode_masked`].
         masking (`"within_word"` or `"original"`): Whether the later pieces of a word are masked with each of its
             pieces.
         max_tokens (`int`): Tokens of a batch, padding counted. A copy of a sentence is not split.
-        progress (`bool`): Whether to show a progress bar.
 
     Returns:
-        `list[list[float]]`: In nats, as many for each sentence as it has tokens that belong to words.
+        `list[list[float]]`: In nats, one for each token of a sentence that belongs to a word.
     """
-    copies = [
-        (number, position)
-        for number, sentence in enumerate(sentences)
-        for position, word in enumerate(sentence["word_ids"])
-        if word
-    ]
+    copies = []
+    for number, sentence in enumerate(sentences):
+        copies += [(number, position) for position, word in enumerate(sentence["word_ids"]) if word]
     lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
     results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
     with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
@@ -128,26 +119,26 @@ def pseudo_log_probs(
 def _log_probs(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, items: Sequence[tuple[Mapping, int]], masking: str
 ) -> torch.Tensor:
-    """`(items,)`: of each sentence, the log-probability of the token at a position."""
-    masked = [_mask(sentence, position, masking, tokenizer.mask_token_id) for sentence, position in items]
-    pad = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    """`(items,)`: the log-probability of the token at a position of each sentence."""
+    mask = cast(int, tokenizer.mask_token_id)
+    pad = mask if tokenizer.pad_token_id is None else cast(int, tokenizer.pad_token_id)
+    masked = [_mask(sentence, position, masking, mask) for sentence, position in items]
     inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
     device = compute_device(model)
     logits = model(**{name: value.to(device) for name, value in inputs.items()}).logits
-    rows, positions = range(len(items)), [position for _, position in items]
+    rows = range(len(items))
+    positions = [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
-    logits = logits[rows, positions].float()
+    logits = logits[rows, positions].float()  # (items, vocab_size)
     return logits[rows, targets] - logits.logsumexp(1)
 
 
 def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:
     """The tokens of a sentence, with one of them, or the rest of its word, masked."""
-    ids, words = list(sentence["input_ids"]), sentence["word_ids"]
+    ids = list(sentence["input_ids"])
+    words = sentence["word_ids"]
     end = position + 1
     while masking == "within_word" and end < len(ids) and words[end] == words[position]:
         end += 1
     ids[position:end] = [mask_token_id] * (end - position)
     return ids
-
-
-__all__ = ["encode_masked", "pseudo_log_probs", "special_ends"]

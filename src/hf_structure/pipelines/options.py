@@ -1,4 +1,4 @@
-"""What callers of the pipelines may choose from, for all who say so without computing anything."""
+"""The choices of the pipelines, for modules that name them without computing anything."""
 
 DEFAULT_PARSER = "udgn-en"
 DEFAULT_SCORER = "gilt-en"
@@ -9,15 +9,3 @@ PUNCTUATION = ("attach", "drop", "parse")
 SENTENCES = ("line", "split")
 STRUCTURES = ("dependency", "constituency", "both", "graph")
 NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
-
-__all__ = [
-    "DEFAULT_PARSER",
-    "DEFAULT_SCORER",
-    "DTYPES",
-    "MASKINGS",
-    "MAX_WORDS",
-    "NAMES",
-    "PUNCTUATION",
-    "SENTENCES",
-    "STRUCTURES",
-]

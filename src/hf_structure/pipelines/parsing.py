@@ -1,8 +1,8 @@
 """
 From sentences to parses: `parse(...)`.
 
-A model trained without punctuation does not see any here: punctuation marks are recognised by their characters, taken
-out, and put back into the tree by a rule that keeps a projective tree projective
+A model trained without punctuation does not see any here either: punctuation marks are recognised by their
+characters, removed, and restored to the tree by a rule that keeps a projective tree projective
 ([`~hf_structure.algorithms.trees.restore_words`]).
 """
 
@@ -10,7 +10,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -243,17 +243,23 @@ def parse(
         marginals=marginals,
         **search,
     )
-    batch = read_sentences(inputs)
+    batch: Any = read_sentences(inputs)
     is_one = is_one_sentence(batch)
     if is_one:
-        batch, tags, initial = [batch], _as_column(tags), _as_column(initial)
+        batch = [batch]
+        tags = _as_column(tags)
+        initial = _as_column(initial)
     is_list = isinstance(batch, Sized)
     total = len(batch) if is_list and split is None else None
     counts = deque()
     batch = map(as_sentence, batch)
-    batch = split_texts(batch, counts, split) if split else batch if sentences else warn_of_several(batch)
+    if split:
+        batch = split_texts(batch, counts, split)
+    elif not sentences:
+        batch = warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
-    items = with_columns(batch, tags=tags, initial=initial)
+    given: dict[str, Any] = {"tags": tags, "initial": initial}
+    items = with_columns(batch, **given)
     items = encode_all(items, encode, skipped_errors(skip_long, skip_empty))
     # A search has nothing to do where a sentence has ended.
     max_padding = 1.0 if abilities_of(model.config).incremental else MAX_PADDING
@@ -266,12 +272,12 @@ def parse(
 
 
 def _as_column(value: Any) -> list | None:
-    """What is given beside one sentence as that beside a list of one."""
+    """The annotation of one sentence as that of a list of one."""
     return None if value is None else [value]
 
 
 def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
-    """The kinds of structure asked for. Raises `ValueError` for one that the model does not give."""
+    """The requested kinds of structure. Raises `ValueError` for one that the model does not give."""
     given = abilities_of(model.config).structures
     if structure is None:
         return given
@@ -286,7 +292,7 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
 
 
 def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | None) -> dict[str, int]:
-    """What `decode` is told of the beam and of rounds. Raises `ValueError` for those that the model cannot have."""
+    """Arguments of `decode` for beam and rounds. Raises `ValueError` for those that the model does not take."""
     options = {}
     if beam_size is not None:
         if not abilities_of(model.config).beam:
@@ -307,7 +313,9 @@ def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
         raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
     if not is_word_level(tokenizer) and abilities_of(model.config).reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
-    tokens, known = max(tokenizer.get_vocab().values()) + 1, len(model.get_input_embeddings().weight)
+    tokens = max(tokenizer.get_vocab().values()) + 1
+    embeddings: Any = model.get_input_embeddings()
+    known = len(embeddings.weight)
     if tokens > known:
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
 
@@ -325,13 +333,7 @@ def load_parser(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """
-    Model in evaluation mode on its device, and its tokenizer.
-
-    Raises:
-        ValueError: if there is no such model, device or dtype, a folder holds no model that parses, or the
-            tokenizer or dtype of a loaded model is not the one needed.
-    """
+    """See [`~hf_structure.pipelines.loading.load_model`]; raises `ValueError` for a model that does not parse, too."""
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
     model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
     if not hasattr(model, "decode") or not abilities_of(model.config).structures:
@@ -357,10 +359,10 @@ def parse_batch(
 
 
 def decode_batch(
-    encoded: Sequence[Mapping[str, Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options
+    encoded: Sequence[Mapping[str, Any]], model: Any, tokenizer: PreTrainedTokenizerBase, **options
 ) -> DecoderOutput:
-    """What a model makes of a batch; `options` are those of its `decode`."""
-    batch = WordCollator(tokenizer.pad_token_id)(encoded)
+    """The output of a model for a batch; `options` are those of its `decode`."""
+    batch = WordCollator(cast(int, tokenizer.pad_token_id))(encoded)
     device = compute_device(model)
     batch = {name: value.to(device) for name, value in batch.items()}
     return model.decode(**batch, **options)
@@ -385,7 +387,7 @@ def _parse_windows(
 
 
 def _windows(items: Iterator, size: int) -> Iterator[list]:
-    """Lists of `size` items. An error of the iterator is raised when the items before it are out."""
+    """Lists of `size` items. An error of the iterator is raised after the items before it."""
     window = []
     try:
         for item in items:
@@ -397,6 +399,3 @@ def _windows(items: Iterator, size: int) -> Iterator[list]:
         yield window
         raise
     yield window
-
-
-__all__ = ["parse"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -55,7 +55,7 @@ _BEGINNING = 4  # tokens that sentences must share to be searched together
 @dataclass(frozen=True)
 class SentenceScore:
     """
-    What a model thinks of a sentence.
+    The score of a sentence.
 
     Args:
         text (`str`): The sentence, or its words with spaces between them.
@@ -99,11 +99,9 @@ class SentenceScore:
         return sums[1:]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
-        values = asdict(self)
-        return {**values, "log_prob": self.log_prob, "perplexity": self.perplexity} | {
-            "word_surprisals": self.word_surprisals
-        }
+        """Everything as a dictionary, ready for JSON."""
+        derived = ("log_prob", "perplexity", "word_surprisals")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -161,8 +159,6 @@ def score(
             evaluation mode). Causal models of transformers need one pass; GiLT needs a search over graphs, Pushdown-LM
             one over trees, and their probabilities are summed over those found: lower bounds of log-probabilities.
             Masked models need one pass for every token, and give pseudo-log-likelihoods.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*):
-            The model's tokenizer, a fast one; needed with a loaded model that does not come from a folder.
         beam_size (`int`, *optional*):
             For models that build graphs or trees: how many of a sentence are followed, 20 by default.
         raw (`bool`):
@@ -180,17 +176,8 @@ def score(
         max_tokens (`int`, *optional*):
             Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
             split. By default so many that their logits take 256 MiB, with a beam 65536, of large models fewer.
-        skip_long (`bool`):
-            Whether None is given for a sentence that is too long for the model, instead of an error.
-        skip_empty (`bool`):
-            Whether None is given for a sentence without words, instead of an error. A missing value of a column (None,
-            NaN or pandas' NA) is one too.
-        device (`str` or `torch.device`, *optional*):
-            Where to compute. By default where a loaded model is, else on a GPU if there is one.
-        revision (`str`, *optional*):
-            Branch, tag or commit of a model on the Hub; also as part of its name, `"org/model@revision"`.
-        trust_remote_code (`bool`): Whether code that comes with a model may run.
-        progress (`bool`): Whether to show a progress bar.
+        tokenizer, skip_long, skip_empty, device, revision, trust_remote_code, progress:
+            As for [`parse`]; the tokenizer is a fast one.
 
     Returns:
         [`SentenceScore`] for a string, else a list of them in the order given; None for a sentence that is left out.
@@ -224,7 +211,7 @@ def score(
 
 
 def _check_not_given(kind: str, **options: object) -> None:
-    """Raises `ValueError` for an option that is for models of another kind."""
+    """Raises `ValueError` for options of another kind of model."""
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{name} is for {kind} language models: leave it out")
@@ -243,17 +230,20 @@ def load_language_model(
     A model of a kind that can be both, as BERT, is what its configuration says (`architectures`), and masked if that
     says neither.
     """
-    is_loaded = isinstance(model, torch.nn.Module)
-    if not is_loaded:
-        model, revision = resolve_model(model, revision, trust_remote_code), None
+    if isinstance(model, torch.nn.Module):
+        masked = is_masked(model)
+    else:
+        model = resolve_model(model, revision, trust_remote_code)
+        revision = None
+        masked = loads_masked(model, trust_remote_code)
     kind = (AutoModelForCausalLM, "causal language model")
-    if is_masked(model) if is_loaded else loads_masked(model, trust_remote_code):
+    if masked:
         kind = (AutoModelForMaskedLM, "masked language model")
     return load_model(model, tokenizer, device, *kind, revision=revision, trust_remote_code=trust_remote_code)
 
 
-def is_masked(model: PreTrainedModel) -> bool:
-    """Whether it is a masked language model, which its class says in transformers."""
+def is_masked(model: torch.nn.Module) -> bool:
+    """Whether it is a masked language model, by the name of its class, as in transformers."""
     return type(model).__name__.endswith("ForMaskedLM")
 
 
@@ -269,7 +259,7 @@ def loads_masked(folder: str, trust_remote_code: bool) -> bool:
 def _masked_scorer(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, word_tokenizer: WordTokenizer | None, masking: str
 ) -> tuple[Callable, Callable]:
-    """What encodes sentences for a masked language model, and what gives the log-probabilities of their tokens."""
+    """Functions that encode sentences for a masked language model, and that give log-probabilities of their tokens."""
     if masking not in MASKINGS:
         raise ValueError(f"masking must be one of {', '.join(MASKINGS)}, not {masking!r}")
     if tokenizer.mask_token_id is None:
@@ -289,22 +279,32 @@ def _masked_scorer(
 def _masked_score(
     encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase
 ) -> SentenceScore:
-    scored = [(piece, word) for piece, word in zip(encoded["input_ids"], encoded["word_ids"], strict=True) if word]
+    places = [place for place, word in enumerate(encoded["word_ids"]) if word]
+    return _score(encoded, places, log_probs, tokenizer)
+
+
+def _sentence_score(
+    encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase, eos: bool
+) -> SentenceScore:
+    number = len(log_probs) if eos else len(log_probs) - 1
+    return _score(encoded, range(1, number + 1), log_probs[:number], tokenizer)
+
+
+def _score(
+    encoded: Mapping[str, Any], places: Sequence[int], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase
+) -> SentenceScore:
+    """The score of a sentence of which the tokens at these places have log-probabilities."""
+    ids, word_ids = encoded["input_ids"], encoded["word_ids"]
+    unknown = {word for piece, word in zip(ids, word_ids, strict=True) if word and piece == tokenizer.unk_token_id}
     return SentenceScore(
         text=encoded["text"],
         words=encoded["words"],
         word_spans=encoded["word_spans"],
-        tokens=tokenizer.convert_ids_to_tokens([piece for piece, _ in scored]),
-        word_ids=[word for _, word in scored],
+        tokens=cast(list[str], tokenizer.convert_ids_to_tokens([ids[place] for place in places])),
+        word_ids=[word_ids[place] for place in places],
         token_surprisals=[-value for value in log_probs],
-        unknown_words=_count_unknown(encoded, tokenizer),
+        unknown_words=len(unknown),
     )
-
-
-def _count_unknown(encoded: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> int:
-    """Words with an unknown piece."""
-    pairs = zip(encoded["input_ids"], encoded["word_ids"], strict=True)
-    return len({word for piece, word in pairs if word and piece == tokenizer.unk_token_id})
 
 
 def choose_beam(model: PreTrainedModel, beam_size: int | None) -> int | None:
@@ -334,7 +334,7 @@ def spaced_words(text: str, split: Callable[[str], list[str]]) -> str:
 def _encode(
     sentence: Sentence, encode: Callable[[Sentence], dict[str, Any]], model: PreTrainedModel
 ) -> dict[str, Any]:
-    """What [`SentenceScore`] says before there are surprisals, and `input_ids`."""
+    """The fields of [`SentenceScore`] without surprisals, and `input_ids`."""
     sentence = read_sentence(sentence)
     if not all(isinstance(word, str) for word in sentence):
         raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
@@ -367,7 +367,7 @@ def _encode_words(
 
 @torch.no_grad()
 def token_log_probs(
-    model: PreTrainedModel,
+    model: Any,
     sentences: Sequence[Mapping[str, Any]],
     beam_size: int | None = None,
     max_tokens: int | None = None,
@@ -384,14 +384,14 @@ def token_log_probs(
         max_tokens, progress: See [`score`].
     """
     config = model.config
-    default = (
-        default_max_tokens(config.num_hidden_layers, config.hidden_size)
-        if beam_size
-        else max(LOGITS // config.vocab_size, 1)
-    )
+    default = max(LOGITS // config.vocab_size, 1)
+    if beam_size:
+        default = default_max_tokens(config.num_hidden_layers, config.hidden_size)
     max_tokens = _check_max_tokens(max_tokens, default)
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
-    collate, results, device = WordCollator(pad_token_id=0), [[]] * len(sentences), compute_device(model)
+    collate = WordCollator(pad_token_id=0)
+    device = compute_device(model)
+    results = [[]] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
         order = _alike_together(sentences) if beam_size else None
         for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1), order):
@@ -415,7 +415,7 @@ def _check_max_tokens(max_tokens: int | None, default: int) -> int:
 
 
 def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
-    """An order by length in which those that begin alike, and share a part of the search, are neighbours."""
+    """An order by length in which sentences that begin alike, and share a part of the search, are neighbours."""
     beginnings = [tuple(sentence["input_ids"][:_BEGINNING]) for sentence in sentences]
     longest = {}
     for beginning, sentence in zip(beginnings, sentences, strict=True):
@@ -427,18 +427,11 @@ def running_text_log_probs(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Sequence[int]], **options
 ) -> list[list[float]]:
     """
-    [`token_log_probs`] of texts that are known by their tokens alone, whose words those that begin with a space begin.
-
-    Args:
-        model (`PreTrainedModel`), tokenizer (`PreTrainedTokenizerBase`): A model and its tokenizer.
-        texts (`Sequence[Sequence[int]]`): Token ids; with a beam they begin with the beginning or end token.
-        options: Those of [`token_log_probs`].
-
-    Raises:
-        ValueError: with a beam, a text that begins with a word.
+    [`token_log_probs`] of texts of which only the token ids are known; words begin at tokens that begin with a space.
+    With a beam, a text begins with the beginning or end token: else there is a `ValueError`.
     """
-    ends = [token for token in (tokenizer.eos_token_id, tokenizer.bos_token_id) if token is not None]
-    ids = pad_words([[*text, ends[0]] for text in texts], ends[0])
+    end = cast(int, tokenizer.bos_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id)
+    ids = pad_words([[*text, end] for text in texts], end)
     words = number_words(ids, tokenizer)
     if options.get("beam_size") and words[:, 0].any():
         raise ValueError("graphs are predicted of texts that begin with the beginning token, which this one lacks")
@@ -453,31 +446,20 @@ def running_text_log_probs(
 def _plain_log_probs(model: PreTrainedModel, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """`(batch_size, seq_len - 1)`: one pass; padding is on the right, where a causal model does not see it."""
     inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
-    logits, targets = model(**inputs, use_cache=False).logits.float(), batch["input_ids"][:, 1:]
-    return logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
-
-
-def _sentence_score(
-    encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase, eos: bool
-) -> SentenceScore:
-    last = len(log_probs) if eos else len(log_probs) - 1
-    return SentenceScore(
-        **{name: encoded[name] for name in ("text", "words", "word_spans")},
-        tokens=tokenizer.convert_ids_to_tokens(encoded["input_ids"][1 : last + 1]),
-        word_ids=encoded["word_ids"][1 : last + 1],
-        token_surprisals=[-value for value in log_probs[:last]],
-        unknown_words=_count_unknown(encoded, tokenizer),
-    )
+    logits = model(**inputs, use_cache=False).logits.float()
+    targets = batch["input_ids"][:, 1:].unsqueeze(-1)  # (batch_size, seq_len - 1, 1)
+    return logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)
 
 
 class CorpusTotals:
-    """What [`corpus_scores`] are made of, added up sentence by sentence: no sentence is kept."""
+    """Adds up [`corpus_scores`] sentence by sentence, without keeping any."""
 
     def __init__(self) -> None:
-        self._sums = dict.fromkeys(("sentences", "tokens", "words", "unknown_words", "log_prob", "ends"), 0)
+        names = ("sentences", "tokens", "words", "unknown_words", "log_prob", "ends")
+        self._sums: dict[str, float] = dict.fromkeys(names, 0)
 
     def add(self, scored: SentenceScore) -> None:
-        """One more sentence."""
+        """Adds a sentence."""
         values = (1, len(scored.tokens), len(scored.words), scored.unknown_words, scored.log_prob)
         for name, value in zip(self._sums, (*values, scored.word_ids.count(0)), strict=True):
             self._sums[name] += value
@@ -492,18 +474,12 @@ class CorpusTotals:
 
 def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
     """
-    Scores of a corpus.
-
-    Args:
-        scores (`Iterable[SentenceScore]`): Those of its sentences.
-
-    Returns:
-        `dict[str, float]`: numbers of `sentences`, scored `tokens`, `words` and `unknown_words`; `log_prob` of
-            all; `perplexity` of a token and `word_perplexity` of a word, a scored end of a sentence being one of each.
-            With a beam these are upper bounds of the perplexities.
+    Scores of a corpus from those of its sentences: the numbers of `sentences`, scored `tokens`, `words` and
+    `unknown_words`; the `log_prob` of all; the `perplexity` of a token and `word_perplexity` of a word, where a scored
+    end of a sentence counts as one of each. With a beam these are upper bounds of the perplexities.
 
     Raises:
-        ValueError: if there are no sentences.
+        ValueError: there are no sentences.
     """
     totals = CorpusTotals()
     for scored in scores:
@@ -513,27 +489,7 @@ def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
 
 def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: float = 1e-4) -> int:
     """
-    How many sentences get a lower log-probability from a larger beam: pruning gives no guarantee that it rises.
-
-    Args:
-        log_probs (`Sequence[float]`): Log-probabilities of some sentences.
-        larger (`Sequence[float]`): Those of the same sentences with a larger beam.
-        tolerance (`float`): Differences up to this share of the log-probability are rounding errors.
-
-    Raises:
-        ValueError: if they are not of as many sentences.
+    How many sentences get a lower log-probability from a `larger` beam: pruning gives no guarantee that it rises.
+    Differences up to a share of `tolerance` are rounding errors. Raises `ValueError` if the numbers of values differ.
     """
     return sum(more < less + tolerance * less for less, more in zip(log_probs, larger, strict=True))
-
-
-__all__ = [
-    "CorpusTotals",
-    "SentenceScore",
-    "corpus_scores",
-    "count_falls",
-    "running_text_log_probs",
-    "score",
-    "spaced_words",
-    "token_log_probs",
-    "word_splitter",
-]

@@ -1,4 +1,4 @@
-"""Running text as sentences, and what was made of them by text again."""
+"""Splitting running text into sentences, and grouping results by text again."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ def choose_splitter(sentences: str | Callable[[str], list[str]] | None, tags: ob
     What splits text, if it is to be split.
 
     Raises:
-        ValueError: for a word that is none of the known ones, and if what is given beside the text is for sentences.
+        ValueError: an unknown name, or annotations of sentences for text that is to be split.
     """
     if not callable(sentences) and sentences not in (None, *SENTENCES):
         raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
@@ -30,7 +30,7 @@ def choose_splitter(sentences: str | Callable[[str], list[str]] | None, tags: ob
 
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
-    """Of the sentences that a function of the caller gives. Raises `ValueError` if they are not those of the text."""
+    """Spans of the sentences given by a function. Raises `ValueError` if they are not those of the text."""
     sentences = [sentence.strip() for sentence in split(text)]
     spans = find_words(text, sentences)
     if spans is None or not all(sentences):
@@ -40,8 +40,8 @@ def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int
 
 def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = sentence_spans) -> Iterator[Any]:
     """
-    The sentences of each string, as dictionaries of `text` and `start`, the place in the string. Anything else is a
-    sentence. How many a text has is added to `counts` before its first one comes.
+    The sentences of each string, as dictionaries of `text` and `start`, its offset in the string. Anything else is one
+    sentence. The number of sentences of a text is added to `counts` before the first of them is given.
     """
     for text in texts:
         spans = split(text) if isinstance(text, str) else None
@@ -53,7 +53,7 @@ def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = sentenc
 
 
 def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
-    """What was made of the sentences of [`split_texts`], a list for each text."""
+    """Groups results for the sentences of [`split_texts`] into a list for each text."""
     group = []
     for value in values:
         while counts[0] == 0:
@@ -68,7 +68,7 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
 
 
 def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
-    """The same again. Warns of the first string that holds several sentences by the rules."""
+    """Passes sentences on. Warns of the first string that holds several sentences according to the rules."""
     has_warned = False
     for item in inputs:
         if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item))) > 1:
@@ -78,6 +78,3 @@ def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
                 "sentences='line' says that it is one",
             )
         yield item
-
-
-__all__ = ["choose_splitter", "regroup", "split_texts", "warn_of_several"]

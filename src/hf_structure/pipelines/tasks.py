@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sized
 from typing import Any
 
 import torch
+from transformers import PreTrainedTokenizerBase
 from transformers.pipelines import PIPELINE_REGISTRY, Pipeline
 
 from hf_structure.abilities import abilities_of
@@ -41,6 +42,7 @@ class ParsingPipeline(Pipeline):
     """
 
     structure: str  # what is given if the call does not say otherwise
+    tokenizer: PreTrainedTokenizerBase
 
     _load_processor = False
     _load_image_processor = False
@@ -52,11 +54,14 @@ class ParsingPipeline(Pipeline):
         check_input(self.model, self.tokenizer)
 
     def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
-        """A string gives one dictionary, what has a length a list of them, what has not an iterator."""
+        """A string gives one dictionary, inputs with a length a list of them, other inputs an iterator."""
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
-            inputs = read_sentences(inputs)
-            if not is_one_sentence(inputs):
-                inputs = list(inputs) if isinstance(inputs, Sized) else (sentence for sentence in inputs)
+            found: Any = read_sentences(inputs)
+            if not is_one_sentence(found):
+                is_list = isinstance(found, Sized)
+                found = (sentence for sentence in found)
+                found = list(found) if is_list else found
+            inputs = found
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
 
     def _sanitize_parameters(
@@ -157,9 +162,7 @@ for task, pipeline_class, auto_class, model in (
         default={"model": (str(CHECKPOINTS / model), "main")},
         type="text",
     )
-    # With it, `save_pretrained` would copy this file beside the model, where it cannot work alone, as `export`'s can.
-    del pipeline_class._registered_impl
-# That the default is a folder of this package, revision "main", is no warning.
+    # With it, `save_pretrained` would copy this file beside the model, where, unlike that of `export`, it cannot work.
+    delattr(pipeline_class, "_registered_impl")
+# That the default is a folder of this package, revision "main", deserves no warning.
 logging.getLogger("transformers.pipelines").addFilter(lambda record: str(CHECKPOINTS) not in record.getMessage())
-
-__all__ = ["ConstituencyParsingPipeline", "DependencyParsingPipeline", "GraphParsingPipeline"]

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from transformers import SchedulerType, TrainingArguments
@@ -135,16 +135,18 @@ class RunArguments(TrainingArguments):
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or else each of several processes would train by itself
         if self.eval_strategy == "no":  # then no checkpoint is known to be the best
-            self.load_best_model_at_end, self.early_stopping_patience = False, 0
+            self.load_best_model_at_end = False
+            self.early_stopping_patience = 0
         if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
             raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()
-        if self.fsdp and int(self.fsdp_config.get("version", 2)) == 1:
+        fsdp_config: Any = self.fsdp_config  # a dictionary by now
+        if self.fsdp and int(fsdp_config.get("version", 2)) == 1:
             raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
         self._check_loaders()
         self._check_schedule()
         found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}  # which it does not always list
-        if missing := {*self.report_to} - found:
+        if missing := {*(self.report_to or ())} - found:
             raise ValueError(f"--report_to {min(missing)}: not installed, or no tool that transformers knows")
 
     def _check_loaders(self) -> None:
@@ -161,14 +163,11 @@ class RunArguments(TrainingArguments):
             raise ValueError(f"--lr_scheduler_kwargs: {schedule.value} has no settings {', '.join(unknown)}")
 
 
-def schedule_settings(schedule: SchedulerType) -> Mapping[str, inspect.Parameter]:
+def schedule_settings(schedule: SchedulerType | str) -> Mapping[str, inspect.Parameter]:
     """What a schedule of the learning rate is made from, by name."""
-    return inspect.signature(TYPE_TO_SCHEDULER_FUNCTION[schedule]).parameters
+    return inspect.signature(TYPE_TO_SCHEDULER_FUNCTION[SchedulerType(schedule)]).parameters
 
 
-def has_warmup(schedule: SchedulerType) -> bool:
+def has_warmup(schedule: SchedulerType | str) -> bool:
     """Whether the learning rate rises in the first `warmup_steps`."""
     return "num_warmup_steps" in schedule_settings(schedule)
-
-
-__all__ = ["IGNORED", "DataArguments", "ModelArguments", "RunArguments", "TrainedModelArguments", "has_warmup"]

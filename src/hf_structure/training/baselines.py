@@ -1,5 +1,7 @@
 """Models of transformers that those of this library are compared with, not trained yet."""
 
+from typing import cast
+
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerBase, set_seed
 
 LONGEST = 512  # tokens that a new GPT-2 reads
@@ -7,13 +9,8 @@ LONGEST = 512  # tokens that a new GPT-2 reads
 
 def new_gpt2(shape: dict, tokenizer: PreTrainedTokenizerBase, seed: int) -> GPT2LMHeadModel:
     """
-    A GPT-2 of the shape of a [`GiLTConfig`].
-
-    Args:
-        shape (`dict`): `hidden_size`, `num_hidden_layers`, `num_attention_heads`, `intermediate_size`,
-            `hidden_dropout` and `attention_dropout`.
-        tokenizer (`PreTrainedTokenizerBase`): Its tokenizer.
-        seed (`int`): Of its weights.
+    A GPT-2 of the shape of a [`GiLTConfig`]: its `hidden_size`, `num_hidden_layers`, `num_attention_heads`,
+    `intermediate_size`, `hidden_dropout` and `attention_dropout`.
     """
     config = GPT2Config(
         vocab_size=len(tokenizer),
@@ -25,11 +22,8 @@ def new_gpt2(shape: dict, tokenizer: PreTrainedTokenizerBase, seed: int) -> GPT2
         resid_pdrop=shape["hidden_dropout"],
         embd_pdrop=shape["hidden_dropout"],
         attn_pdrop=shape["attention_dropout"],
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=cast(int | None, tokenizer.bos_token_id),
+        eos_token_id=cast(int | None, tokenizer.eos_token_id),
     )
     set_seed(seed)
     return GPT2LMHeadModel(config)
-
-
-__all__ = ["new_gpt2"]

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from transformers import HfArgumentParser
 
@@ -10,7 +11,7 @@ from hf_structure.hub.user_code import add_import
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, has_warmup
 from hf_structure.training.scripts import load_object, read_json
 
-COUNTS = (  # options of which there must be one at least, in all scripts that have them
+COUNTS = (  # options that must be at least 1, in all scripts that have them
     "beam_size",
     "gradient_accumulation_steps",
     "max_examples",
@@ -25,17 +26,18 @@ OF_EVALUATION = ("early_stopping_patience", "eval_delay", "load_best_model_at_en
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Names the defaults, and leaves the lines of the description as they are."""
+    """Shows the defaults, and keeps the line breaks of the description."""
 
 
 def parse_command_line(
-    classes: Sequence[type],
+    classes: Sequence[Any],
     description: str,
     example: str,
     defaults: Callable[[str | None], dict] = lambda model_type: {},
 ) -> tuple:
     """
-    Command line over `--config FILE` over defaults. Modules that `--import` names are imported.
+    Parses the command line, which overrides `--config FILE`, which overrides the defaults. Imports the modules that
+    `--import` names.
 
     Args:
         classes (`Sequence[type]`): Dataclasses of options: one of the model, of the data and of training.
@@ -53,7 +55,8 @@ def parse_command_line(
     parser = _build_parser(classes, description, example)
     given = _given(parser)
     content = load_object(given["config"]) if "config" in given else {}
-    settings, options = content.get("model", {}), content.get("options", {})
+    settings = content.get("model", {})
+    options = content.get("options", {})
     known = _names(parser)
     if unknown := sorted(set(options) - known):
         raise ValueError(f"{given['config']}: unknown options {with_suggestions(unknown, known)}")
@@ -79,8 +82,8 @@ def parse_command_line(
     return *parsed, settings
 
 
-def _build_parser(classes: Sequence[type], description: str, example: str) -> HfArgumentParser:
-    """The parser, whose help is silent about options without an effect."""
+def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfArgumentParser:
+    """The parser, whose help leaves out options that have no effect."""
     parser = HfArgumentParser(
         classes,
         description=description,
@@ -102,8 +105,8 @@ def _names(parser: argparse.ArgumentParser) -> set[str]:
     return {action.dest for action in parser._actions if action.default is not argparse.SUPPRESS}
 
 
-def _given(parser: argparse.ArgumentParser) -> dict[str, object]:
-    """The options that the command line names, with their values."""
+def _given(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """The options given on the command line, with their values."""
     unset = object()
     namespace = argparse.Namespace(**dict.fromkeys(_names(parser), unset))
     parser.parse_known_args(namespace=namespace)  # no default replaces what is there
@@ -111,24 +114,25 @@ def _given(parser: argparse.ArgumentParser) -> dict[str, object]:
 
 
 def _strategies(given: dict, options: dict) -> dict[str, str]:
-    """`--eval_steps N` means `--eval_strategy steps`, where nothing else is said of the strategy."""
+    """`--eval_steps N` means `--eval_strategy steps`, unless a strategy is given."""
     strategies = {}
     for kind in ("eval", "save"):
-        steps, strategy = f"{kind}_steps", f"{kind}_strategy"
+        steps = f"{kind}_steps"
+        strategy = f"{kind}_strategy"
         in_file = steps in options and strategy not in options
         if strategy not in given and (steps in given or in_file):
             strategies[strategy] = "steps"
     return strategies
 
 
-def _check_counts(parsed: Sequence[object]) -> None:
+def _check_counts(parsed: Sequence[Any]) -> None:
     for name in COUNTS:
         for value in (getattr(args, name, None) for args in parsed):
             if value is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1, not {value}")
 
 
-def _check_effects(given: dict[str, object], parsed: Sequence[object]) -> None:
+def _check_effects(given: dict[str, Any], parsed: Sequence[Any]) -> None:
     """Raises `ValueError` for an option of the command line that has no effect beside the others."""
     values = {name: value for args in parsed for name, value in vars(args).items()}
     for args in parsed:
@@ -154,6 +158,3 @@ def _check_files(model_args: TrainedModelArguments, data_args: DataArguments, tr
         raise ValueError("--train_file is needed to train, or --model_name_or_path to evaluate a trained model")
     if not data_args.trains and not (data_args.validation_file or data_args.test_file):
         raise ValueError("there is nothing to do: give --train_file, --validation_file or --test_file")
-
-
-__all__ = ["HelpFormatter", "parse_command_line"]

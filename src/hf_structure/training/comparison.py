@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from hf_structure.data.json_text import load_json
 
@@ -47,7 +48,7 @@ def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
 class Seeds(argparse.Action):
     """The seeds of a command line, which are different: the same run twice would be a deviation of 0."""
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser, namespace, values: Any, option_string=None):
         if len(set(values)) < len(values):
             parser.error(f"{option_string}: {' '.join(map(str, values))}: each seed is given once")
         setattr(namespace, self.dest, values)
@@ -80,15 +81,11 @@ def named_files(text: str) -> tuple[str, Files]:
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:
-    """
-    None for parsers from scratch, and the pretrained encoder if there is one.
-
-    Raises:
-        ValueError: if neither is wanted.
-    """
+    """None for parsers from scratch, and the pretrained encoder. Raises `ValueError` if neither is wanted."""
     if args.pretrained_only and not args.encoder:
         raise ValueError("--pretrained_only needs an --encoder to start from")
-    return [None] * (not args.pretrained_only) + [args.encoder] * bool(args.encoder)
+    from_scratch: list[str | None] = [] if args.pretrained_only else [None]
+    return [*from_scratch, args.encoder] if args.encoder else from_scratch
 
 
 def encoder_title(encoder: str | None) -> str:
@@ -98,7 +95,7 @@ def encoder_title(encoder: str | None) -> str:
 def parsing_options(args: argparse.Namespace, encoder: str | None, settings: dict) -> dict[str, object]:
     """Options of `run_parsing.py` for a parser with some settings of its own, but for seed and folder."""
     files = {f"{part}_file": getattr(args, f"{part}_file") for part in PARTS}
-    options = {**PARSING_OPTIONS, **files, "num_train_epochs": args.num_train_epochs}
+    options: dict[str, object] = {**PARSING_OPTIONS, **files, "num_train_epochs": args.num_train_epochs}
     if encoder:
         shape = {"encoder": encoder, "num_layers": args.num_layers, "learning_rate": args.learning_rate}
         return options | shape | {"config_overrides": settings}
@@ -114,15 +111,8 @@ def attachment_cells(folders: Iterable[Path]) -> list[str]:
 
 def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> list[str]:
     """
-    Cells of a table's row.
-
-    Args:
-        results (`Iterable[dict[str, float]]`):
-            What each seed's run has found, as [`read_results`] gives it; empty for a run that has not ended.
-        names (`Iterable[str]`): Results to show, without their `test_`; shares, but for the perplexity.
-
-    Returns:
-        `list[str]`: how many runs have ended, and the mean and deviation of each result; nothing if none has ended.
+    Cells of a table's row: how many runs have ended, and the mean and deviation of each result, given by its name
+    without `test_`; nothing if none has ended. `results` has what [`read_results`] found of each seed's run.
     """
     ended = [found for found in results if found]
     if not ended:
@@ -130,17 +120,14 @@ def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> li
     cells = [str(len(ended))]
     for name in names:
         values = [found.get(f"test_{name}") for found in ended]
-        cells.append(over_seeds(values) if name in NO_SHARES else percent_over_seeds(values))
+        cells.append(_over_seeds(values, 1 if name in NO_SHARES else 100))
     return cells
 
 
 def run_script(script: Path, *options: object, **named: object) -> None:
     """
     Runs a script in a process of its own: `named` options by name, then `options` as they are, which so have the last
-    word. A list gives an option several values, a dictionary is given as JSON.
-
-    Raises:
-        ValueError: if it fails; it has said why.
+    word. A list gives an option several values, a dictionary is given as JSON. Raises `ValueError` if it fails.
     """
     _run(script.name, [str(script)], options, named)
 
@@ -180,35 +167,10 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def percent_over_seeds(values: Sequence[float | None]) -> str:
-    """The mean of shares as percent, with their sample standard deviation if there are several, or a dash."""
-    return over_seeds([None if value is None else 100 * value for value in values])
-
-
-def over_seeds(values: Sequence[float | None]) -> str:
+def _over_seeds(values: Sequence[float | None], scale: int) -> str:
     """The mean of values, with their sample standard deviation if there are several, or a dash if one is missing."""
-    if None in values:
+    scaled = [scale * value for value in values if value is not None]
+    if len(scaled) < len(values):
         return "-"
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
-
-
-__all__ = [
-    "Files",
-    "add_parsing_arguments",
-    "add_seeds_argument",
-    "attachment_cells",
-    "encoders",
-    "markdown_table",
-    "named_files",
-    "over_seeds",
-    "parse_arguments",
-    "parsing_options",
-    "percent",
-    "percent_over_seeds",
-    "read_results",
-    "run_command",
-    "run_script",
-    "score_cells",
-    "seed_folders",
-]
+    deviation = f" ± {stdev(scaled):.1f}" if len(scaled) > 1 else ""
+    return f"{mean(scaled):.1f}{deviation}"

@@ -1,4 +1,4 @@
-"""Text of any size for training: read, encoded and kept in files that are memory-mapped, once for all runs."""
+"""Training text of any size: read and encoded once for all runs, and kept in memory-mapped files."""
 
 import hashlib
 import logging
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import datasets
 import pyarrow.compute
 from datasets import Dataset, Features, List, Value
+from datasets import config as datasets_config
 from datasets.exceptions import DatasetGenerationError
 from datasets.fingerprint import Hasher
 from datasets.packaged_modules.generator.generator import Generator
@@ -19,7 +21,7 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hf_structure.data.corpus import column_numbers, drop_punctuation, guess_format
 from hf_structure.data.files import writing_to
-from hf_structure.data.rows import Row, Rows, open_dataset
+from hf_structure.data.rows import Row, open_dataset
 from hf_structure.data.text import split_sentences, tokenize_words
 from hf_structure.training.arguments import DataArguments
 from hf_structure.training.scripts import file_states, source_states
@@ -27,9 +29,11 @@ from hf_structure.version import __version__
 
 logger = logging.getLogger(__name__)
 
-Encode = Callable[[list[dict]], list[dict]]  # from sentences to what models read of them
+Encode = Callable[..., list[dict]]  # from sentences to what models read of them
 
-STRINGS, NUMBERS, NUMBER = List(Value("string")), List(Value("int32")), Value("int32")
+STRINGS = List(Value("string"))
+NUMBERS = List(Value("int32"))
+NUMBER = Value("int32")
 PAIRS = List(List(Value("int32")))
 _ROWS = 1000  # sentences in memory
 
@@ -61,16 +65,12 @@ class Reading:
             sentences = [drop_punctuation(sentence, self.drop_by) for sentence in sentences]
         return [sentence for sentence in sentences if sentence["words"]]
 
-    def rows(self, rows: Rows) -> Iterator[dict]:
-        for row in rows:
-            yield from self.row(row)
-
 
 class Corpora:
     """
-    Prepares text in two steps, sentences and what a model reads of them. Both are Arrow files in the cache of
-    `datasets`, under names that tell the files, with their sizes and times of change, the options and the tokenizer.
-    The memory needed does not grow with the text. With several processes the main one prepares first.
+    Prepares text in two steps: sentences, and what a model reads of them. Both are Arrow files in the cache of
+    `datasets`, whose names depend on the files, their sizes and modification times, the options and the tokenizer. The
+    memory needed does not grow with the text. With several processes, the main one prepares first.
 
     Args:
         data_args ([`~hf_structure.training.arguments.DataArguments`]): Number of workers, and whether to prepare anew.
@@ -93,7 +93,7 @@ class Corpora:
             ValueError: what `reading.read` raises, or there are no sentences.
         """
         for file in files:
-            guess_format(file)  # raises what it raises before anything is read
+            guess_format(file)  # raises its errors before anything is read
         return self._read(", ".join(files), file_states(*files), reading.read, reading.features)
 
     def read_rows(self, name: str, options: dict, reading: Reading) -> Dataset:
@@ -105,17 +105,18 @@ class Corpora:
         arguments = {"states": states, "read": read, "columns": tuple(features), "version": __version__}
         builder = Generator(features=Features(features), generator=_rows, gen_kwargs=arguments)
         mode = "force_redownload" if self.overwrite else None
-        with self.main_process_first(), writing_to(datasets.config.HF_DATASETS_CACHE):
+        with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
             try:
                 builder.download_and_prepare(download_mode=mode, num_proc=min(self.num_workers, len(states)))
             except DatasetGenerationError as error:
                 if isinstance(error.__cause__, ValueError | OSError):
                     raise error.__cause__ from None
-                deque(_rows(**arguments), maxlen=0)  # raises what a worker has met, of which `datasets` tells nothing
+                deque(_rows(**arguments), maxlen=0)  # raises the error of a worker, which `datasets` hides
                 raise
-        if not builder.info.splits["train"].num_examples:
+        splits = builder.info.splits
+        if not splits or not splits["train"].num_examples:
             raise ValueError(f"{name}: no sentences")
-        dataset = builder.as_dataset("train")
+        dataset = cast(Dataset, builder.as_dataset("train"))
         logger.info("%s: %d sentences", name, len(dataset))
         return dataset
 
@@ -123,18 +124,13 @@ class Corpora:
         self, sentences: Dataset, encode: Encode, tokenizer: PreTrainedTokenizerBase, features: dict
     ) -> Dataset:
         """
-        What a model reads of sentences, in their order.
-
-        Args:
-            sentences (`Dataset`): The sentences.
-            encode (`Callable`): From sentences to rows of the columns. It is known by its name, a `partial` by its
-                arguments too, which are such as `Hasher` of `datasets` tells apart.
-            tokenizer (`PreTrainedTokenizerBase`): Its argument of that name.
-            features (`dict`): The columns, with their types.
+        What a model reads of sentences, in their order: the columns in `features`, with their types, which `encode`
+        makes with the tokenizer. It is known by its name, and a `partial` by its arguments too, which `Hasher` of
+        `datasets` must be able to tell apart.
         """
         workers = min(self.num_workers, len(sentences) // _ROWS)
         key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
-        with self.main_process_first(), writing_to(datasets.config.HF_DATASETS_CACHE):
+        with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
             return sentences.map(
                 _encode_rows,
                 batched=True,
@@ -156,7 +152,8 @@ def _rows(states: list[list], read: Callable[[str], Iterator[dict]], columns: tu
 
 
 def _read_rows(name: str, options: dict, reading: Reading) -> Iterator[dict]:
-    return reading.rows(open_dataset(name, **options))
+    for row in open_dataset(name, **options):
+        yield from reading.row(row)
 
 
 def _encode_rows(batch: dict[str, list], encode: Encode, columns: tuple) -> dict[str, list]:
@@ -165,7 +162,7 @@ def _encode_rows(batch: dict[str, list], encode: Encode, columns: tuple) -> dict
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Tells a tokenizer from others by what is saved of it."""
+    """Identifies a tokenizer by its saved files."""
     digest = hashlib.sha256()
     with TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
@@ -175,20 +172,21 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def words_of(sentences: Dataset) -> Iterator[list[str]]:
-    """The words of one sentence after the other."""
-    for batch in sentences.select_columns("words").iter(_ROWS):
+    """The words of each sentence."""
+    for batch in cast(Iterator[dict], sentences.select_columns("words").iter(_ROWS)):
         yield from batch["words"]
 
 
 def is_annotated(sentences: Dataset, column: str) -> bool:
     """Whether every sentence has a value in this column."""
     tables = sentences.select_columns(column).with_format("arrow").iter(_ROWS)
-    return not any(table[column].null_count for table in tables)
+    return not any(table[column].null_count for table in cast(Iterator["pyarrow.Table"], tables))
 
 
 def without_long(sentences: Dataset, max_length: int) -> Dataset:
-    """Training sentences of not too many words. Raises `ValueError` if there are none."""
-    kept = (column_numbers(sentences, "words", pyarrow.compute.list_value_length) <= max_length).nonzero()[0]
+    """The training sentences of at most `max_length` words. Raises `ValueError` if there are none."""
+    count = pyarrow.compute.list_value_length  # pyright: ignore[reportAttributeAccessIssue]
+    kept = (column_numbers(sentences, "words", count) <= max_length).nonzero()[0]
     if len(kept) == len(sentences):
         return sentences
     logger.warning("%d sentences longer than %d words left out", len(sentences) - len(kept), max_length)

@@ -1,4 +1,4 @@
-"""What the training scripts of `examples/` share: configurations, going on after a stop, results, errors."""
+"""What the training scripts of `examples/` share: configurations, resuming, results, errors."""
 
 import inspect
 import json
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import transformers
 from datasets import Dataset
@@ -19,13 +20,12 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    Trainer,
     TrainerState,
     set_seed,
 )
 
 from hf_structure.data.files import error_line, full_disk, new_file, writing_to
-from hf_structure.data.json_text import load_json, parse_json
+from hf_structure.data.json_text import parse_json, read_whole
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
@@ -39,23 +39,20 @@ ALIGNED = ("pad_token_id", "bos_token_id", "eos_token_id")  # `Trainer` takes th
 
 
 def read_json(text: str, name: str) -> dict:
-    """A JSON object; `name` says in errors where it stands. Raises `ValueError` for anything else."""
-    return _as_object(parse_json(text, name), name)
-
-
-def load_object(path: str | Path) -> dict:
-    """The same of a file. Raises `OSError` if it cannot be read."""
-    return _as_object(load_json(path), str(path))
-
-
-def _as_object(values: object, name: str) -> dict:
+    """A JSON object; `name` says in errors where it is. Raises `ValueError` for anything else."""
+    values = parse_json(text, name)
     if not isinstance(values, dict):
         raise ValueError(f"{name}: not a JSON object: {values}")
     return values
 
 
+def load_object(path: str | Path) -> dict:
+    """The JSON object in a file. Raises `OSError` if it cannot be read."""
+    return read_json(read_whole(path), str(path))
+
+
 def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) -> None:
-    """Saves a model or tokenizer to a new folder, which is there whole or not at all."""
+    """Saves a model or tokenizer to a new folder, whole or not at all."""
     partial = folder.with_name(f"{folder.name}.partial")
     with writing_to(folder):
         part.save_pretrained(partial)
@@ -63,18 +60,18 @@ def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) ->
 
 
 def write_json(values: object, path: Path) -> None:
-    """A JSON file that is there whole or not at all."""
+    """Writes a JSON file, whole or not at all."""
     write_text(json.dumps(values, indent=1), path)
 
 
 def write_text(text: str, path: Path) -> None:
-    """A file of text that is there whole or not at all."""
+    """Writes a text file, whole or not at all."""
     with new_file(path, overwrite=True) as file:
         file.write(text)
 
 
 def check_lengths(lengths: Sequence[int], longest: int | None) -> None:
-    """Raises `ValueError` if a sentence has more tokens than the model can read, if there is a limit."""
+    """Raises `ValueError` if a sentence has more tokens than the model can read."""
     if longest is not None and max(lengths) > longest:
         raise ValueError(f"a sentence of {max(lengths)} tokens is too long for the model: it reads at most {longest}")
 
@@ -83,26 +80,18 @@ def new_config(
     model_type: str, settings: dict, tokenizer: PreTrainedTokenizerBase, special: Sequence[str]
 ) -> PreTrainedConfig:
     """
-    Configuration of a new model over the vocabulary of a tokenizer.
-
-    Args:
-        model_type (`str`): Family of the model.
-        settings (`dict`): Other fields of its configuration.
-        tokenizer (`PreTrainedTokenizerBase`): The tokenizer.
-        special (`Sequence[str]`): The special tokens that the family knows, such as `"pad"`.
-
-    Raises:
-        ValueError: no such family, settings that it has not, impossible ones.
+    Configuration of a new model over the vocabulary of a tokenizer; `special` are the special tokens that the family
+    knows, such as `"pad"`. Raises `ValueError` for an unknown family, and unknown or impossible settings.
     """
     check_settings(model_type, settings)
-    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in special}
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in special}
     with readable_settings():
-        return AutoConfig.for_model(model_type, **settings, vocab_size=len(tokenizer), **special)
+        return AutoConfig.for_model(model_type, **settings, vocab_size=len(tokenizer), **ids)
 
 
 @contextmanager
 def readable_settings() -> Iterator[None]:
-    """Makes a `ValueError` of one line of what is wrong with the settings of a configuration."""
+    """Turns errors in the settings of a configuration into a `ValueError` of one line."""
     try:
         yield
     except StrictDataclassError as error:
@@ -110,7 +99,7 @@ def readable_settings() -> Iterator[None]:
 
 
 def check_settings(model_type: str, settings: dict) -> None:
-    """Raises `ValueError` where there is no such family, or it has no such settings."""
+    """Raises `ValueError` if there is no such family, or it has no such settings."""
     config = config_class_of(model_type)()
     unknown = [name for name in settings if not hasattr(config, name)]
     if unknown:
@@ -118,7 +107,7 @@ def check_settings(model_type: str, settings: dict) -> None:
 
 
 def config_class_of(model_type: str) -> type[PreTrainedConfig]:
-    """The configurations of a family. Raises `ValueError` if there is no such family."""
+    """The configuration class of a family. Raises `ValueError` if there is no such family."""
     if model_type not in CONFIG_MAPPING:
         raise ValueError(f"there is no model family {model_type!r}{did_you_mean(model_type, CONFIG_MAPPING)}")
     return CONFIG_MAPPING[model_type]
@@ -129,8 +118,8 @@ def callbacks(args: RunArguments) -> list:
     return [EarlyStoppingCallback(args.early_stopping_patience)] if args.early_stopping_patience else []
 
 
-def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: RunArguments) -> str | None:
-    """Where an interrupted run goes on. `ValueError` if another model or vocabulary was trained there."""
+def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: Any) -> str | None:
+    """Where an interrupted run resumes. Raises `ValueError` if another model or vocabulary was trained there."""
     checkpoint = args.resume_from_checkpoint or last_complete_checkpoint(args.output_dir)
     if not checkpoint:
         return None
@@ -140,17 +129,18 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         changed.append("vocabulary")
     if changed:
         raise ValueError(f"{checkpoint} is of another run ({', '.join(changed)} differ): choose another --output_dir")
-    stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
+    callbacks: Any = state.stateful_callbacks  # by their names, once they are saved
+    stopping = callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
     patience = args.early_stopping_patience
     if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
-        args.num_train_epochs = state.epoch  # it had stopped by itself, and does not go on
+        args.num_train_epochs = state.epoch  # it had stopped early, and stays so
         args.max_steps = min(args.max_steps, state.global_step)  # not positive if epochs are counted
     logger.info("going on from %s", checkpoint)
     return checkpoint
 
 
 def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:
-    """The same of a configuration and the one saved in a checkpoint."""
+    """Names of the settings that differ between a configuration and the one in a checkpoint."""
     saved = load_object(Path(checkpoint, "config.json"))
     if saved.get("model_type") != config.model_type:
         return ["model_type"]
@@ -177,7 +167,7 @@ def _differ(one: object, other: object) -> bool:
 
 
 def begin(args: RunArguments) -> None:
-    """Logging, by default of the process that speaks for all, and seeds."""
+    """Sets up logging, by default of the main process alone, and seeds."""
     level = logging.INFO if args.should_log else logging.WARNING
     if args.log_level != "passive":
         level = args.get_process_log_level()
@@ -188,11 +178,11 @@ def begin(args: RunArguments) -> None:
 
 
 def train_and_evaluate(
-    trainer: Trainer, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
+    trainer: Any, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
 ) -> None:
     """
-    Trains (or goes on) if there is a training set, reports on all sets there are, and writes the card of the model,
-    which goes to the Hub with it if that is wanted. The results of a set are written last: they say that a run ended.
+    Trains (or resumes) if there is a training set, reports on all given sets, and writes the model card, which goes to
+    the Hub with the model if that is wanted. The results of a set are written last: they say that a run has ended.
     """
     with writing_to(trainer.args.output_dir):
         metrics = {}
@@ -214,8 +204,8 @@ def train_and_evaluate(
             trainer.push_to_hub()
 
 
-def report(trainer: Trainer, metrics: dict[str, dict[str, float]]) -> None:
-    """Writes the metrics of each set to the output folder, after the model card, which has them too."""
+def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
+    """Writes the metrics of each set to the output folder, after the model card, which contains them too."""
     folder = Path(trainer.args.output_dir)
     if not trainer.is_world_process_zero():
         return
@@ -229,25 +219,25 @@ def report(trainer: Trainer, metrics: dict[str, dict[str, float]]) -> None:
 
 
 def file_states(*files: str | Path) -> list[list]:
-    """Path, size and time of the last change of files, which tell whether they are still the same."""
+    """Path, size and modification time of files, which tell whether they are still the same."""
     states = ((file, os.stat(file)) for file in files)
     return [[str(Path(file).resolve()), state.st_size, state.st_mtime_ns] for file, state in states]
 
 
 def source_states(files: Sequence[str]) -> list:
-    """The same of what data sets consist of: of files that are here, and addresses that name a version."""
+    """The same for the sources of data sets: local files, and addresses that name a version."""
     local = [file for file in files if os.path.exists(file)]
     return [*file_states(*local), *(file for file in files if file not in local)]
 
 
 def model_states(name: str) -> list[list]:
-    """The same of what a model consists of. Raises `ValueError` if there is no such model."""
+    """The same for the files of a model. Raises `ValueError` if there is no such model."""
     folder = Path(resolve_model(name))
     return file_states(folder / "config.json", *sorted(folder.glob("*.safetensors")))
 
 
 def check_same_run(file: Path, options: dict) -> None:
-    """Raises `ValueError` if `file` is there, and says that what is beside it is of a run with other options."""
+    """Raises `ValueError` if `file` exists and tells that its folder belongs to a run with other options."""
     if file.exists():
         before = load_object(file)
         changed = [name for name in options | before if options.get(name) != before.get(name)]
@@ -259,7 +249,7 @@ def check_same_run(file: Path, options: dict) -> None:
 
 
 def run(main: Callable[[], None], name: str) -> None:
-    """Runs a script; what goes wrong with its files, options or the Hub, or is not installed, becomes one line."""
+    """Runs a script. Errors about files, options, the Hub or missing packages become one line."""
     try:
         main()
     except KeyboardInterrupt:
@@ -272,7 +262,7 @@ def run(main: Callable[[], None], name: str) -> None:
 
 
 def _message(error: Exception) -> str | None:
-    """One line about files, options, the Hub or what is not installed; None for a mistake of the code."""
+    """One line about files, options, the Hub or missing packages; None for a bug."""
     if isinstance(error, OSError) and error.filename:
         return error_line(error)
     if (number := full_disk(error)) is not None:
@@ -280,28 +270,3 @@ def _message(error: Exception) -> str | None:
     if isinstance(error, ValueError | OSError | ImportError | HTTPError):
         return f"{'the Hub: ' if isinstance(error, HTTPError) else ''}{' '.join(str(error).split())}"
     return None
-
-
-__all__ = [
-    "begin",
-    "callbacks",
-    "check_lengths",
-    "check_same_run",
-    "check_settings",
-    "config_class_of",
-    "differences",
-    "file_states",
-    "find_checkpoint",
-    "load_object",
-    "model_states",
-    "new_config",
-    "read_json",
-    "readable_settings",
-    "report",
-    "run",
-    "save_whole",
-    "source_states",
-    "train_and_evaluate",
-    "write_json",
-    "write_text",
-]

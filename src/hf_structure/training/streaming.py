@@ -1,10 +1,10 @@
-"""Text that is trained on while it is read, from files or from the Hub: nothing of it is kept."""
+"""Training on text while it is read, from files or from the Hub, without keeping it."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from datasets import Dataset
@@ -16,8 +16,8 @@ from hf_structure.data.rows import Rows, open_dataset
 from hf_structure.training.arguments import DataArguments, RunArguments
 from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
 
-Record = Callable[[], Iterable[dict]]  # makes the sentences of what is read as one: a sentence, or a row of text
-_TIMES = 20  # that a run without epochs is evaluated and saved
+Record = Callable[[], Iterable[dict]]  # makes the sentences of a unit that is read: a sentence, or a row of text
+_TIMES = 20  # how often a run without epochs is evaluated and saved
 
 
 @dataclass
@@ -62,8 +62,8 @@ class TextArguments(DataArguments):
 
 def check_streaming(data_args: TextArguments, training_args: RunArguments, has_tokenizer: bool) -> None:
     """
-    Raises `ValueError` for options that do not go together. A stream has no epochs: what was to be done after each is
-    done twenty times in all.
+    Raises `ValueError` for options that contradict each other. A stream has no epochs: whatever was to be done after
+    each of them is done twenty times in all.
     """
     if data_args.train_file and data_args.dataset_name:
         raise ValueError("give either --train_file or --dataset_name")
@@ -82,29 +82,28 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
         raise ValueError(f"--buffer_size must be at least 1, not {data_args.buffer_size}")
     steps = max(training_args.max_steps // _TIMES, 1)
     for name in ("eval", "save", "logging"):
-        if getattr(training_args, f"{name}_strategy") == "epoch":
-            kind = type(getattr(training_args, f"{name}_strategy"))
-            setattr(training_args, f"{name}_strategy", kind("steps"))
+        strategy = getattr(training_args, f"{name}_strategy")
+        if strategy == "epoch":
+            setattr(training_args, f"{name}_strategy", type(strategy)("steps"))
             setattr(training_args, f"{name}_steps", steps)
 
 
 class TextStream(IterableDataset):
     """
-    Batches of a token budget, for ever: the text is read again when it ends. So many sentences are taken together,
-    and cut into batches of similar lengths in a random order; where they begin changes with each pass.
+    Batches under a token budget, forever: the text is read again when it ends. Buffers of sentences are cut into
+    batches of similar lengths in a random order; where buffers begin changes with each pass.
 
-    Every process, and every worker of its data loader, has its share of the text. What comes is a function of `seed`
+    Every process, and every worker of its data loader, has its share of the text. The batches are a function of `seed`
     and of the numbers of processes and workers.
 
     Args:
-        records (`Callable[[int, int], Iterable[Record]]`): Begins to read a share of the text, of a number of them.
-        encode (`Callable[[list[dict]], list[dict]]`): From sentences to what `collate` reads, with its `length`.
-        collate (`Callable`): Makes batches; is told the number of the pass where it has a `set_epoch`.
+        records (`Callable[[int, int], Iterable[Record]]`): Reads share i of n of the text.
+        encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
+        collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
         max_tokens (`int`): Budget of a batch, padding counted.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
         buffer_size (`int`): How many sentences are taken together.
-        seed (`int`): Seed of all shuffling.
-        num_replicas, rank (`int`): Number of processes and the number of this one.
+        seed, num_replicas, rank (`int`): As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
     """
 
     def __init__(
@@ -123,15 +122,22 @@ class TextStream(IterableDataset):
     ):
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be positive, not {max_tokens}")
-        self.records, self.encode, self.collate = records, encode, collate
-        self.max_tokens, self.max_words, self.max_length = max_tokens, max_words, max_length
-        self.buffer_size, self.seed = buffer_size, seed
-        self.num_replicas, self.rank = num_replicas, rank
+        self.records = records
+        self.encode = encode
+        self.collate: Any = collate
+        self.max_tokens = max_tokens
+        self.max_words = max_words
+        self.max_length = max_length
+        self.buffer_size = buffer_size
+        self.seed = seed
+        self.num_replicas = num_replicas
+        self.rank = rank
 
     def __iter__(self) -> Iterator[dict]:
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        share, shares = self.rank * workers + number, self.num_replicas * workers
+        share = self.rank * workers + number
+        shares = self.num_replicas * workers
         for epoch in itertools.count():
             batches = self._pass(share, shares, np.random.default_rng((self.seed, share, epoch)))
             first = next(batches, None)
@@ -144,7 +150,8 @@ class TextStream(IterableDataset):
 
     def _pass(self, share: int, shares: int, rng: np.random.Generator) -> Iterator[list[dict]]:
         """The batches of one share of the text."""
-        examples, size = self._examples(share, shares), int(rng.integers(1, self.buffer_size, endpoint=True))
+        examples = self._examples(share, shares)
+        size = int(rng.integers(1, self.buffer_size, endpoint=True))
         while buffer := list(itertools.islice(examples, size)):
             for batch in shuffled_batches([example["length"] for example in buffer], self.max_tokens, rng):
                 yield [buffer[index] for index in batch]
@@ -165,7 +172,7 @@ def read_training_text(corpora: Corpora, args: TextArguments, reading: Reading) 
     if args.dataset_name:
         sentences = corpora.read_rows(args.dataset_name, args.dataset_options, reading)
     else:
-        sentences = corpora.read(args.train_file, reading)
+        sentences = corpora.read(args.train_file or [], reading)
     return without_long(sentences, args.max_length)
 
 
@@ -177,19 +184,11 @@ def stream_training_text(
     collate: Callable[[list[dict]], dict],
     longest: int | None = None,
 ) -> TextStream:
-    """
-    The training text as batches for one of the processes.
-
-    Args:
-        args, training_args: The options.
-        reading ([`Reading`]): How the text is read.
-        encode, collate: As for [`TextStream`].
-        longest (`int`, *optional*): How many tokens the model can read.
-    """
+    """The training text as batches for one of the processes, for a model that can read `longest` tokens."""
     if args.dataset_name:
         records = partial(row_records, open_dataset(args.dataset_name, **args.dataset_options), reading)
     else:
-        records = partial(file_records, args.train_file, reading)
+        records = partial(file_records, args.train_file or [], reading)
     return TextStream(
         records,
         encode,
@@ -205,14 +204,10 @@ def stream_training_text(
 
 
 def file_records(files: Sequence[str], reading: Reading, share: int, shares: int) -> Iterator[Record]:
-    """Every so-many-th sentence of files."""
+    """Every `shares`-th sentence of files."""
     sentences = (sentence for file in files for sentence in reading.read(file))
     for sentence in itertools.islice(sentences, share, None, shares):
-        yield partial(_alone, {column: sentence[column] for column in reading.features})
-
-
-def _alone(sentence: dict) -> list[dict]:
-    return [sentence]
+        yield partial(list, [{column: sentence[column] for column in reading.features}])
 
 
 def row_records(rows: Rows, reading: Reading, share: int, shares: int) -> Iterator[Record]:

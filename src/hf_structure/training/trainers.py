@@ -1,11 +1,12 @@
-"""`Trainer` over batches of a token budget, and its forms for language models with structure, masked and causal."""
+"""`Trainer` with batches under a token budget, and its subclasses for parsers, language models and their tasks."""
 
 import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from transformers.trainer_utils import TrainOutput, speed_metrics
 
 from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
-from hf_structure.data.collators import WordCollator, pad_words
+from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
 from hf_structure.data.corpus import column_numbers
 from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
@@ -40,25 +41,30 @@ class _EpochCallback(TrainerCallback):
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         epoch = int((state.epoch or 0.0) + 1e-6)
-        for part in (self.trainer.batch_sampler, self.trainer.data_collator):
+        parts: tuple[Any, Any] = (self.trainer.batch_sampler, self.trainer.data_collator)
+        for part in parts:
             if hasattr(part, "set_epoch"):
                 part.set_epoch(epoch)
 
 
 class _LossCallback(TrainerCallback, ExportableState):
-    """The sum of the losses of all steps that a run has done, which checkpoints keep."""
+    """The sum of the losses of all steps of a run, which checkpoints keep."""
 
     def __init__(self):
-        self.total, self.first_step = 0.0, 0
+        self.total = 0.0
+        self.first_step = 0
 
     def state(self) -> dict:
         return {"args": {}, "attributes": {"total": self.total, "first_step": self.first_step}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.total, self.first_step = 0.0, state.global_step
-        kept = state.stateful_callbacks.setdefault(type(self).__name__, self.state())
+        self.total = 0.0
+        self.first_step = state.global_step
+        callbacks: Any = state.stateful_callbacks  # by their names, once they are saved
+        kept = callbacks.setdefault(type(self).__name__, self.state())
         if state.global_step:  # of an interrupted run; checkpoints of older versions have kept nothing
-            self.total, self.first_step = kept["attributes"]["total"], kept["attributes"]["first_step"]
+            self.total = kept["attributes"]["total"]
+            self.first_step = kept["attributes"]["first_step"]
 
 
 class TokenBudgetTrainer(Trainer):
@@ -67,17 +73,22 @@ class TokenBudgetTrainer(Trainer):
     `train_loss` is the mean over all steps of a run, those before an interruption too.
 
     Args:
-        max_tokens (`int`): Budget of a batch on one device, padding counted.
-        max_sentences (`int`, *optional*): How many sentences a training batch on one device holds at most.
+        max_tokens (`int`): Budget of a batch on one device, including padding.
+        max_sentences (`int`, *optional*): Most sentences of a training batch on one device.
         args, kwargs: As for [`~transformers.Trainer`]; the settings in
             [`~hf_structure.training.arguments.IGNORED`] have no effect here. The training dataset has a column
             `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
     """
 
+    data_collator: Any  # `Trainer` takes it for a function alone
+    train_dataset: Any
+    eval_dataset: Any
+
     def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.max_tokens, self.max_sentences = max_tokens, max_sentences
-        self.batch_sampler = None
+        self.max_tokens = max_tokens
+        self.max_sentences = max_sentences
+        self.batch_sampler: TokenBudgetBatchSampler | None = None
         self._losses = 0.0  # of steps that are not in the total yet
         self.add_callback(_EpochCallback(self))
         self.add_callback(_LossCallback)
@@ -113,10 +124,11 @@ class TokenBudgetTrainer(Trainer):
         super()._save_checkpoint(*args, **kwargs)
 
     def _total_loss(self) -> _LossCallback:
-        """With the losses of all steps so far, the mean of all processes."""
+        """Adds the losses since the last call, averaged over all processes, to the total."""
         losses = next(each for each in self.callback_handler.callbacks if isinstance(each, _LossCallback))
         mean = self.accelerator.reduce(torch.as_tensor(self._losses, device=self.args.device), reduction="mean")
-        losses.total, self._losses = losses.total + mean.item(), 0.0
+        losses.total += cast(torch.Tensor, mean).item()
+        self._losses = 0.0
         return losses
 
     def get_train_dataloader(self) -> DataLoader:
@@ -157,7 +169,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         raise NotImplementedError
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
-        """Parameters that have a learning rate of their own, and that rate; None if all share one."""
+        """Parameters with a learning rate of their own, and that rate; None if all share one."""
         return (), None
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
@@ -170,7 +182,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         return optimizer
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         start = time.time()
         model = self.accelerator.unwrap_model(self.model)
         training = model.training
@@ -194,10 +206,11 @@ class ScoringTrainer(TokenBudgetTrainer):
     @contextlib.contextmanager
     def _whole_weights(self, model) -> Iterator[None]:
         """
-        Gathers the weights of a model that is sharded over processes, once: each process evaluates its own sentences,
-        which take more or fewer passes than those of others, and so cannot gather them for every pass.
+        Gathers the weights of a model that is sharded over processes, once: each process evaluates its sentences in
+        a number of passes of its own, and so cannot gather them for every pass.
         """
         parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        state: Any = self.accelerator.state
         for part in parts:
             part.set_reshard_after_forward(False, recurse=False)
             part.unshard()
@@ -206,7 +219,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         finally:
             for part in parts:
                 part.reshard()
-                part.set_reshard_after_forward(self.accelerator.state.fsdp_plugin.reshard_after_forward, recurse=False)
+                part.set_reshard_after_forward(state.fsdp_plugin.reshard_after_forward, recurse=False)
 
     def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
         """Writes the card of this library, see [`write_card`]; other arguments of transformers have no meaning."""
@@ -215,14 +228,14 @@ class ScoringTrainer(TokenBudgetTrainer):
             write_card(self, language=language, license=license, base_model=finetuned_from, datasets=datasets)
 
     def _batches(self, dataset) -> Iterator[list[dict]]:
-        """This process's share of the dataset."""
+        """The batches of this process."""
         batches = token_budget_batches(column_numbers(dataset, "length"), self.max_tokens)
         for batch in batches[self.args.process_index :: self.args.world_size]:
             yield dataset.__getitems__(batch)
 
     def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
         sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)
-        return self.accelerator.reduce(sums, reduction="sum").tolist()
+        return cast(torch.Tensor, self.accelerator.reduce(sums, reduction="sum")).tolist()
 
 
 class MaskedLMTrainer(ScoringTrainer):
@@ -319,7 +332,8 @@ class ParsingTrainer(ScoringTrainer):
 
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.new_parameters, self.new_learning_rate = new_parameters, new_learning_rate
+        self.new_parameters = new_parameters
+        self.new_learning_rate = new_learning_rate
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return map(model.get_parameter, self.new_parameters), self.new_learning_rate
@@ -328,9 +342,11 @@ class ParsingTrainer(ScoringTrainer):
         sums = torch.zeros(2, 3, dtype=torch.float64)
         for examples in self._batches(dataset):
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
-            heads, labels = batch.pop("heads"), batch.pop("labels")
+            heads = batch.pop("heads")
+            labels = batch.pop("labels")
             parsed = model.decode(**batch)
-            is_word, has_head = heads >= 0, parsed.heads[:, 0] == heads
+            is_word = heads >= 0
+            has_head = parsed.heads[:, 0] == heads
             has_label = has_head
             if "labels" in parsed.columns:
                 has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
@@ -438,19 +454,20 @@ class TaskTrainer(ScoringTrainer):
 
     Args:
         task ([`Task`]): The task.
-        data_collator ([`TaskCollator`]): Makes batches.
-        args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length`, `file` (its name) and
-            those that the collator reads.
+        data_collator ([`TaskCollator`]), args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns
+            `length`, `file` (its name) and those that the collator reads.
     """
 
     def __init__(self, *args, task: Task, **kwargs):
-        super().__init__(*args, compute_loss_func=self.class_loss() if task.classes else squared_error, **kwargs)
+        super().__init__(*args, compute_loss_func=self.class_loss if task.classes else squared_error, **kwargs)
         self.task = task
         self.predictions: list[int] | list[float] = []
 
-    def class_loss(self) -> Callable:
-        """The loss of a classification."""
-        return label_loss
+    @staticmethod
+    def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+        """Mean cross-entropy of the tokens of classes' words."""
+        count = (labels != IGNORE_INDEX).sum() if num_items_in_batch is None else num_items_in_batch
+        return label_losses(outputs.logits, labels).sum() / count
 
     def scores(self, model, dataset) -> dict[str, float]:
         outputs = torch.zeros(len(dataset), max(len(self.task.classes), 1), dtype=torch.float64)
@@ -460,15 +477,18 @@ class TaskTrainer(ScoringTrainer):
         outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)
         gold = torch.tensor(dataset["label"][:], dtype=torch.long if self.task.classes else torch.float32)
         self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
-        metrics, files = self._metrics(outputs, gold), np.array(dataset["file"][:])
-        for file in np.unique(files) if len({*files}) > 1 else ():
+        metrics = self._metrics(outputs, gold)
+        files = np.array(dataset["file"][:])
+        several = np.unique(files) if len({*files}) > 1 else ()
+        for file in several:
             rows = torch.from_numpy(files == file)
             metrics |= {f"{file}_{name}": value for name, value in self._metrics(outputs[rows], gold[rows]).items()}
         return metrics
 
     def _metrics(self, outputs: torch.Tensor, gold: torch.Tensor) -> dict[str, float]:
         if self.task.classes:
-            metrics = {"loss": -float(outputs.gather(1, gold.unsqueeze(1)).sum()) / self._num_targets(gold)}
+            likelihoods = outputs.gather(1, gold.unsqueeze(1))  # (rows, 1)
+            metrics = {"loss": -float(likelihoods.sum()) / self._num_targets(gold)}
             metrics |= classification_scores(outputs.argmax(1).tolist(), gold.tolist())
         else:
             metrics = {"loss": float((outputs[:, 0] - gold).square().mean())}
@@ -483,7 +503,8 @@ class TaskTrainer(ScoringTrainer):
     def _outputs(self, model, examples) -> torch.Tensor:
         """Log-likelihoods of the classes' words, `(batch_size, classes)`, or predicted scores, `(batch_size, 1)`."""
         columns = []
-        for number in range(len(self.task.labels)) if self.task.labels else [None]:
+        classes = range(len(self.task.labels)) if self.task.labels else [None]
+        for number in classes:
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples, number).items()}
             labels = batch.pop("labels")
             with self.accelerator.autocast():
@@ -495,15 +516,15 @@ class TaskTrainer(ScoringTrainer):
 class SentenceTrainer(TaskTrainer):
     """
     Trainer of classifiers of sentences and of pairs of sentences, and of regressions, such as
-    [`UDGNForSequenceClassification`]; losses and metrics as those of [`TaskTrainer`].
-
-    Args:
-        data_collator ([`SentenceCollator`]): Makes batches.
-        args, kwargs: As for [`TaskTrainer`].
+    [`UDGNForSequenceClassification`]; arguments, losses and metrics are those of [`TaskTrainer`], with a
+    [`SentenceCollator`].
     """
 
-    def class_loss(self) -> Callable:
-        return class_loss
+    @staticmethod
+    def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+        """Mean cross-entropy of classes."""
+        count = len(labels) if num_items_in_batch is None else num_items_in_batch
+        return torch.nn.functional.cross_entropy(outputs.logits.float(), labels, reduction="sum") / count
 
     def _num_targets(self, gold: torch.Tensor) -> int:
         return len(gold)
@@ -518,21 +539,10 @@ class SentenceTrainer(TaskTrainer):
         return logits.log_softmax(1) if self.task.classes else logits
 
 
-def class_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
-    """Mean cross-entropy of classes."""
-    count = len(labels) if num_items_in_batch is None else num_items_in_batch
-    return torch.nn.functional.cross_entropy(outputs.logits.float(), labels, reduction="sum") / count
-
-
 def label_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Cross-entropies `(batch_size, places)` of labels as of [`TaskCollator`]; 0 where there is none."""
-    return torch.nn.functional.cross_entropy(logits.float().transpose(1, 2), labels[:, 1:], reduction="none")
-
-
-def label_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
-    """Mean cross-entropy of the tokens of classes' words."""
-    count = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
-    return label_losses(outputs.logits, labels).sum() / count
+    by_class = logits.float().transpose(1, 2)  # (batch_size, vocab_size, places)
+    return torch.nn.functional.cross_entropy(by_class, labels[:, 1:], reduction="none")
 
 
 def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
@@ -543,7 +553,7 @@ def squared_error(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tenso
 
 def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     """The parameters that a graft has from its base model; of a model from scratch none, of a plain one all."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     if not hasattr(config, "base_config"):
         return list(model.parameters())
     if config.base_config is None:
@@ -551,7 +561,7 @@ def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     return [p for name, p in model.named_parameters() if name.startswith(("model.backbone.", "lm_head."))]
 
 
-def language_model_loss(outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+def language_model_loss(outputs, labels: torch.Tensor, num_items_in_batch: Any) -> torch.Tensor:
     """Cross-entropy of the next tokens alone."""
     return ForCausalLMLoss(outputs.logits, labels, outputs.logits.shape[-1], num_items_in_batch)
 
@@ -568,12 +578,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[tor
 
 
 def last_complete_checkpoint(folder: str | Path) -> str | None:
-    """
-    The newest checkpoint folder of `Trainer` that was written to its end, so that a killed run resumes from it.
-
-    Args:
-        folder (`str` or `Path`): Output folder of the run.
-    """
+    """The newest checkpoint in a run's output folder that was written to its end, where a killed run resumes."""
     finished = {}
     for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
         with contextlib.suppress(ValueError, KeyError):  # raised where the run was killed while writing
@@ -590,8 +595,6 @@ __all__ = [
     "TaskTrainer",
     "TokenBudgetTrainer",
     "base_parameters",
-    "class_loss",
-    "label_loss",
     "language_model_loss",
     "last_complete_checkpoint",
     "set_learning_rate",
