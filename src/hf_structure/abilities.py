@@ -78,6 +78,3 @@ def abilities_of(config: PreTrainedConfig) -> Abilities:
     """What models with a configuration give and read. Those of transformers read text and give no structure."""
     longest = getattr(config, "max_position_embeddings", None)
     return getattr(config, "abilities", Abilities(max_tokens=longest))
-
-
-__all__ = ["PROBABILITIES", "Abilities", "Column", "abilities_of", "label_columns"]

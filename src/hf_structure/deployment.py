@@ -217,6 +217,3 @@ def _onnx_cummax(op):
         return values, op.Cast(op.Shape(values), to=7)
 
     return cummax
-
-
-__all__ = ["export_onnx", "export_parser", "parsing_network"]

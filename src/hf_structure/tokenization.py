@@ -414,18 +414,3 @@ def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     if not known:
         raise ValueError("the tokenizer has neither a beginning nor an end token: sentences need one")
     return known[0], known[-1]
-
-
-__all__ = [
-    "build_word_tokenizer",
-    "encode",
-    "encode_subwords",
-    "encode_text",
-    "encode_words",
-    "is_word_level",
-    "number_words",
-    "pieces_of_words",
-    "train_subword_tokenizer",
-    "train_word_tokenizer",
-    "word_start_mask",
-]

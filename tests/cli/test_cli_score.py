@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_models import new_gilt, unigram_tokenizer
-from transformers import AutoTokenizer
+from tiny_models import new_gilt, randomise, save, unigram_tokenizer
+from transformers import AutoTokenizer, GPT2Config
 
-from hf_structure import corpus_scores, score
+from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score
 from hf_structure.cli import common
 from hf_structure.cli import results as cli_results
 from hf_structure.cli import score as cli_score
@@ -210,8 +210,11 @@ def test_no_summary_of_a_part(fail, baseline):
 @pytest.fixture(scope="module")
 def short(tmp_path_factory) -> Path:
     """A model that reads twenty tokens at most."""
-    folder = tmp_path_factory.mktemp("short")
-    return new_gilt(folder, unigram_tokenizer(WORDS), graph_layers=0, max_position_embeddings=20)
+    tokenizer = unigram_tokenizer(WORDS)
+    base = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=2, n_head=2, n_positions=20)
+    special = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    model = GiLTForCausalLM(GiLTConfig(base_config=base, graph_layers=0, **special))
+    return save(randomise(model), tokenizer, tmp_path_factory.mktemp("short"))
 
 
 def test_long_sentences_are_left_out(call, fail, short):

@@ -190,14 +190,3 @@ def attachments_to_spans(attachments: Sequence[int]) -> list[Span]:
 
 def _pre_order(span: Span) -> Span:
     return span[0], -span[1]
-
-
-__all__ = [
-    "attachments_to_spans",
-    "binarise",
-    "dependency_spans",
-    "projective_heads",
-    "spans_to_attachments",
-    "token_spans",
-    "word_spans",
-]

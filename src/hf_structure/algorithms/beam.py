@@ -136,6 +136,3 @@ def settle(origins: torch.Tensor) -> torch.Tensor:
 def default_max_tokens(num_layers: int, hidden_size: int) -> int:
     """Default number of tokens, over all hypotheses that are searched at a time, for a model of this size."""
     return min(max(_KEYS_VALUES // (2 * num_layers * hidden_size), _LEAST), _MOST)
-
-
-__all__ = ["Beam", "Branches", "default_max_tokens", "settle"]

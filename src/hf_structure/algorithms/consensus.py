@@ -49,6 +49,3 @@ def vote_labels(heads: Sequence[int], trees: Sequence[Sequence[int]], labels: Se
         votes = Counter(row[word] for tree, row in zip(trees, labels, strict=True) if tree[word] == head)
         chosen.append(max(votes, key=votes.__getitem__, default="_"))
     return chosen
-
-
-__all__ = ["vote_heads", "vote_labels"]

@@ -85,6 +85,3 @@ def _silence_beta_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.eye(1, dtype=torch.float32).to_sparse_csr()
-
-
-__all__ = ["Lookup"]

@@ -120,6 +120,3 @@ def replay_stacks(
         stacks = stacks.push(place, back, is_token)
         tapes.append(stacks.depths)
     return torch.stack(candidates, dim=1), torch.stack(tapes, dim=1), stacks
-
-
-__all__ = ["Stacks", "replay_stacks"]

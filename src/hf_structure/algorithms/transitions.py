@@ -268,15 +268,3 @@ def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: 
     columns = torch.where(where, columns, 0).unsqueeze(1)  # (batch, 1)
     old = values.gather(1, columns)  # (batch, 1)
     return values.scatter(1, columns, torch.where(where.unsqueeze(1), new.unsqueeze(1), old))  # (batch, width)
-
-
-__all__ = [
-    "LEFT_ARC",
-    "NO_ACTION",
-    "RIGHT_ARC",
-    "SHIFT",
-    "SWAP",
-    "TransitionStates",
-    "oracle_path",
-    "projective_order",
-]

@@ -136,6 +136,3 @@ def _without_prefix(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
         if all(name.startswith(prefix) for name in weights):
             weights = {name.removeprefix(prefix): value for name, value in weights.items()}
     return weights
-
-
-__all__ = ["Checkpoint", "read_checkpoint"]

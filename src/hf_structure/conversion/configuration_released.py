@@ -58,6 +58,3 @@ class ReleasedRNGTransformerConfig(RNGTransformerConfig):
         """Raises `ValueError` where later pieces have no label."""
         if self.labelled and self.use_graph_input and PIECE_LABEL not in self.id2label.values():
             raise ValueError(f"the released parser needs a label {PIECE_LABEL} in id2label")
-
-
-__all__ = ["PIECE_LABEL", "ReleasedG2GTransformerConfig", "ReleasedRNGTransformerConfig"]

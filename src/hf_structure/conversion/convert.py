@@ -102,6 +102,3 @@ def check(model: PreTrainedModel, path: str | Path, code: str | Path, module: st
     if not largest <= TOLERANCE:
         raise ValueError(f"the converted model gives other scores than the original: they differ by {largest:.2g}")
     return largest
-
-
-__all__ = ["KINDS", "check", "convert", "guess_kind"]

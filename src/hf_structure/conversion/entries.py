@@ -106,6 +106,3 @@ def fill(
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - AT_ONCE} more" if len(names) > AT_ONCE else ""
     return ", ".join(names[:AT_ONCE]) + more
-
-
-__all__ = ["Entry", "Source", "bert_layer", "fill", "renamed", "stacked"]

@@ -28,5 +28,3 @@ RELEASED: tuple[Family, ...] = (
         },
     ),
 )
-
-__all__ = ["RELEASED"]

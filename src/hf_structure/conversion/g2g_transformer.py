@@ -192,5 +192,3 @@ def _tokenizer(numbers: dict[str, int], lowercase: bool, config: ReleasedG2GTran
 
 
 G2GT = Source(("label_classifier.layer1.weight",), ReleasedG2GTransformerForParsing, convert)
-
-__all__ = ["G2GT"]

@@ -167,5 +167,3 @@ def _tokenizer(vocabulary: Vocabulary, pieces: list[str] | None, config: GiLTCon
 
 
 GILT = Source(SIGNATURES, GiLTForCausalLM, convert)
-
-__all__ = ["GILT"]

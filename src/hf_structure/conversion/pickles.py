@@ -196,6 +196,3 @@ def _no_storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
 
 def _numbers(data: bytes, dtype: torch.dtype) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)
-
-
-__all__ = ["ADVICE", "StandIn", "attributes", "read_pickle"]

@@ -199,6 +199,3 @@ class ReleasedG2GTransformerForParsing(G2GTransformerForParsing):
 
     def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         return self.exist_classifier(state, history), self.relation_classifier(state[:, 1:], history)
-
-
-__all__ = ["ReleasedG2GTransformerForParsing", "ReleasedG2GTransformerModel"]

@@ -98,6 +98,3 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
         if arcs.labels is None:
             return Arcs(heads)
         return Arcs(heads, arcs.labels.masked_fill(sentences.firsts >= 0, self.config.piece_label))
-
-
-__all__ = ["ReleasedRNGTransformerForParsing", "ReleasedRNGTransformerModel"]

@@ -187,5 +187,3 @@ def convert(
 
 
 RNGT = Source(("mlp_arc_d.linear.weight",), ReleasedRNGTransformerForParsing, convert)
-
-__all__ = ["RNGT"]

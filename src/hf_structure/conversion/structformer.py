@@ -184,5 +184,3 @@ def original(
 
 
 STRUCTFORMER = Source(("layers.0.self_attn.q_proj.weight",), StructFormerForMaskedLM, convert, original)
-
-__all__ = ["STRUCTFORMER"]

@@ -90,5 +90,3 @@ def original(module: Any, checkpoint: Checkpoint, config: UDGNConfig) -> Callabl
 
 
 UDGN = Source(("parser_emb.weight",), UDGNForMaskedLM, convert, original)
-
-__all__ = ["UDGN"]

@@ -140,6 +140,3 @@ def saved_tokenizer(folder: str | Path, vocab_size: int) -> PreTrainedTokenizerB
     if len(tokenizer) > vocab_size:
         raise ValueError(f"the tokenizer in {folder} has {len(tokenizer)} tokens, but the model {vocab_size}")
     return tokenizer
-
-
-__all__ = ["Vocabulary", "piece_tokenizer", "read_words", "saved_tokenizer", "word_tokenizer"]

@@ -190,6 +190,3 @@ def _arc_path(part: Part, places: Sequence[float], drawing: ArcDrawing) -> Any:
         ],
         [Path.MOVETO, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO],
     )
-
-
-__all__ = ["AttentionPanel", "plot_attention"]

@@ -115,6 +115,3 @@ def comparison_text(
 def _difference(words: Sequence[str], found: Arc, wanted: Arc) -> str:
     names = [f"{arc.head} {words[arc.head - 1]}" if arc.head else "root" for arc in (found, wanted)]
     return f"{_MARKS[found.verdict]} {names[0]}, not {names[1]}"
-
-
-__all__ = ["comparison_svg", "comparison_text", "comparison_tikz", "verdicts"]

@@ -122,6 +122,3 @@ def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     for text in figure.legend(loc="outside upper right", ncols=min(len(scores), 4), frameon=False).get_texts():
         text.set_parse_math(False)
     return figure
-
-
-__all__ = ["plot_circuits", "plot_tapes"]

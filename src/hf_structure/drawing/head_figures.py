@@ -47,6 +47,3 @@ def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], titl
     figure.suptitle(title, parse_math=False)
     figure.colorbar(image, ax=figure.axes, label="Pearson correlation", shrink=0.6)
     return figure
-
-
-__all__ = ["plot_head_types"]

@@ -176,6 +176,3 @@ class StructureMaskedLMScorer(MaskedLMScorer):
             return self.tokenizer(texts, padding="longest")
         texts = self.add_special_tokens(texts)
         return self.tokenizer(texts, add_special_tokens=False, padding="longest", return_tensors=return_tensors)
-
-
-__all__ = ["StructureLMScorer", "StructureMaskedLMScorer"]

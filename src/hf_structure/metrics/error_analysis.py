@@ -183,6 +183,3 @@ def _class_of(number: int) -> str:
 
 def _sentence_class(length: int) -> str:
     return SENTENCES[min(length // 10, len(SENTENCES) - 1)]
-
-
-__all__ = ["ClassScores", "ErrorAnalysis", "error_analysis", "root_distances"]

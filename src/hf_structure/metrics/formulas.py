@@ -229,6 +229,3 @@ def _tokens(text: str) -> Iterator[tuple[Node | str | None, int]]:
         elif match["sign"]:
             yield match["sign"], start
     yield None, len(text)
-
-
-__all__ = ["Formula", "FormulaError", "parse_formula"]

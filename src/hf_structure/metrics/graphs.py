@@ -75,6 +75,3 @@ def _arcs(sentence: Mapping[str, Any], number: int) -> set[tuple[int, int]]:
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from error
     return set(map(tuple, sentence["arcs"]))
-
-
-__all__ = ["ArcScores", "arc_scores"]

@@ -27,6 +27,3 @@ def commonest_head(heads: Iterable[Sequence[int]]) -> tuple[int, float]:
         return 0, 0.0
     place, count = max([*first.most_common(1), *last.most_common(1)], key=lambda pair: pair[1])
     return place, count / total
-
-
-__all__ = ["commonest_head"]

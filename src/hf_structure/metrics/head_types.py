@@ -112,6 +112,3 @@ class HeadTypes:
         """For each label the correlation of its most correlated head; `direction` is the name of a field."""
         rows = getattr(self, direction).reshape(len(self.labels), -1)
         return [float(np.nanmax(row)) if np.isfinite(row).any() else float("nan") for row in rows]
-
-
-__all__ = ["HeadTypeCorrelation", "HeadTypes", "Moments"]

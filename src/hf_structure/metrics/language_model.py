@@ -99,6 +99,3 @@ def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
     if sums.get("attachments"):
         scores["attachment_accuracy"] = sums["right_attachments"] / sums["attachments"]
     return scores
-
-
-__all__ = ["SUMS", "attachment_statistics", "language_model_scores", "language_model_sums"]

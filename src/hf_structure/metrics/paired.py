@@ -97,6 +97,3 @@ def _of_group(name: str, first: Scores, second: Scores) -> PairedDifference:
         return paired_difference(first, second)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-
-
-__all__ = ["PairedDifference", "mean_scores", "paired_difference"]

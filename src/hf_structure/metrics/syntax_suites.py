@@ -300,20 +300,3 @@ def overall_scores(circuits: Mapping[str, float]) -> dict[str, float | None]:
         complete = set(wanted) <= set(circuits)
         means[name] = fmean(circuits[circuit] for circuit in wanted) if complete else None
     return means
-
-
-__all__ = [
-    "CIRCUITS",
-    "PREDICTIONS",
-    "Item",
-    "Suite",
-    "SuiteError",
-    "circuit_of",
-    "circuit_scores",
-    "evaluate_item",
-    "overall_scores",
-    "read_suite",
-    "region_surprisals",
-    "sentence_of",
-    "suite_score",
-]

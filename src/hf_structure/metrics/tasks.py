@@ -48,6 +48,3 @@ def _ranks(values: Sequence[float]) -> list[float]:
     """The mean rank of each value among its equals."""
     ordered = sorted(values)
     return [(bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in values]
-
-
-__all__ = ["classification_scores", "similarity_scores"]

@@ -46,6 +46,3 @@ def scaled(norm: nn.LayerNorm, centred: torch.Tensor) -> torch.Tensor:
         return centred * norm.weight
     deviation = (centred.float().square().mean(-1, keepdim=True) + norm.eps).sqrt()
     return (norm(centred) - norm(torch.zeros_like(centred))) * deviation.to(centred.dtype)
-
-
-__all__ = ["all_rows", "is_plain", "scaled", "weight_and_bias", "without_bias"]

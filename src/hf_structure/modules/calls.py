@@ -32,6 +32,3 @@ def with_calls(cls: type[nn.Module]) -> type[nn.Module]:
 
     cls.forward = run
     return cls
-
-
-__all__ = ["by_call", "with_calls"]

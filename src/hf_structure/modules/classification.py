@@ -182,6 +182,3 @@ class TokenClassification(_Model):
         return TokenClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
-
-
-__all__ = ["SentenceClassifier", "SequenceClassification", "TokenClassification", "sequence_loss"]

@@ -25,6 +25,3 @@ def refuse_layout(settings: dict) -> None:
             "this model was converted by an older version (layout): convert the original checkpoint again, with "
             "examples/convert_checkpoint.py"
         )
-
-
-__all__ = ["StructureConfig", "refuse_layout"]

@@ -280,13 +280,3 @@ def check_positions(length: int, positions: int) -> None:
             f"sequences of {length} are longer than the {positions} positions of this model "
             "(config.max_position_embeddings)"
         )
-
-
-__all__ = [
-    "Arcs",
-    "GraphAttention",
-    "GraphTransformerEmbeddings",
-    "GraphTransformerLayer",
-    "RelativePositionBias",
-    "take",
-]

@@ -163,6 +163,3 @@ def _positions(encoder: PreTrainedModel) -> torch.Tensor:
     """The vectors of position 0, 1, ...: RoBERTa counts from the padding's id on."""
     table = encoder.embeddings.position_embeddings
     return table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]
-
-
-__all__ = ["BERT_LAYER", "MODEL_TYPES", "copy_encoder", "encoder_settings", "load_encoder"]

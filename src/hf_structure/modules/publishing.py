@@ -49,6 +49,3 @@ def _publishing() -> ModuleType | None:
         return import_module("hf_structure.hub.publishing")
     except ModuleNotFoundError:
         return None
-
-
-__all__ = ["PublishingMixin"]

@@ -88,6 +88,3 @@ def average_pieces(
 def numbers(table: nn.Embedding, device: torch.device) -> torch.Tensor:
     """Ids of all rows of a table, `(num_embeddings,)`: it is called, not read, as its weights may be elsewhere."""
     return torch.arange(table.num_embeddings, device=device)
-
-
-__all__ = ["WordPlaces", "average_pieces", "numbers", "place_words"]

@@ -584,19 +584,3 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
         with contextlib.suppress(ValueError, KeyError):  # raised where the run was killed while writing
             finished[json.loads(state.read_text())["global_step"]] = str(state.parent)
     return finished[max(finished)] if finished else None
-
-
-__all__ = [
-    "MaskedLMTrainer",
-    "ParsingTrainer",
-    "ScoringTrainer",
-    "SentenceTrainer",
-    "StructuredLMTrainer",
-    "TaskTrainer",
-    "TokenBudgetTrainer",
-    "base_parameters",
-    "language_model_loss",
-    "last_complete_checkpoint",
-    "set_learning_rate",
-    "squared_error",
-]

@@ -135,17 +135,3 @@ def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tens
         weight = projection.weight.chunk(3, dim=1)[part]
         return states @ weight + projection.bias.chunk(3)[part]
     return projection(states).chunk(3, dim=-1)[part]
-
-
-__all__ = [
-    "attention_modules",
-    "attention_scaling",
-    "embed",
-    "last_norm",
-    "layer_inputs",
-    "layers_of",
-    "new_backbone",
-    "positions_for",
-    "tape_keys",
-    "tape_queries",
-]

@@ -169,6 +169,3 @@ def _split(
     which, rows = (first[going, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
     order = settle(rows)
     return rows[order], going[which[order]]
-
-
-__all__ = ["BEAM_SIZE", "beam_search"]

@@ -29,6 +29,3 @@ def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | 
     """What sums of losses are divided by: the number given, or else that of the targets; at least 1."""
     count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
     return count.to(targets.device).clamp(min=1)
-
-
-__all__ = ["label_count", "next_tokens", "sum_of_losses"]

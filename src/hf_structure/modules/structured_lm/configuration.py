@@ -121,6 +121,3 @@ class StructuredLMConfig(StructureConfig):
         super().__setattr__(name, value)
         if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):
             setattr(base, name, value)
-
-
-__all__ = ["BASE_MODEL_TYPES", "StructuredLMConfig"]

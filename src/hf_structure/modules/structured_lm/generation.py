@@ -167,6 +167,3 @@ class StructureGenerationMixin(GenerationMixin):
             writer.begin(generation_config, generation_mode, cache)
             model_kwargs["cache"] = cache
         return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
-
-
-__all__ = ["StructureGenerationMixin", "StructureWriter"]

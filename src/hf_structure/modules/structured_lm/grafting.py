@@ -77,6 +77,3 @@ class GraftMixin:
         if self.config.base_config is None:
             raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
         return super().init_continuous_batching(*args, **kwargs)
-
-
-__all__ = ["GraftMixin"]

@@ -118,6 +118,3 @@ class Hypotheses:
         """Goes on with some rows, which may come more than once, in this order."""
         self.keys_values.select(rows)
         self.last = self.last.index_select(0, rows)
-
-
-__all__ = ["Hypotheses"]

@@ -197,6 +197,3 @@ def check_structure_layers(config: PreTrainedConfig, consequence: str) -> None:
     if not config.structure_layers:
         name = config.grafted.removesuffix("s")
         raise ValueError(f"this model has no {name} layers (config.{name}_layers): {consequence}")
-
-
-__all__ = ["StructuredLMMixin", "StructuredModelMixin", "StructuredPreTrainedMixin", "check_structure_layers"]

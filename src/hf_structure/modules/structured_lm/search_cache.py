@@ -163,6 +163,3 @@ class RowCache:
                     layer[i] = kept.new_empty(min(2 * len(rows), self.most), *kept.shape[1:])
                     layer[i][: len(kept), :, known] = kept[:, :, known]
                 layer[i][moved, :, known] = kept[rows[moved], :, known]
-
-
-__all__ = ["RowCache", "SharedCache", "SharedRows"]

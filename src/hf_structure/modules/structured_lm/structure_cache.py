@@ -107,6 +107,3 @@ class StructureCache(DynamicCache):
     def _forget(self) -> None:
         for name in self._of_tokens + self._of_rows:
             setattr(self, name, None)
-
-
-__all__ = ["StructureCache"]

@@ -119,6 +119,3 @@ def read_tapes(backbone: nn.Module, keys: Iterable[TapeKeys]) -> None:
     attentions = attention_modules(backbone)
     for each in keys:
         attentions[each.layer_idx].register_forward_pre_hook(each.infuse, with_kwargs=True)
-
-
-__all__ = ["TapeKeys", "TapeLookup", "read_tapes"]

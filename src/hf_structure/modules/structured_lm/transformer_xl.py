@@ -275,6 +275,3 @@ class TransformerXLModel(PreTrainedModel):
                 **kwargs,
             )
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, cache=cache if use_cache else None)
-
-
-__all__ = ["RelativeAttention", "TransformerXLModel", "add_bias", "causal_mask", "sinusoids"]
