@@ -84,7 +84,7 @@ def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
     boxes, size = _boxes(panels, sizes)
     figure = new_figure(*size)
     figure.set_layout_engine("none")
-    axes = [figure.add_axes([x / size[0], y / size[1], w / size[0], h / size[1]]) for x, y, w, h in boxes]
+    axes = [figure.add_axes((x / size[0], y / size[1], w / size[0], h / size[1])) for x, y, w, h in boxes]
     for own, panel, table in zip(axes, panels, tables, strict=False):
         image = _draw_map(own, panel, table)
     axes[0].set_ylabel("token")

@@ -283,4 +283,5 @@ def _in_order(
     if labels is not None and len(labels) != len(spans):
         raise ValueError(f"{len(spans)} spans but {len(labels)} labels")
     order = span_order(spans, len(words))
-    return [tuple(spans[i]) for i in order], [labels[i] if labels is not None else "" for i in order]
+    known = [""] * len(spans) if labels is None else labels
+    return [(spans[i][0], spans[i][1]) for i in order], [known[i] for i in order]

@@ -123,8 +123,8 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
     for head in range(1, heads):
         axes.axvline(head * size - 0.5, color="white", linewidth=5)
-    axes.set_xticks([head * size + (size - 1) / 2 for head in range(heads)], range(1, heads + 1))
-    axes.set_yticks(range(len(layers)), range(1, len(layers) + 1))
+    axes.set_xticks([head * size + (size - 1) / 2 for head in range(heads)], _numbers(heads))
+    axes.set_yticks(range(len(layers)), _numbers(len(layers)))
     names = axes.secondary_xaxis("top")
     names.set_xticks(range(heads * size), list(relations) * heads, rotation=90, parse_math=False)
     axes.set(xlabel="attention head", ylabel="layer")
@@ -210,10 +210,9 @@ def plot_curves(
         axes.set(xlabel=xlabel, title=title)
         axes.grid(axis="y", color=EDGE)
         axes.spines[["top", "right"]].set_visible(False)
-    handles = {
-        handle.get_label(): handle for axes in figure.axes for handle in axes.lines if handle.get_label() in names
-    }
-    legend = figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
+    lines = [line for axes in figure.axes for line in axes.lines if line.get_label() in names]
+    handles = {str(line.get_label()): line for line in lines}
+    legend = figure.legend(list(handles.values()), list(handles), loc="outside right center", frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
     return figure
@@ -255,3 +254,7 @@ def new_figure(width: float, height: float) -> "Figure":
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install matplotlib") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(1, count + 1)]

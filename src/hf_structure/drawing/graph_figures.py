@@ -74,7 +74,7 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
     for i in range(len(rows)):
         for j, value in enumerate(table[i + 1][: i + 2]):
             color = "white" if value > 0.7 * highest else INK if value else MUTED
-            axes.text(j, i, value, ha="center", va="center", fontsize=8, color=color)
+            axes.text(j, i, str(value), ha="center", va="center", fontsize=8, color=color)
     axes.set_xticks(range(len(words) + 1), ["root", *words], rotation=90, parse_math=False)
     axes.set_yticks(range(len(words)), words, parse_math=False)
     axes.tick_params(length=0)

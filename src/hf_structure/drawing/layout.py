@@ -60,12 +60,15 @@ class Drawing(Protocol):
 
     def widen_words(self, widths: list[float]) -> list[float]:
         """Widths by place that leave room for what is drawn over each of the words."""
+        ...
 
     def widen_gaps(self, gaps: list[float]) -> list[float]:
         """Distances between neighbouring places that leave room for what is drawn between them."""
+        ...
 
     def draw(self, places: list[float], base: float) -> list[str]:
         """SVG elements, for places at these x, of a drawing that ends at the height `base`, near the words."""
+        ...
 
 
 Structure = Callable[[Row], Drawing]  # what a row shows of a structure of the sentence

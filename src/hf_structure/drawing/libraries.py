@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import nltk
-    import spacy
+    from spacy import Vocab
+    from spacy.tokens import Doc
 
 SPACY = {"lemma": "lemmas", "upos": "pos", "xpos": "tags", "feats": "morphs"}  # what it has attributes for
 UNLABELLED = "dep"  # what both libraries call a relation that is not known
@@ -30,9 +31,9 @@ def dependency_to_spacy(
     heads: Sequence[int],
     labels: Sequence[str] | None,
     spaces: Sequence[bool] | None = None,
-    vocab: "spacy.Vocab | None" = None,
+    vocab: "Vocab | None" = None,
     columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
-) -> "spacy.tokens.Doc":
+) -> "Doc":
     """
     The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there.
 
@@ -54,7 +55,9 @@ def dependency_to_spacy(
     places = [head - 1 if head else place for place, head in enumerate(heads)]
     names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces
-    own = {SPACY[name]: [value or "" for value in columns[name]] for name in columns.keys() & SPACY.keys()}
+    own: dict[str, Any] = {
+        SPACY[name]: [value or "" for value in columns[name]] for name in columns.keys() & SPACY.keys()
+    }
     document = Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names, **own)
     for name in columns.keys() - SPACY.keys():
         if not Token.has_extension(name):

@@ -1,5 +1,6 @@
 """Attention to a sentence, and the graph or tree that was read with it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,8 @@ class SentenceAttention:
             The graph or tree that the model has built of the sentence and has read.
     """
 
-    tokens: tuple[str, ...]
-    weights: tuple[tuple[float, ...], ...]
+    tokens: Sequence[str]
+    weights: Sequence[Sequence[float]]
     layer: int
     head: int
     structure: DependencyGraph | ConstituencyTree | None = None

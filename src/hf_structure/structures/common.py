@@ -37,7 +37,7 @@ class Value:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON-ready values; `from_dict` takes them back."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # pyright: ignore[reportArgumentType]
         return {name: _as_lists(value) for name, value in values.items()}
 
     def __repr__(self) -> str:

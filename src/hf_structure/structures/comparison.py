@@ -27,7 +27,7 @@ class TreeComparison(Drawn):
             raise ValueError("the two trees are over different words")
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def words(self) -> Sequence[str]:
         """The words of both trees."""
         return self.gold.words
 

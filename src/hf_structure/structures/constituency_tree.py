@@ -36,10 +36,10 @@ class ConstituencyTree(Drawn, Value):
             whole sentence of several words.
     """
 
-    words: tuple[str, ...]
-    spans: tuple[tuple[int, int], ...]
-    labels: tuple[str, ...] | None = None
-    tags: tuple[str, ...] | None = None
+    words: Sequence[str]
+    spans: Sequence[tuple[int, int]]
+    labels: Sequence[str] | None = None
+    tags: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "words", "spans", "labels", "tags")

@@ -43,10 +43,10 @@ class DependencyGraph(Drawn, Value):
             that is no probability.
     """
 
-    words: tuple[str, ...]
-    arcs: tuple[tuple[int, int], ...]
-    labels: tuple[str, ...] | None = None
-    probabilities: tuple[float | None, ...] | None = None
+    words: Sequence[str]
+    arcs: Sequence[tuple[int, int]]
+    labels: Sequence[str] | None = None
+    probabilities: Sequence[float | None] | None = None
     log_probability: float | None = None
 
     def __post_init__(self) -> None:

@@ -22,7 +22,8 @@ from hf_structure.structures.words import TreeOfWords, Word
 
 if TYPE_CHECKING:
     import nltk
-    import spacy
+    from spacy import Vocab
+    from spacy.tokens import Doc
 
 
 CONLLU = {"lemma", "upos", "xpos", "feats"}  # predictions that have columns of their own in CoNLL-U
@@ -58,13 +59,13 @@ class DependencyTree(Drawn, Value, TreeOfWords):
             probabilities of labels without labels.
     """
 
-    words: tuple[str, ...]
-    heads: tuple[int, ...]
-    labels: tuple[str, ...] | None = None
-    probabilities: tuple[float | None, ...] | None = None
+    words: Sequence[str]
+    heads: Sequence[int]
+    labels: Sequence[str] | None = None
+    probabilities: Sequence[float | None] | None = None
     log_probability: float | None = None
-    label_probabilities: tuple[float | None, ...] | None = None
-    columns: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
+    label_probabilities: Sequence[float | None] | None = None
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         names = ("heads", "labels", "probabilities", "label_probabilities")
@@ -100,7 +101,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         labels = self.labels or (None,) * len(self.heads)
         return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
 
-    def initial_tree(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+    def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
         """The heads and labels that a parser starts from."""
         return self.heads, self.labels
 
@@ -155,7 +156,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
         return dependency_to_nltk(self.words, self.heads, self.labels)
 
-    def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "spacy.Vocab | None" = None) -> "spacy.tokens.Doc":
+    def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "Vocab | None" = None) -> "Doc":
         """
         The tree as a spaCy document of one sentence, with heads and relations (`ROOT` for the root word).
 

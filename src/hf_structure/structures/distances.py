@@ -1,6 +1,7 @@
 """Syntactic distances and heights."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,9 @@ class SyntacticDistances(Value):
         ValueError: lists of wrong length, a value that is not finite.
     """
 
-    words: tuple[str, ...]
-    distances: tuple[float, ...]
-    heights: tuple[float, ...]
+    words: Sequence[str]
+    distances: Sequence[float]
+    heights: Sequence[float]
 
     def __post_init__(self) -> None:
         freeze(self, "words", "distances", "heights")

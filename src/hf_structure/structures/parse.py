@@ -15,7 +15,8 @@ from hf_structure.structures.words import TreeOfWords, Word
 
 if TYPE_CHECKING:
     import nltk
-    import spacy
+    from spacy import Vocab
+    from spacy.tokens import Doc
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,15 +57,15 @@ class Parse(TreeOfWords):
             a graph beside a tree, not as many spans as words.
     """
 
-    words: tuple[str, ...]
+    words: Sequence[str]
     dependency: DependencyTree | None = None
     constituency: ConstituencyTree | None = None
     graph: DependencyGraph | None = None
-    alternatives: tuple[DependencyTree, ...] | tuple[DependencyGraph, ...] = ()
-    marginals: tuple[tuple[float, ...], ...] | None = None
+    alternatives: Sequence[DependencyTree] | Sequence[DependencyGraph] = ()
+    marginals: Sequence[Sequence[float]] | None = None
     distances: SyntacticDistances | None = None
     text: str | None = field(default=None, compare=False)
-    word_spans: tuple[tuple[int, int], ...] | None = field(default=None, compare=False)
+    word_spans: Sequence[tuple[int, int]] | None = field(default=None, compare=False)
     start: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,8 +83,8 @@ class Parse(TreeOfWords):
             raise ValueError("a parse holds trees or a graph, not both")
         length = len((self.dependency or self.graph or self).words)
         if self.marginals is not None:
-            rows = self.marginals.tolist() if hasattr(self.marginals, "tolist") else self.marginals
-            object.__setattr__(self, "marginals", tuple(map(tuple, rows)))
+            freeze(self, "marginals")
+            object.__setattr__(self, "marginals", tuple(map(tuple, self.marginals)))
             if [len(row) for row in self.marginals] != [length + 1] * length:
                 raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
 
@@ -113,7 +114,7 @@ class Parse(TreeOfWords):
         values["alternatives"] = [kind.from_dict(structure) for structure in values.get("alternatives", ())]
         return cls(**values)
 
-    def initial_tree(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+    def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
         """The heads and labels that a parser starts from. Raises `ValueError` without a dependency tree."""
         if self.dependency is None:
             raise ValueError("the initial parse has no dependency tree")
@@ -142,7 +143,7 @@ class Parse(TreeOfWords):
         """For nltk: the constituency tree, or else the dependency tree. Raises `ImportError` without nltk."""
         return (self.constituency or self._dependency()).to_nltk()
 
-    def to_spacy(self, vocab: "spacy.Vocab | None" = None) -> "spacy.tokens.Doc":
+    def to_spacy(self, vocab: "Vocab | None" = None) -> "Doc":
         """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
         tree, spaces = self._dependency(), self._spaces()
         return tree.to_spacy(None if spaces is None or len(spaces) != len(tree.words) else spaces, vocab)
@@ -186,17 +187,17 @@ class Parse(TreeOfWords):
         """
         from hf_structure.drawing.parse import parse_svg
 
-        first, *others = self._shown()
-        if not others:
-            return first.to_svg(tags, width)
+        tree, constituents = self.dependency, self.constituency
+        if tree is None or constituents is None:
+            return self._shown()[0].to_svg(tags, width)
         return parse_svg(
-            first.words,
-            first.heads,
-            self.constituency.spans,
-            labels=first.labels,
-            probabilities=first.probabilities,
-            span_labels=self.constituency.labels,
-            tags=self.constituency.tags if tags is None else tags,
+            tree.words,
+            tree.heads,
+            constituents.spans,
+            labels=tree.labels,
+            probabilities=tree.probabilities,
+            span_labels=constituents.labels,
+            tags=constituents.tags if tags is None else tags,
             width=width,
         )
 

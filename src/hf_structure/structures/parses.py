@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from hf_structure.structures.parse import Parse
 
@@ -27,7 +27,7 @@ class Parses(list):
     @classmethod
     def from_dict(cls, values: Iterable[Mapping[str, Any] | list | None]) -> "Parses":
         """Makes the list from what `to_dict` gave."""
-        return cls(None if item is None else _kind(item).from_dict(item) for item in values)
+        return cls(None if item is None else _from_dict(item) for item in values)
 
     def to_conllu(self) -> str:
         """
@@ -67,7 +67,7 @@ class Parses(list):
 
         save_structures(self._parses(), path)
 
-    def __getitem__(self, index: int | slice) -> Union[Parse, "Parses", None]:
+    def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)
         return Parses(found) if isinstance(index, slice) else found
 
@@ -85,7 +85,9 @@ class Parses(list):
     def _rows(self, more: Iterable[str]) -> Iterator[tuple]:
         """One for each word, see `_COLUMNS`, with `more` predictions."""
         for sentence, (text, parse) in enumerate(self._numbered(), start=1):
-            for word in parse or ():
+            if parse is None:
+                continue
+            for word in parse:
                 span = (None, None) if word.span is None else (parse.start + place for place in word.span)
                 known = (word.number, word.form, word.head, word.relation, word.probability)
                 yield (text, sentence, *known, *span, *(word.columns.get(name) for name in more))
@@ -99,5 +101,5 @@ class Parses(list):
         return shown + (f"\n<p>and {more} more</p>" if more > 0 else "")
 
 
-def _kind(values: Mapping[str, Any] | list) -> type[Parse] | type[Parses]:
-    return Parse if isinstance(values, Mapping) else Parses
+def _from_dict(values: Mapping[str, Any] | list) -> Parse | Parses:
+    return Parse.from_dict(values) if isinstance(values, Mapping) else Parses.from_dict(values)
