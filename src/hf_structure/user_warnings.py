@@ -11,7 +11,8 @@ def warn_user(message: str) -> None:
     Issues a `UserWarning` at the line that called the library, however deep the calls in between: Python prints that
     line, and shows a warning once for each line. (Python 3.12 has `skip_file_prefixes` for this.)
     """
-    level, frame = 1, sys._getframe()
+    level = 1
+    frame = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

@@ -163,7 +163,8 @@ def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
         if start != left_start:
             left_end = start + 1
         attachments[end] = max(attachments[end], end - left_end)
-        left_start, left_end = start, end
+        left_start = start
+        left_end = end
     return [*attachments, length + 1]
 
 

@@ -207,7 +207,8 @@ def _together(files: Sequence[str]) -> Iterator[tuple[ConlluSentence, ...]]:
 def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
     from hf_structure.algorithms.consensus import vote_heads, vote_labels  # brings torch
 
-    trees, labels = [sentence.heads for sentence in sentences], [sentence.deprels for sentence in sentences]
+    trees = [sentence.heads for sentence in sentences]
+    labels = [sentence.deprels for sentence in sentences]
     heads = trees[0] if all(tree == trees[0] for tree in trees) and trees[0].count(0) == 1 else vote_heads(trees)
     votes = [sum(tree[word] == head for tree in trees) for word, head in enumerate(heads)]
     kept = without_probabilities(sentences[0])

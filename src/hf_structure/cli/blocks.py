@@ -37,7 +37,8 @@ class BlockFolder:
     """
 
     def __init__(self, output: str):
-        self.output, self.path = output, Path(f"{output}.blocks")
+        self.output = output
+        self.path = Path(f"{output}.blocks")
         self.options = self.path / "options.json"  # of the run; without it, nothing is known of the blocks
         self._lock = FileLock(self.path / "lock")
 
@@ -70,7 +71,8 @@ class BlockFolder:
 
     def write(self, number: int, text: str, sentences: int, words: int, long: int) -> None:
         """Writes a block."""
-        content, compression = text.encode(), compression_of(self.output)
+        content = text.encode()
+        compression = compression_of(self.output)
         suffix = "" if compression is None else Path(self.output).suffix
         # A name of its own: processes of a run that was thought dead may still write the same block.
         unfinished = self.path / f"{number}.{uuid4().hex}.partial"

@@ -255,7 +255,8 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
     for argument in arguments:
         name, mark, file = argument.partition("=")
         if not mark or Path(argument).exists():
-            name, file = plain_path(argument).stem, argument
+            name = plain_path(argument).stem
+            file = argument
         if name in systems:
             raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
         systems[name] = file

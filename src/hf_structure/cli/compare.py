@@ -107,7 +107,8 @@ def _suite_rows(files: list[Path]) -> dict[str, Scores]:
 
 
 def _sentences(path: Path) -> Results:
-    words, scores = [], []
+    words = []
+    scores = []
     for number, line in numbered_lines(path):
         content = parse_json(line, str(path), number)
         if not isinstance(content, dict) or not {"words", "log_prob"} <= set(content):

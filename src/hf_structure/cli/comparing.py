@@ -51,5 +51,6 @@ def _check_pair(pair: Sequence[ConlluSentence | None], names: Sequence[str]) -> 
         if found is None:
             raise ValueError(f"{names[1]}:{system.line}: without the word {expected.form!r} of {names[0]}")
         if found.form != expected.form:
-            place, there = f"{names[1]}:{system.line_of(found.id)}", f"{names[0]}:{gold.line_of(expected.id)}"
+            place = f"{names[1]}:{system.line_of(found.id)}"
+            there = f"{names[0]}:{gold.line_of(expected.id)}"
             raise ValueError(f"{place}: the word is {found.form!r}, but {expected.form!r} in {there}")

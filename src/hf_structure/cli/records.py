@@ -16,7 +16,9 @@ class TextFile:
     """A file of text, CoNLL-U, SDP or brackets, every sentence a record."""
 
     def __init__(self, name: str, input_format: str):
-        self.name, self.input_format, self.files = name, input_format, [name]
+        self.name = name
+        self.input_format = input_format
+        self.files = [name]
         self.size = os.path.getsize(name)
 
     def __iter__(self) -> Iterator[Record]:
@@ -36,7 +38,9 @@ class RowSource:
     def __init__(self, rows: Rows, input_format: str):
         if input_format not in ("auto", "raw", "words"):
             raise ValueError(f"--input_format {input_format} is for files of text: {rows.name} has rows")
-        self.rows, self.input_format, self.files = rows, input_format, rows.files
+        self.rows = rows
+        self.input_format = input_format
+        self.files = rows.files
         self.size = sum(os.path.getsize(file) for file in self.files if os.path.exists(file))
         self._read = 0
 

@@ -134,7 +134,8 @@ def _render_structures(options: argparse.Namespace) -> None:
     parses = chain([first], parses)
     if options.format in (None, "html"):
         named = [Path(name).name for name in options.files if name != "-"]
-        title, note = " and ".join(named) or options.kind.capitalize(), COMPARISON_NOTE if several else NOTE
+        title = " and ".join(named) or options.kind.capitalize()
+        note = COMPARISON_NOTE if several else NOTE
         pictures = [render_html(parses, title=title, width=options.width or WIDTH, note=note)]
     else:
         pictures = (WRITERS[options.format](parsed, options) + "\n" for parsed in parses)

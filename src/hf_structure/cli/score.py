@@ -110,7 +110,8 @@ def _score_chunk(
     The scores of each sentence, one for every size of the beam, and what it was read from. Raises `BadInputError` with
     the place of a sentence that cannot be scored, when those before it are out.
     """
-    sentences, failure = [item.words if item.text is None else item.text for item in items], None
+    sentences = [item.words if item.text is None else item.text for item in items]
+    failure = None
     try:
         scores = [scorer(sentences, beam_size=size) for size in beam_sizes]
     except SentenceError as error:  # it is raised before anything is computed
@@ -135,7 +136,8 @@ def _check_score(options: argparse.Namespace) -> None:
 
 def _write(pairs: Iterator[tuple[Scores, Item]], options: argparse.Namespace, file: IO[str]) -> list[str]:
     """Writes scores as they come; the places of the sentences that are left out."""
-    skipped, form = [], "words" if options.words else options.format
+    skipped = []
+    form = "words" if options.words else options.format
     file.write(HEADERS[form])
     for number, ((scored,), item) in enumerate(pairs, start=1):
         if scored is None:
@@ -170,7 +172,9 @@ def _print_summary(
     """One line for each size of the beam; `falls`: sentences that the size before gives a higher probability."""
     from hf_structure.pipelines.scoring import CorpusTotals, count_falls
 
-    totals, falls, skipped = [CorpusTotals() for _ in beam_sizes], [0] * len(beam_sizes), []
+    totals = [CorpusTotals() for _ in beam_sizes]
+    falls = [0] * len(beam_sizes)
+    skipped = []
     for scores, item in pairs:
         if scores[0] is None:
             skipped.append(item.place)
@@ -194,7 +198,9 @@ def _cell(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-FIRST, MOST = 64, 4096  # sentences that are scored together: at first, so that the first ones come soon, and at most
+# sentences that are scored together: at first, so that the first ones come soon, and at most
+FIRST = 64
+MOST = 4096
 HEADERS = {
     "json": "",
     "tsv": "sentence\tlog_prob\tperplexity\ttokens\ttext\n",

@@ -89,7 +89,8 @@ def _read(path: Path) -> Any:
 def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
     if isinstance(content, list | tuple):  # [model, criterion, optimizer, scheduler]
         content = next((part for part in content if _weights_of(part)), None)
-    settings, weights = _settings_of(content), _weights_of(content)
+    settings = _settings_of(content)
+    weights = _weights_of(content)
     if not weights:
         parts = {name: part for name, part in _mapping(content).items() if _weights_of(part)}
         main = parts.pop(next((name for name in WEIGHTS if name in parts), None), None)

@@ -15,10 +15,13 @@ from hf_structure.conversion.pickles import attributes, read_pickle
 from hf_structure.conversion.released_g2g_transformer import ReleasedG2GTransformerForParsing
 from hf_structure.conversion.vocabularies import Vocabulary
 
-TAG, LABEL = "<p>:", "<l>:"  # how the release marks tags and labels among words
+# how the release marks tags and labels among words
+TAG = "<p>:"
+LABEL = "<l>:"
 ACTIONS = (LEFT_ARC, RIGHT_ARC, SHIFT, SWAP)  # in the order of the release
 ORDER = torch.tensor([ACTIONS.index(action) for action in range(len(ACTIONS))])
-WORDS, EMBEDDINGS = "bertmodel.embeddings.word_embeddings.weight", "bertmodel.embeddings"
+WORDS = "bertmodel.embeddings.word_embeddings.weight"
+EMBEDDINGS = "bertmodel.embeddings"
 TWICE = f"{EMBEDDINGS}.label_emb.weight"  # the table of labels under a second name
 NULL = "[NULL]"
 
@@ -49,7 +52,8 @@ def config_of(
 ) -> ReleasedG2GTransformerConfig:
     """Sizes from shapes, the rest from the options that were saved with the model or the defaults of the release."""
     vocab_size, hidden_size = checkpoint.shape(WORDS)
-    weights, first = checkpoint.weights, "bertmodel.encoder.layer.0"
+    weights = checkpoint.weights
+    first = "bertmodel.encoder.layer.0"
     relations = f"{first}.attention.self.dp_relation_k.weight"
     heads = hidden_size // checkpoint.shape(relations)[1] if relations in weights else None
     tags = named(numbers, TAG)
@@ -129,7 +133,8 @@ def _special(config: ReleasedG2GTransformerConfig, numbers: dict[str, int]) -> I
 
 
 def _layer(i: int, config: ReleasedG2GTransformerConfig) -> Iterator[Entry]:
-    old, new = f"bertmodel.encoder.layer.{i}", f"g2g_transformer.layers.{i}"
+    old = f"bertmodel.encoder.layer.{i}"
+    new = f"g2g_transformer.layers.{i}"
     yield from bert_layer(old, new)
     if config.use_graph_input:
         # The first row, of no relation, is zero. Scores of relations are not divided by the square root of the width.

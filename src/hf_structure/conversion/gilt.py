@@ -29,7 +29,8 @@ MARKS = {"pad_token_id": "<pad>", "bos_token_id": "<s>", "eos_token_id": "</s>"}
 def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> GiLTConfig:
     """Sizes from shapes, the rest from the options that were saved with the model or the defaults of the release."""
     vocab_size, hidden_size = checkpoint.shape("emb.weight")
-    num_layers, features = checkpoint.count("layers"), checkpoint.count("rel_embed")
+    num_layers = checkpoint.count("layers")
+    features = checkpoint.count("rel_embed")
     own = {
         "vocab_size": vocab_size,
         "hidden_size": hidden_size,
@@ -87,7 +88,8 @@ def entries(config: GiLTConfig) -> Iterator[Entry]:
 
 
 def _layer(i: int) -> Iterator[Entry]:
-    new, old = f"model.backbone.layers.{i}", f"layers.{i}.dec_attn"
+    new = f"model.backbone.layers.{i}"
+    old = f"layers.{i}.dec_attn"
     yield from renamed({source: f"{new}.{target}" for source, target in LAYER.items()}, i=i)
     names = {f"{old}.r_net": f"{new}.attention.position_key", f"{old}.o_net": f"{new}.attention.output"}
     yield from renamed(names, ["weight"])

@@ -73,7 +73,8 @@ class _Storage:
     """Numbers of tensors, known by now or, in files of old, later."""
 
     def __init__(self, dtype: torch.dtype, numbers: torch.Tensor):
-        self.dtype, self.numbers = dtype, numbers
+        self.dtype = dtype
+        self.numbers = numbers
 
 
 def _tensor(storage: _Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *others) -> torch.Tensor:

@@ -104,7 +104,8 @@ def config_of(
 
 def entries(config: ReleasedRNGTransformerConfig, known: dict[str, Any], cls: int, sep: int) -> Iterator[Entry]:
     """Where each parameter comes from; `cls` and `sep` are the numbers of these tokens."""
-    words, new = "bert.embeddings.word_embeddings.weight", "rng_transformer.embeddings"
+    words = "bert.embeddings.word_embeddings.weight"
+    new = "rng_transformer.embeddings"
     yield Entry(f"{new}.word_embeddings.weight", (words,))
     yield from renamed({"bert.embeddings.LayerNorm": f"{new}.norm"})
     places = tuple(f"bert.embeddings.{kind}_embeddings.weight" for kind in ("position", "token_type"))
@@ -123,7 +124,8 @@ def entries(config: ReleasedRNGTransformerConfig, known: dict[str, Any], cls: in
 
 
 def _layer(i: int, config: ReleasedRNGTransformerConfig) -> Iterator[Entry]:
-    old, new = f"bert.encoder.layer.{i}", f"rng_transformer.layers.{i}"
+    old = f"bert.encoder.layer.{i}"
+    new = f"rng_transformer.layers.{i}"
     yield from bert_layer(old, new)
     if config.use_graph_input:
         for kind, name in (("k", "key"), ("v", "value")):
@@ -145,8 +147,10 @@ def _relations(table: torch.Tensor, labels: int) -> torch.Tensor:
 
 
 def _biaffine(config: ReleasedRNGTransformerConfig) -> Iterator[Entry]:
-    n, m = config.arc_size, config.label_size
-    arcs, labels = ("arc_attn.weight",), ("rel_attn.weight",)
+    n = config.arc_size
+    m = config.label_size
+    arcs = ("arc_attn.weight",)
+    labels = ("rel_attn.weight",)
     yield Entry("decoder.arc.weight", arcs, lambda w: w[0, :n].T)
     yield Entry("decoder.arc.bias", arcs, lambda w: w[0, n])
     yield Entry("decoder.label.weight", labels, lambda w: w[:, :m, :m].transpose(1, 2).flatten(0, 1))

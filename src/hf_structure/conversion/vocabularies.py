@@ -115,7 +115,8 @@ def piece_tokenizer(path: str | Path, vocab_size: int) -> TokenizersBackend:
         )
     backend = Tokenizer(models.Unigram(pieces, unk_id=names.index(special["unk_token"])))
     backend.normalizer = normalizers.NFKC()
-    backend.pre_tokenizer, backend.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
     backend.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", names.index("<s>"))]
     )

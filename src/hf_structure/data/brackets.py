@@ -69,7 +69,8 @@ class _Raw(NamedTuple):
 
 def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[_Raw]:
     stack: list[BracketTree] = []  # the open constituents
-    has_tags, opens_twice = True, False
+    has_tags = True
+    opens_twice = False
     for number, line in numbered_lines(path_or_file, BracketError):
         for tag, word, label, opens, closes, loose in _TOKEN.findall(line):
             if tag:
@@ -87,7 +88,8 @@ def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[
                 has_tags &= _attach(stack[-1], node)
             else:
                 yield _Raw(node, has_tags, opens_twice)
-                has_tags, opens_twice = True, False
+                has_tags = True
+                opens_twice = False
     if stack:
         raise BracketError("a bracket that is never closed", name, stack[0].line)
 

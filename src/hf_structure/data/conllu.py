@@ -257,7 +257,9 @@ def _check_column(column: str, values: Sequence[str]) -> None:
 def parse_sentence(lines: list[tuple[int, str]], name: str) -> ConlluSentence:
     """The sentence of some lines of `sentence_lines`. Raises `ConlluError`; `name` is that of the file."""
     newline = "\r\n" if lines[0][1].endswith("\r") else "\n"
-    comments, tokens, numbers = [], [], []
+    comments = []
+    tokens = []
+    numbers = []
     for number, line in lines:
         line = line.removesuffix("\r")
         if not line.startswith("#"):
@@ -291,11 +293,14 @@ def _check_ids(tokens: list[ConlluToken], numbers: list[int], name: str) -> int:
         match = _ID.fullmatch(token.id)
         if not match:
             raise ConlluError(f"the ID (column 1) is no number, range or empty node: {token.id!r}", name, number)
-        first, mark, second = int(match[1]), match[2], int(match[3] or 0)
+        first = int(match[1])
+        mark = match[2]
+        second = int(match[3] or 0)
         if mark == "-":
             if first != word + 1 or second < first or first <= range_end:
                 raise ConlluError(f"misplaced range {token.id} after word {word}", name, number)
-            range_end, range_line = second, number
+            range_end = second
+            range_line = number
         elif mark == ".":
             if (first, second) != (word, empty + 1):
                 raise ConlluError(f"empty node {token.id} where {word}.{empty + 1} should come", name, number)
@@ -303,7 +308,8 @@ def _check_ids(tokens: list[ConlluToken], numbers: list[int], name: str) -> int:
         else:
             if first != word + 1:
                 raise ConlluError(f"word {first} where {word + 1} should come", name, number)
-            word, empty = first, 0
+            word = first
+            empty = 0
     if not word:
         raise ConlluError("a sentence without words", name, numbers[0])
     if range_end > word:

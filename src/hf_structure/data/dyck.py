@@ -39,7 +39,9 @@ class DyckLanguage:
             raise ValueError(f"there are 1 to {MAX_KINDS} kinds of brackets, not {kinds}")
         if not 1 <= min_depth <= max_depth:
             raise ValueError(f"depths from {min_depth} to {max_depth} are no range above 0")
-        self.kinds, self.max_depth, self.min_depth = kinds, max_depth, min_depth
+        self.kinds = kinds
+        self.max_depth = max_depth
+        self.min_depth = min_depth
         # Of each number of brackets that are to come: the ways to go on, by (open brackets, depth was reached).
         self._ways: list[dict[tuple[int, bool], int]] = [{(0, True): 1}]
 
@@ -141,7 +143,9 @@ def dependencies(word: Sequence[str]) -> tuple[list[int], list[str]]:
     (`inside`). Of the outermost pairs, the first opening bracket is the root; the others depend on it (`next`), as
     conjuncts do in Universal Dependencies. All heads stand on the left of their dependents.
     """
-    heads, relations, open_places = [], [], []
+    heads = []
+    relations = []
+    open_places = []
     for place, partner in enumerate(partners(word)):
         if partner < place:
             open_places.pop()

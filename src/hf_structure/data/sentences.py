@@ -15,7 +15,8 @@ class SentenceError(ValueError):
 
     def __init__(self, number: int, reason: str):
         super().__init__(f"sentence {number}: {reason}")
-        self.number, self.reason = number, reason
+        self.number = number
+        self.reason = reason
 
 
 class LongSentenceError(ValueError):

@@ -190,7 +190,8 @@ def _split_clitics(word: str) -> tuple[str, ...]:
 
 def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
     """Start and end of each word in a text; None if the text is not these words with white space between them."""
-    spans, end = [], 0
+    spans = []
+    end = 0
     for word in words:
         start = text.find(word, end)
         if start < 0 or text[end:start].strip():

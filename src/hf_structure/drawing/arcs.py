@@ -137,7 +137,8 @@ class ArcDrawing:
     """
 
     def __init__(self, arcs: Sequence[Arc], row: Row, below: bool = False) -> None:
-        self.row, self.up = row, -1 if below else 1
+        self.row = row
+        self.up = -1 if below else 1
         self.parts = stack_parts(arcs, row)
         self.ports = self._ports()
         self.step = 22.0 if any(part.arc.head and part.arc.text for part in self.parts) else 15.0
@@ -191,7 +192,8 @@ class ArcDrawing:
 
     def path(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
         """The line of an arc; that of a root word comes straight down."""
-        left, right = ends[part.arc.index, part.left], ends[part.arc.index, part.right]
+        left = ends[part.arc.index, part.left]
+        right = ends[part.arc.index, part.right]
         if not part.arc.head:
             return f"M{left:.1f} {top:.1f}V{base:.1f}"
         across = min((right - left) / 2, 8.0 + 5.0 * part.level)  # size of the round corners
@@ -204,7 +206,8 @@ class ArcDrawing:
 
     def _line(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
         """The arc with its arrow, what crosses it interrupted; dashes for what was put there by rule."""
-        arc, path = part.arc, self.path(part, ends, top, base)
+        arc = part.arc
+        path = self.path(part, ends, top, base)
         line, fill, color = _colors(arc)
         halo = f'<path class="halo" d="{path}" stroke="{PAPER}" stroke-width="5"/>' if arc.crosses else ""
         dashes = ' stroke-dasharray="3 3"' if arc.restored else ""
@@ -220,7 +223,8 @@ class ArcDrawing:
         arc = part.arc
         if not arc.text:
             return ""
-        left, right = ends[arc.index, part.left], ends[arc.index, part.right]
+        left = ends[arc.index, part.left]
+        right = ends[arc.index, part.right]
         if not arc.head:
             return _root_mark(arc, left, top)
         higher = [other for other in self.parts if other.level > part.level]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 PIXELS = 80  # of drawings to an inch
-CELL, LEAST = 0.27, 1.6  # inches: of a token, of a heat map
+# inches: of a token, of a heat map
+CELL = 0.27
+LEAST = 1.6
 LETTER = 0.085  # inches of a token's name
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height in inches
@@ -47,7 +49,8 @@ class AttentionPanel:
 
     def table(self) -> list[list[float]]:
         """The weights. Raises `ValueError` if they have another shape."""
-        table, size = [list(map(float, row)) for row in self.weights], len(self.tokens)
+        table = [list(map(float, row)) for row in self.weights]
+        size = len(self.tokens)
         if [len(row) for row in table] != [size] * size:
             raise ValueError(f"the attention {self.title!r} must have the shape ({size}, {size})")
         return table
@@ -105,7 +108,9 @@ def _boxes(
     top = below + max(label + side for label, side in zip(labels, sides, strict=True))
     across = sum(labels) + sum(sides) + 0.9
     width = max([across, *(width for width, _ in structures)])
-    boxes, right, bottom = [], 0.0, below
+    boxes = []
+    right = 0.0
+    bottom = below
     for label, side in zip(labels, sides, strict=True):
         boxes.append((right + label, top - side, side, side))
         right += label + side

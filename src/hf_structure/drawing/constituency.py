@@ -189,7 +189,8 @@ class BracketDrawing:
             x += gaps[place - 1] if place else 0.0
             places[count + place] = x
             for i in ending[place]:
-                first, last = self.children[i][0], self.children[i][-1]
+                first = self.children[i][0]
+                last = self.children[i][-1]
                 lack = max(0.0, needs[self._ends(i)] - (places[last] - places[first]))
                 if first != last and lack:
                     gaps[(self.brackets[last].start if last < count else last - count) - 1] += lack
@@ -223,9 +224,11 @@ class BracketDrawing:
 
     def _line(self, i: int, nodes: list[tuple[float, float]]) -> str:
         """A bracket with round corners from the first to the last child, and straight lines to those between."""
-        bracket, y = self.brackets[i], nodes[i][1]
+        bracket = self.brackets[i]
+        y = nodes[i][1]
         children = [nodes[child] for child in self.children[i]]
-        (left, left_end), (right, right_end) = children[0], children[-1]
+        left, left_end = children[0]
+        right, right_end = children[-1]
         straight = [f"M{x:.1f} {y:.1f}V{end:.1f}" for x, end in children]
         if len(children) == 1:
             return f'<path d="{straight[0]}"/>'
@@ -241,7 +244,8 @@ class BracketDrawing:
 
 def _above(children: list[float], label: str) -> float:
     """The middle of a bracket, or straight above a child whose line would else run into the edge of the label."""
-    middle, width = (children[0] + children[-1]) / 2, _label_width(label) or 2 * CORNER
+    middle = (children[0] + children[-1]) / 2
+    width = _label_width(label) or 2 * CORNER
     nearest = min(children[1:-1], key=lambda x: abs(x - middle), default=middle)
     slack = (children[-1] - children[0] - width) / 2 - CORNER  # a label farther from the middle would hide a corner
     return nearest if abs(nearest - middle) <= min(width / 2 + 1, slack) else middle

@@ -173,7 +173,8 @@ def draw_text_arcs(arcs: list[Arc], length: int) -> list[str]:
 
 
 def _text_line(cells: list[str], arrow: bool) -> str:
-    line, fill = "", " "
+    line = ""
+    fill = " "
     for cell in cells:
         through = fill == "─" and cell != "ud"  # an arc that only passes hides what it crosses
         sides = cell + "lr" if through else cell

@@ -84,7 +84,8 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
     axes = figure.add_subplot()
     for name, start, bars, color in (("height", 0.0, heights, "white"), ("distance", 0.5, distances, "#c3cad3")):
         if bars:
-            places, sizes = [start + i for i in range(len(bars))], [bar - floor for bar in bars]
+            places = [start + i for i in range(len(bars))]
+            sizes = [bar - floor for bar in bars]
             axes.bar(places, sizes, 0.38, floor, color=color, label=name, edgecolor=MUTED, linewidth=1.0)
     axes.set_xticks(range(len(words)), words, rotation=90 if len(words) > 12 else 0, parse_math=False)
     axes.set_xlim(-0.6, len(words) - 0.4)
@@ -202,7 +203,8 @@ def plot_curves(
         for number, (name, marker) in enumerate(styles.items()):
             if points := curves.get(name):
                 sizes, values = zip(*sorted(points.items()), strict=True)
-                means, color = list(map(mean, values)), f"C{number}"
+                means = list(map(mean, values))
+                color = f"C{number}"
                 axes.plot(sizes, means, marker, ls="-", color=color, label=name)
                 deviations = [stdev(each) if len(each) > 1 else math.nan for each in values]
                 axes.errorbar(sizes, means, deviations, fmt="none", ecolor=color, capsize=3)

@@ -35,7 +35,8 @@ def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "F
         ImportError: matplotlib is not installed.
         ValueError: tapes of another shape.
     """
-    size, names = len(words) + 1, features.names
+    size = len(words) + 1
+    names = features.names
     tables = [[list(map(int, row)) for row in table] for table in tapes]
     if len(tables) != len(names) or any([len(row) for row in table] != [size] * size for table in tables):
         raise ValueError(f"tapes of {size - 1} words must have the shape ({len(names)}, {size}, {size})")

@@ -22,10 +22,14 @@ from hf_structure.drawing.style import (
     xml,
 )
 
-MARGIN, GAP = 16.0, 16.0  # around the picture, between words
+# around the picture, between words
+MARGIN = 16.0
+GAP = 16.0
 EVEN = 24.0  # so much wider all gaps get if one must be wider: words are spaced evenly
 ROW_GAP = 20.0
-BALANCE, FEW = (0.55, 0.65, 0.75, 0.85, 0.95), 12  # parts of the width that are tried; rows for which they are
+# parts of the width that are tried; rows for which they are
+BALANCE = (0.55, 0.65, 0.75, 0.85, 0.95)
+FEW = 12
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ def sentence_svg(
     drawings = [[structure(row) for structure in structures] for row in rows]
     places = [place_words(words, row, each, tags or ()) for row, each in zip(rows, drawings, strict=True)]
     right = max(each[-1] for each in places)
-    elements, bottom = [], MARGIN - ROW_GAP
+    elements = []
+    bottom = MARGIN - ROW_GAP
     for row, drawn, xs in zip(rows, drawings, places, strict=True):
         xs = _stretched(xs, right, row)
         top = bottom + ROW_GAP + drawn[0].height
@@ -137,7 +142,9 @@ def _filled_rows(
 ) -> list[Row]:
     """Rows each of which has as many words as there is room for."""
     mirrored = is_right_to_left(words)
-    rows, start, whole = [], 0, Row(0, len(words), mirrored)
+    rows = []
+    start = 0
+    whole = Row(0, len(words), mirrored)
     lengths = place_words(words, whole, [structure(whole) for structure in structures], tags)
     lengths = [lengths[-1] - x for x in reversed(lengths)] if mirrored else lengths
     while start < len(words):

@@ -7,7 +7,10 @@ from html import escape
 from typing import Any
 
 ACCENT = "#0072b2"  # the blue of Okabe and Ito's palette for the colour-blind
-INK, MUTED, PAPER, EDGE = "#1f2933", "#5f6b7a", "#ffffff", "#e3e7eb"
+INK = "#1f2933"
+MUTED = "#5f6b7a"
+PAPER = "#ffffff"
+EDGE = "#e3e7eb"
 ARC_COLORS = (ACCENT, "#b34700", "#00745a", "#8a3b76", "#6b5d00")  # of arcs that cross; of the same palette, darker
 _DARK_ARCS = ("#58b0e8", "#ff9a5c", "#43c9a4", "#e29ccf", "#d6c437")
 DARK = {  # class -> what it colours, and its colour on dark pages
@@ -21,12 +24,15 @@ DARK = {  # class -> what it colours, and its colour on dark pages
     **{f"fill{i}": ("fill", color) for i, color in enumerate(_DARK_ARCS)},
 }
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
-WORD_SIZE, TAG_SIZE, LABEL_SIZE = 16.0, 12.0, 11.0
+WORD_SIZE = 16.0
+TAG_SIZE = 12.0
+LABEL_SIZE = 11.0
 CLASS = "hf-structure"  # of the pictures
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_NARROW, _WIDE = frozenset("fijlrtI.,:;'`!|()[]{}/\\-\""), frozenset("mwMW@%&")
+_NARROW = frozenset("fijlrtI.,:;'`!|()[]{}/\\-\"")
+_WIDE = frozenset("mwMW@%&")
 
 
 def dark_rules(prefix: str = "") -> str:

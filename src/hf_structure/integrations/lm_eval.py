@@ -114,7 +114,8 @@ class StructureLM(HFLM):
         context = torch.nn.functional.pad(context, (1, 0), value=self.tokenizer.pad_token_id)
         begin = mask.argmax(1)
         lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
-        context[lacks, begin[lacks] - 1], mask[lacks, begin[lacks] - 1] = self.prefix_token_id, 1
+        context[lacks, begin[lacks] - 1] = self.prefix_token_id
+        mask[lacks, begin[lacks] - 1] = 1
         building = {"use_structure": True}
         if "graph" in abilities_of(self.model.config).structures:
             building["word_starts"] = word_start_mask(self.tokenizer)

@@ -70,10 +70,12 @@ class StructureLMScorer(IncrementalLMScorer):
         split_words: bool = False,
         trust_remote_code: bool = False,
     ):
-        kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": trust_remote_code}
+        kind = (AutoModelForCausalLM, "causal language model")
+        trust = {"trust_remote_code": trust_remote_code}
         model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
         super().__init__(model, device=device, tokenizer=tokenizer)
-        self.beam_size, self.max_tokens = choose_beam(model, beam_size), max_tokens
+        self.beam_size = choose_beam(model, beam_size)
+        self.max_tokens = max_tokens
         self.split = word_splitter(model, tokenizer) if split_words else None
 
     def encode(self, text: str | list[str], *args, **kwargs) -> BatchEncoding:
@@ -161,7 +163,8 @@ class StructureMaskedLMScorer(MaskedLMScorer):
         *,
         trust_remote_code: bool = False,
     ):
-        kind, trust = (AutoModelForMaskedLM, "masked language model"), {"trust_remote_code": trust_remote_code}
+        kind = (AutoModelForMaskedLM, "masked language model")
+        trust = {"trust_remote_code": trust_remote_code}
         model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
         tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
         prepare_for_pipelines(tokenizer)

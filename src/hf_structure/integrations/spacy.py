@@ -136,7 +136,8 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
     on the one after it.
     """
     unlabelled = doc.vocab.strings.add(UNLABELLED)
-    heads, relations = list(range(len(doc))), [unlabelled] * len(doc)
+    heads = list(range(len(doc)))
+    relations = [unlabelled] * len(doc)
     for tokens, parsed in parses:
         if parsed is None:
             for token in tokens[1:]:

@@ -16,7 +16,8 @@ def commonest_head(heads: Iterable[Sequence[int]]) -> tuple[int, float]:
         `tuple[int, float]`: the place, from 1, or counted from the end, from -1; and the share of words whose head
             stands there. `(0, 0.0)` if no word counts.
     """
-    first, last = Counter(), Counter()
+    first = Counter()
+    last = Counter()
     for sentence in heads:
         if len(sentence) > 2:
             chosen = [head for head in sentence if head]

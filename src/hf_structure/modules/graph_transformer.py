@@ -137,18 +137,18 @@ class GraphAttention(nn.Module):
 
     def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
         to_dependents, to_heads = places.vectors(self.key_relations, query.dtype)
-        heads = scores.shape[1]
+        num_heads = scores.shape[1]
         upward = (query * to_heads).sum(-1, keepdim=True) * places.has_head  # (B, H, R, 1)
-        scores = scores.scatter_add(3, places.head.expand(-1, heads, -1, -1), upward.to(scores.dtype))
-        of_head = query.gather(2, places.row.transpose(2, 3).expand(-1, heads, -1, query.shape[3]))  # (B, H, L, d)
+        scores = scores.scatter_add(3, places.head.expand(-1, num_heads, -1, -1), upward.to(scores.dtype))
+        of_head = query.gather(2, places.row.transpose(2, 3).expand(-1, num_heads, -1, query.shape[3]))  # (B, H, L, d)
         downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * places.has_row  # (B, H, 1, L)
-        return scores.scatter_add(2, places.row.expand(-1, heads, -1, -1), downward.to(scores.dtype))
+        return scores.scatter_add(2, places.row.expand(-1, num_heads, -1, -1), downward.to(scores.dtype))
 
     def _add_values(self, context: torch.Tensor, weights: torch.Tensor, places: "_Places") -> torch.Tensor:
         to_dependents, to_heads = places.vectors(self.value_relations, context.dtype)
-        heads = weights.shape[1]
-        upward = weights.gather(3, places.head.expand(-1, heads, -1, -1)) * places.has_head  # (B, H, R, 1)
-        downward = weights.gather(2, places.row.expand(-1, heads, -1, -1)) * places.has_row  # (B, H, 1, L)
+        num_heads = weights.shape[1]
+        upward = weights.gather(3, places.head.expand(-1, num_heads, -1, -1)) * places.has_head  # (B, H, R, 1)
+        downward = weights.gather(2, places.row.expand(-1, num_heads, -1, -1)) * places.has_row  # (B, H, 1, L)
         values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
         rows = places.row.transpose(2, 3).expand_as(values)
         return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)
@@ -178,16 +178,20 @@ class _Places(NamedTuple):
     def of(cls, arcs: Arcs, length: int, num_labels: int, query_positions: torch.Tensor | None) -> "_Places":
         heads = arcs.heads
         labels = torch.zeros_like(heads) if arcs.labels is None else arcs.labels.clamp(min=0)
-        own_heads, own_labels, rows = heads, labels, heads
+        own_heads = heads
+        own_labels = labels
+        rows = heads
         if query_positions is not None:
-            own_heads, own_labels = heads.gather(1, query_positions), labels.gather(1, query_positions)
+            own_heads = heads.gather(1, query_positions)
+            own_labels = labels.gather(1, query_positions)
             count = query_positions.shape[1]
             numbers = torch.arange(count, device=query_positions.device).expand_as(query_positions)
             # The first query at each position, `count` if there is none.
             rows = torch.full_like(heads, count).scatter_reduce(1, query_positions, numbers, "amin")
             rows = rows.gather(1, heads.clamp(min=0))
             rows = rows.masked_fill((heads < 0) | (rows == count), -1)
-        head, row = own_heads[:, None, :, None], rows[:, None, None, :]
+        head = own_heads[:, None, :, None]
+        row = rows[:, None, None, :]
         return cls(head.clamp(min=0), head >= 0, row.clamp(min=0), row >= 0, own_labels + num_labels, labels)
 
     def vectors(self, table: nn.Embedding, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:

@@ -135,7 +135,8 @@ def encoder_weights(
     Raises:
         ValueError: names the weights that have no place.
     """
-    weights, unknown = {}, []
+    weights = {}
+    unknown = []
     for name, weight in encoder.named_parameters():
         layer = LAYER.fullmatch(name)
         if name in EMBEDDINGS:

@@ -78,7 +78,8 @@ def head_types(
             weights = _weights(model, collate([each.encoded for each in batch]))
             if up is None:
                 shape = weights.shape[1:3]
-                up, down = HeadTypeCorrelation(shape.numel()), HeadTypeCorrelation(shape.numel())
+                up = HeadTypeCorrelation(shape.numel())
+                down = HeadTypeCorrelation(shape.numel())
             for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)
                 up.add(_values(row, each.parents, each.children), each.labels)
                 down.add(_values(row, each.children, each.parents), each.labels)

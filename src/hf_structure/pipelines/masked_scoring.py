@@ -66,7 +66,8 @@ def encode_masked(
 def special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """The special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
     encoding = tokenizer("a", return_special_tokens_mask=True)
-    ids, mask = encoding["input_ids"], encoding["special_tokens_mask"]
+    ids = encoding["input_ids"]
+    mask = encoding["special_tokens_mask"]
     if all(mask):  # "a" itself is unknown
         plain = len(tokenizer("a", add_special_tokens=False)["input_ids"])
         begin = (len(ids) - plain + 1) // 2

@@ -294,7 +294,8 @@ def _score(
     encoded: Mapping[str, Any], places: Sequence[int], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase
 ) -> SentenceScore:
     """The score of a sentence of which the tokens at these places have log-probabilities."""
-    ids, word_ids = encoded["input_ids"], encoded["word_ids"]
+    ids = encoded["input_ids"]
+    word_ids = encoded["word_ids"]
     unknown = {word for piece, word in zip(ids, word_ids, strict=True) if word and piece == tokenizer.unk_token_id}
     return SentenceScore(
         text=encoded["text"],

@@ -41,7 +41,8 @@ class SentenceAttention:
         """An [`~hf_structure.drawing.attention_figures.AttentionPanel`] with this name."""
         from hf_structure.drawing.attention_figures import AttentionPanel
 
-        found, drawn = self.structure, {}
+        found = self.structure
+        drawn = {}
         if isinstance(found, DependencyGraph):
             drawn = {"words": found.words, "arcs": found.arcs, "probabilities": found.probabilities}
         elif found is not None:

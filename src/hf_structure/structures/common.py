@@ -51,7 +51,8 @@ class Value:
 
 def short_repr(value: Any, kinds: Iterable[str] = ()) -> str:
     """`<Parse of 5 words: The old man walked ... (dependency)>`: what it is, and how it begins."""
-    number, words = len(value.words), " ".join(value.words[:_SHOWN])
+    number = len(value.words)
+    words = " ".join(value.words[:_SHOWN])
     more = " ..." if number > _SHOWN else ""
     kinds = f" ({', '.join(kinds)})" if kinds else ""
     return f"<{type(value).__name__} of {number} word{'s' * (number != 1)}: {words}{more}{kinds}>"

@@ -56,7 +56,8 @@ class ConstituencyTree(Drawn, Value):
         Number of nodes on the longest path from the root to a word, both counted; tags are no nodes. A flat tree has
         depth 2, a single word without constituents 1.
         """
-        depth, ends = 0, []
+        depth = 0
+        ends = []
         for start, end in self.spans:
             while ends and ends[-1] <= start:
                 ends.pop()
@@ -168,7 +169,8 @@ class ConstituencyTree(Drawn, Value):
 
     def _brackets(self, unknown: str) -> BracketTree:
         """The same tree with what is unknown filled in; a constituent without children if there are no words."""
-        labels, tags = self.labels or [""] * len(self.spans), self.tags or [""] * len(self.words)
+        labels = self.labels or [""] * len(self.spans)
+        tags = self.tags or [""] * len(self.words)
         nodes = [BracketTree(escape_word(label) or unknown) for label in labels]
         nodes += [
             BracketTree(escape_word(tag) or unknown, word=word) for tag, word in zip(tags, self.words, strict=True)

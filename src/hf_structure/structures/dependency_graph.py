@@ -81,7 +81,9 @@ class DependencyGraph(Drawn, Value):
     @property
     def depth(self) -> int:
         """Number of arcs from the root to the farthest word that can be reached, 0 if there is none."""
-        level, reached, depth = {0}, {0}, -1
+        level = {0}
+        reached = {0}
+        depth = -1
         while level:
             level = {word for head, word in self.arcs if head in level} - reached
             reached |= level

@@ -145,7 +145,8 @@ class Parse(TreeOfWords):
 
     def to_spacy(self, vocab: "Vocab | None" = None) -> "Doc":
         """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
-        tree, spaces = self._dependency(), self._spaces()
+        tree = self._dependency()
+        spaces = self._spaces()
         return tree.to_spacy(None if spaces is None or len(spaces) != len(tree.words) else spaces, vocab)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -187,7 +188,8 @@ class Parse(TreeOfWords):
         """
         from hf_structure.drawing.parse import parse_svg
 
-        tree, constituents = self.dependency, self.constituency
+        tree = self.dependency
+        constituents = self.constituency
         if tree is None or constituents is None:
             return self._shown()[0].to_svg(tags, width)
         return parse_svg(

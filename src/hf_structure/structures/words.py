@@ -78,7 +78,8 @@ class TreeOfWords:
             ValueError: if there is none: they hang on different root words, or on a cycle.
         """
         words = self._words()
-        up, down = _climb(words, _number(start, words)), _climb(words, _number(end, words))
+        up = _climb(words, _number(start, words))
+        down = _climb(words, _number(end, words))
         meeting = next((number for number in up if number in down), None)
         if meeting is None:
             raise ValueError(f"no path leads from {words[up[0] - 1]} to {words[down[0] - 1]}")

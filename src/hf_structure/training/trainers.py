@@ -288,7 +288,8 @@ class MaskedLMTrainer(ScoringTrainer):
             yield batch, {name: decoded[name].tolist() for name in ("heads", "spans") if name in decoded}
 
     def _attachment(self, model, dataset, decoder: str) -> tuple[float, float]:
-        predicted, gold = [], []
+        predicted = []
+        gold = []
         for batch, decoded in self._decode(model, dataset, decoder=decoder):
             gold += [example["heads"] for example in batch]
             predicted += [
@@ -302,7 +303,9 @@ class MaskedLMTrainer(ScoringTrainer):
         return correct / words, correct_pairs / pairs
 
     def _uf1(self, model, dataset) -> float:
-        predicted, gold, lengths = [], [], []
+        predicted = []
+        gold = []
+        lengths = []
         for batch, decoded in self._decode(model, dataset):
             gold += [example["spans"] for example in batch]
             lengths += [sum(head >= 0 for head in row[0]) for row in decoded["heads"]]

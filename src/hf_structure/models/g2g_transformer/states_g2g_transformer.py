@@ -21,7 +21,8 @@ CLS, SEP, NULL = range(
 STACK, BUFFER, DELETED = range(3)  # segments
 NOWHERE = -1
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
-CPU_PADDING, GPU_PADDING = 64, 2048
+CPU_PADDING = 64
+GPU_PADDING = 2048
 
 
 class StateSequences(NamedTuple):

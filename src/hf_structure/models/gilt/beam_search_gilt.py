@@ -102,7 +102,8 @@ class GraphHypotheses(Hypotheses):
         self, rows: torch.Tensor, numbers: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
-        scorer, first = self.model.scorer, self.first_vectors
+        scorer = self.model.scorer
+        first = self.first_vectors
         known = int(numbers.max())
         new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
         tape = self.tape.index_select(0, rows)

@@ -54,7 +54,8 @@ class GraphWriter(StructureWriter):
 
     def __init__(self, kinds: torch.Tensor | None = None, sample: bool | None = None, num_beams: int = 1):
         super().__init__(sample)
-        self.kinds, self.num_beams = kinds, num_beams
+        self.kinds = kinds
+        self.num_beams = num_beams
         self.beam: Beam | None = None
         self.log_probs: torch.Tensor | None = None
         self.prompt: dict | None = None
@@ -112,7 +113,8 @@ class GraphWriter(StructureWriter):
         Returns:
             `dict`: What to call `forward` with for the last token.
         """
-        cache, ids = inputs["cache"], inputs["input_ids"]
+        cache = inputs["cache"]
+        ids = inputs["input_ids"]
         mask = inputs.get("attention_mask")
         word_ids = inputs.pop("word_ids", None)
         graph = inputs.pop("graph", None)

@@ -402,7 +402,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         The graphs' part of eq. 6, summed over the batch: means over a sentence's candidate arcs, 2i - 1 of word i, and
         over its words, weighted, times its number of tokens.
         """
-        arc_logits, count_logits = result.arc_logits, result.count_logits
+        arc_logits = result.arc_logits
+        count_logits = result.count_logits
         possible = arc_logits > -torch.inf
         scores = arc_logits.masked_fill(~possible, 0.0)
         arcs = nn.functional.binary_cross_entropy_with_logits(scores, graph.to(scores.dtype), reduction="none")

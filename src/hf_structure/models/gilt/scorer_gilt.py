@@ -82,7 +82,8 @@ class DependencyScorer(nn.Module):
 
     def __init__(self, config: GiLTConfig):
         super().__init__()
-        self.hidden_size, self.size = config.scorer_hidden_size, config.scorer_size
+        self.hidden_size = config.scorer_hidden_size
+        self.size = config.scorer_size
         self.chunk_size = config.scorer_chunk_size
         self.max_new_arcs = config.max_new_arcs
         self.count_self_pair = config.count_self_pair
@@ -219,7 +220,8 @@ class DependencyScorer(nn.Module):
         pairs, pair = self._distinct(places, distances, tape, terms, is_parent)
         lookup = Lookup(pair)
         new = self._newer(*new, terms)
-        arcs, sums = [], []
+        arcs = []
+        sums = []
         for role, (query, constant) in enumerate(self._queries(*new, terms)):
             hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
             scores = lookup.dots(query.to(hidden.dtype), hidden, constant.unsqueeze(-1))
@@ -289,7 +291,8 @@ class DependencyScorer(nn.Module):
             For each pair the logits of its arcs, older -> newer and back, and for each step the sums of hidden units.
         """
         split = {name: values.split(self.chunk_size) for name, values in pairs.items()}
-        arcs_in, arcs_out = [], []
+        arcs_in = []
+        arcs_out = []
         sums = 0
         for number in range(len(split["step"])):
             chunk = {name: values[number] for name, values in split.items()}
@@ -306,7 +309,8 @@ class DependencyScorer(nn.Module):
         self, older, terms, queries, step, place, keys, is_word
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """One chunk of pairs: their arcs, and sums `(2, steps, scorer_hidden_size)`."""
-        arcs, sums = [], []
+        arcs = []
+        sums = []
         for role, (query, constant) in enumerate(queries):
             hidden = self._hidden_of_pairs(role, older[role], terms, place, keys)
             arcs.append(((hidden * query[step]).sum(-1) + constant[step]).float())

@@ -23,7 +23,8 @@ class AttachmentScorer(nn.Module):
 
     def __init__(self, config: PushdownLMConfig):
         super().__init__()
-        self.hidden_size, self.size = config.hidden_size, config.attachment_size
+        self.hidden_size = config.hidden_size
+        self.size = config.attachment_size
         self.max_depth = config.max_depth
         self.query_mlp, self.shift_mlp = (
             nn.Sequential(
@@ -53,7 +54,8 @@ class AttachmentScorer(nn.Module):
             `torch.FloatTensor` of shape `(batch_size, queries, tokens)`: of no meaning for tokens still to come.
         """
         inputs = torch.cat([states, embedded.to(states.dtype)], dim=-1)
-        query, shift = self.query_mlp(inputs), self.shift_mlp(inputs)
+        query = self.query_mlp(inputs)
+        shift = self.shift_mlp(inputs)
         token = torch.arange(keys.shape[1], device=keys.device)
         distance = token[-inputs.shape[1] :].unsqueeze(1) - token
         by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T

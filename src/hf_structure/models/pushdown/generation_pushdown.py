@@ -24,7 +24,8 @@ class StackWriter(StructureWriter):
         return StackCache.of(cache)
 
     def read(self, model: "PushdownLMForCausalLM", inputs: dict, is_prompt: bool) -> dict:
-        ids, cache = inputs["input_ids"], inputs["cache"]
+        ids = inputs["input_ids"]
+        cache = inputs["cache"]
         if cache.holds_structure:
             attachments = self.attach(model, ids[:, -1], cache).unsqueeze(1)
         else:

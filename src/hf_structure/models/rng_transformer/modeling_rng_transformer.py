@@ -375,7 +375,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         number = {label: row for row, label in config.id2label.items()} if config.labelled else {}
         if unknown := [label for label in labels if label not in number]:
             raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
-        config.id2label, config.label2id = dict(enumerate(labels)), {label: row for row, label in enumerate(labels)}
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: row for row, label in enumerate(labels)}
         config.validate_sizes()
         rows = torch.tensor([number[label] for label in labels], device=self.device)
         parser = type(self)(config).to(self.device, self.dtype).train(self.training)

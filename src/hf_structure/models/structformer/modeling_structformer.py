@@ -69,7 +69,8 @@ class StructFormerParser(nn.Module):
     def __init__(self, config: StructFormerConfig):
         super().__init__()
         self.calibration = config.calibration
-        size, width = config.hidden_size, config.parser_kernel_size
+        size = config.hidden_size
+        width = config.parser_kernel_size
         self.dropout = Dropout(config.parser_dropout)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(size, size, width, padding=width // 2) for _ in range(config.parser_num_layers)
@@ -521,7 +522,8 @@ class StructFormerModel(StructFormerPreTrainedModel):
         if attention_mask is None:
             attention_mask = all_words(embedded)
         states = self.below_parser(embedded, attention_mask)
-        structure, relations = {}, None
+        structure = {}
+        relations = None
         if self.parser is not None:
             structure = self.parser.parse(states, attention_mask)
             relations = relation_probs(structure["parent_probs"], self.config.relations)
@@ -573,7 +575,8 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
         """
         outputs = dict(self.structformer(input_ids, attention_mask, inputs_embeds, **kwargs))
         hidden_states = self.dropout(outputs.pop("last_hidden_state"))
-        loss, logits = None, None
+        loss = None
+        logits = None
         if labels is not None:
             total, count = masked_cross_entropy(self.lm_head, hidden_states, labels)
             loss = total / torch.as_tensor(count if num_items_in_batch is None else num_items_in_batch).clamp(min=1)

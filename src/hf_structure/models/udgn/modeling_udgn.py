@@ -114,7 +114,8 @@ class UDGNGatedHeads(nn.Module):
 
     def __init__(self, config: UDGNConfig):
         super().__init__()
-        self.num_heads, self.head_dim = config.num_attention_heads, config.head_dim
+        self.num_heads = config.num_attention_heads
+        self.head_dim = config.head_dim
         self.use_gate = config.use_gate
         self.competition = config.competition
         self.activation = ACTIVATIONS[config.head_activation]
@@ -397,7 +398,9 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
         """
         outputs = self.udgn(input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds, **kwargs)
         hidden_states = self.dropout(outputs.last_hidden_state)
-        total, count, logits = None, None, None
+        total = None
+        count = None
+        logits = None
         if labels is not None:
             total, count = masked_cross_entropy(self.lm_head, hidden_states, labels)
         if self.config.head_loss_weight > 0 and heads is not None:

@@ -121,7 +121,8 @@ def _search_group(
     group: torch.Tensor,
 ) -> None:
     """Searches the sentences of a `group`, of columns `(batch_size, seq_len)`, token by token."""
-    ids, first = columns[0], _first_alike(columns)
+    ids = columns[0]
+    first = _first_alike(columns)
     batch, length = ids.shape
     k = found.structures.shape[1]
     beam = Beam.start(batch, ids.device)

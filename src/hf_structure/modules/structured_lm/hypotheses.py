@@ -40,7 +40,8 @@ class Hypotheses:
     reads_words: ClassVar[bool] = False
 
     def __init__(self, model: PreTrainedModel, ids: torch.Tensor, most: int):
-        self.model, self.ids = model, ids
+        self.model = model
+        self.ids = ids
         self.backbone = model.model.backbone
         batch, tokens = ids.shape
         if isinstance(self.backbone, TransformerXLModel):

@@ -21,7 +21,8 @@ class SharedRows:
     """
 
     def __init__(self, places: torch.Tensor, most: int):
-        self.places, self.most = places, most
+        self.places = places
+        self.most = most
         self.tables: dict[Hashable, torch.Tensor] = {}
         self.used = self.room = 0
 
@@ -136,7 +137,9 @@ class RowCache:
     """
 
     def __init__(self, tokens: int, most: int):
-        self.tokens, self.most, self.length = tokens, most, -1
+        self.tokens = tokens
+        self.most = most
+        self.length = -1
         self.layers: dict[int, list[torch.Tensor]] = {}
 
     def begin(self, rows: int) -> None:

@@ -63,7 +63,8 @@ class TapeKeys(nn.Module):
 
     def __init__(self, layer_idx: int, relative: bool = False):
         super().__init__()
-        self.layer_idx, self.relative = layer_idx, relative
+        self.layer_idx = layer_idx
+        self.relative = relative
 
     def infuse(self, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """Pre-hook of the layer's attention: adds the tape to its scores, if there is one."""

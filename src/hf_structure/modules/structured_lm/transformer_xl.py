@@ -32,7 +32,8 @@ def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past:
     `(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small. A mask of four
     dimensions, boolean or additive already, says all of it, also for keys that a cache has room for only.
     """
-    queries, keys = states.shape[1], states.shape[1] + past
+    queries = states.shape[1]
+    keys = states.shape[1] + past
     lowest = torch.finfo(states.dtype).min
     if attention_mask is not None and attention_mask.dim() == 4:
         visible = attention_mask[..., :keys]
@@ -67,7 +68,8 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, config: PreTrainedConfig, layer_idx: int):
         super().__init__()
-        self.config, self.layer_idx = config, layer_idx
+        self.config = config
+        self.layer_idx = layer_idx
         self.num_heads = config.num_attention_heads
         self.head_dim = config.hidden_size // config.num_attention_heads
         self.scaling = self.head_dim**-0.5
