@@ -60,7 +60,7 @@ fuzz: $(VENV)/installed-dev
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt $(shell find src -name '*.py' -o -name '*.safetensors')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
