@@ -92,14 +92,15 @@ def measure(checkpoint: Path, args: argparse.Namespace) -> dict:
     if not sentences:
         raise ValueError(f"{args.test_file} has no sentences")
     scores = {"perplexity": perplexity(model, tokenizer, sentences, args)}
-    structures, heads = abilities_of(model.config).structures, []
+    structures = abilities_of(model.config).structures
+    heads = []
     if "dependency" in structures:
         heads = heads_of(model, tokenizer, sentences, args.batch_size)
         argmax = heads_of(model, tokenizer, sentences, args.batch_size, decoder="argmax")
         place, scores[COMMONEST] = commonest_head(argmax)
         if scores[COMMONEST] > COLLAPSED:
             logger.warning(
-                "%s: %s%% of argmax heads are word %d of the sentence: the parser has collapsed, or is still to begin",
+                "%s: %s%% of argmax heads are word %d of the sentence: the parser has collapsed or is untrained",
                 checkpoint,
                 percent(scores[COMMONEST]),
                 place,

@@ -28,7 +28,7 @@ class Family:
         citation (`str`): Its paper.
         uses, limits (`str`): What its models are for, and what they are not for.
         tags (`tuple[str, ...]`): Those of its model cards.
-        objective (`"masked_lm"`, `"causal_lm"` or `"parsing"`): What it is trained on, and so by which script.
+        objective (`"masked_lm"`, `"causal_lm"` or `"parsing"`): The training objective, which tells the script.
         learning_rate (`float`, *optional*): That of its paper, if the script is to start from it.
         baselines (`Mapping[str, Mapping[str, Any]]`):
             Models without structures that it is compared with: names, and the settings of its configuration.
@@ -72,8 +72,8 @@ def register_family(family: Family) -> None:
 
 def families_of(objective: str) -> dict[str, dict[str, Any]]:
     """
-    What scripts train on an objective: names of families and of their baselines, and the settings of each, its
-    `model_type` first.
+    The settings of all families that are trained on an objective, and of their baselines, by name; `model_type` comes
+    first.
     """
     found = {}
     for family in FAMILIES.values():

@@ -107,7 +107,7 @@ class ReleasedG2GTransformerHistory(nn.Module):
         vectors = torch.where((actions == SHIFT).unsqueeze(2), vectors, (vectors + labels) / 2)
         if memory is not None:
             return self.lstm(vectors, memory)
-        hidden, cell = self.start.weight.unsqueeze(1).expand(-1, len(actions), -1)
+        hidden, cell = self.start.weight.unsqueeze(1).expand(-1, len(actions), -1)  # (batch_size, size) each
         memory = tuple(part.repeat(self.lstm.num_layers, 1, 1) for part in (hidden, cell))
         if actions.shape[1] == 1:
             return hidden.unsqueeze(1), memory

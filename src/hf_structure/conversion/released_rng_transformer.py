@@ -77,7 +77,7 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
 
     def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         special = self.special_embeddings(numbers(self.special_embeddings, vectors.device)).to(vectors.dtype)
-        root = special[2].expand(len(vectors), 1, -1)
+        root = special[2].expand(len(vectors), 1, -1)  # (B, 1, D)
         return super()._enclose(torch.cat([root, vectors], dim=1), lengths + 1)
 
     def _tagged(self, pieces: Pieces) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Models that go to the Hub with a card, where this package is installed; else as transformers' own do."""
+"""Publishing on the Hub: with a model card if this package is installed, otherwise as transformers does it."""
 
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +44,7 @@ class PublishingMixin(PreTrainedModel):
 
 
 def _publishing() -> ModuleType | None:
-    """By its name, so that exported code does not carry it."""
+    """The module, imported by name so that exported code does not carry it; None without this package."""
     try:
         return import_module("hf_structure.hub.publishing")
     except ModuleNotFoundError:

@@ -15,7 +15,7 @@ V = TypeVar("V", bound="Value")
 
 
 class Drawn:
-    """A value with pictures. `drawing` makes them, and is imported when the first is asked for."""
+    """A value that can be drawn. The room `drawing` is imported with the first picture."""
 
     def save(self, path: str | os.PathLike) -> None:
         """

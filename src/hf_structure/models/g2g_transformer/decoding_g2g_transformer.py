@@ -215,7 +215,7 @@ def _choose(running: Hypotheses, candidates: Candidates, beam_size: int) -> Step
     finished = running.states.finished
     log_probs[finished, 0] = 0.0  # stays as it is
     totals = (running.scores.unsqueeze(1) + log_probs).view(-1, beam_size * width)
-    chosen = candidates.greedy().masked_fill(finished, 0).view(-1, beam_size)[:, :1]
+    chosen = candidates.greedy().masked_fill(finished, 0).view(-1, beam_size)[:, :1]  # (sentences, 1)
     if beam_size > 1:
         ranking = totals.scatter(1, chosen, torch.inf)  # the greedy derivation stays, and stays first
         chosen = ranking.topk(beam_size, dim=1).indices  # (B, beam_size)
@@ -265,7 +265,7 @@ def _note(values: torch.Tensor, words: torch.Tensor, new: torch.Tensor, made: to
     """Values `(number, n + 1)` with a new one for a word of each row in which an arc is made."""
     words = words.unsqueeze(1)
     new = torch.where(made.unsqueeze(1), new.unsqueeze(1), values.gather(1, words))  # (number, 1)
-    return values.scatter(1, words, new)
+    return values.scatter(1, words, new)  # (number, n + 1)
 
 
 def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
