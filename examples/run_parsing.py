@@ -16,6 +16,11 @@ encoder, or from its first layers (`--num_layers`):
 
 `--learning_rate` is then that of the encoder's parameters, `--new_learning_rate` that of the others; from scratch all
 are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
+`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and to lemmatise too, and
+`--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files with paragraphs
+(`# newpar`, `# newdoc`). Treebanks that clash are told apart by
+`--treebanks`, a name for each training file; the first is the one whose habits are followed by default.
+
 `--model_name_or_path runs/parser` goes on with a trained parser, for example on other trees; settings that leave its
 weights as they are may be new (`--config_overrides '{"num_rounds": 3}'`).
 
@@ -34,8 +39,10 @@ Without a training file a trained parser is evaluated:
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, compress, groupby
 from typing import ClassVar
 
 import pyarrow.compute
@@ -49,8 +56,10 @@ from hf_structure import (
     ParsingCollator,
 )
 from hf_structure.algorithms.trees import is_tree
+from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
-from hf_structure.data.corpus import column_numbers, guess_format, load_sentences
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.corpus import column_numbers, guess_format
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.families import families_of
@@ -59,6 +68,7 @@ from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import (
     SUBWORD_KINDS,
     encode,
+    form_ids,
     is_word_level,
     train_subword_tokenizer,
     train_word_tokenizer,
@@ -83,7 +93,10 @@ logger = logging.getLogger("run_parsing")
 VARIANTS = families_of("parsing")
 DEFAULT_FAMILY = G2GTransformerConfig.model_type
 TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic dependency graphs"}
-TREES = Reading(load_sentences, {"words": STRINGS, "heads": NUMBERS, "deprels": STRINGS, "tags": STRINGS})
+PREDICTED = ("upos", "xpos", "feats", "lemma")
+FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
+FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
+WINDOW = 128  # words of running text in which sentence starts are learned
 
 
 @dataclass
@@ -128,12 +141,23 @@ class ParsingModelArguments(ModelArguments):
     use_swap: bool = field(default=False, metadata={"help": "Learn and predict crossing arcs."})
     no_labels: bool = field(default=False, metadata={"help": "Predict no relation labels."})
     use_tags: bool = field(default=False, metadata={"help": "Read part-of-speech tags (XPOS, or else UPOS) too."})
+    columns: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "What is predicted of each word too; values seen fewer than --min_frequency times are not.",
+            "choices": list(PREDICTED),
+        },
+    )
 
 
 @dataclass
 class ParsingDataArguments(DataArguments):
     """What it is trained on."""
 
+    treebanks: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Name of the treebank of each training file; evaluation follows the first."},
+    )
     initial_train_file: list[str] | None = field(
         default=None,
         metadata={"help": "The training sentences as another parser has parsed them, which are refined."},
@@ -195,7 +219,7 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         raise ValueError(f"this script trains models of the types {' and '.join(VARIANTS)}, or your own like them")
     if args.use_swap and not issubclass(config_class, G2GTransformerConfig):
         raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
-    given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags") if getattr(args, name)}
+    given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags", "columns") if getattr(args, name)}
     if args.tokenizer_name != "words":
         given.add("tokenizer_name")
     if args.model_name_or_path and given:
@@ -206,22 +230,72 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
 
 
-def read_trees(files: list[str], corpora: Corpora) -> Dataset:
+def read_words(path: str, treebank: str | None = None) -> Iterator[dict]:
+    """The sentences of a CoNLL-U file, with the labels of what a parser may predict; None where they are not known."""
+    for sentence in read_conllu(path):
+        yield {**sentence.to_sentence(), **annotations(sentence), "treebank": treebank}
+
+
+def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
+    """Labels of each word by the names of `PREDICTED`."""
+    upos = [None if word.upos == "_" else word.upos for word in sentence.words]
+    xpos = [None if word.xpos == "_" else word.xpos for word in sentence.words]
+    feats = [None if word.upos == "_" else features_label(word.upos, word.feats) for word in sentence.words]
+    lemma = [None if word.lemma == "_" else lemma_rule(word.form, word.lemma) for word in sentence.words]
+    return {"upos": upos, "xpos": xpos, "feats": feats, "lemma": lemma}
+
+
+def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
+    """
+    Stretches of running text, up to `WINDOW` words of a paragraph, with the `sentence_starts` among its words; that of
+    the paragraph's first word, which is certain, is not known. Nothing of a file that marks no paragraphs.
+    """
+    paragraph, marked = [], False
+    for sentence in chain(read_conllu(path), [None]):
+        begins = sentence is None or any(name.startswith(("newpar", "newdoc")) for name in sentence.metadata)
+        if begins and paragraph and marked:
+            words = [word for each in paragraph for word in each.forms]
+            starts = [int(place == 0) for each in paragraph for place in range(len(each.forms))]
+            starts[0] = IGNORE_INDEX
+            deprels = [label for each in paragraph for label in each.deprels]
+            for start in range(0, len(words), WINDOW):
+                part = slice(start, start + WINDOW)
+                row = dict.fromkeys(FEATURES) | {"words": words[part], "deprels": deprels[part]}
+                yield row | {"sentence_starts": starts[part], "treebank": treebank}
+        if begins:
+            paragraph, marked = [], True
+        paragraph.append(sentence)
+
+
+def read_treebanks(files: list[str], treebanks: list[str], corpora: Corpora, reading: Reading) -> Dataset:
+    """The rows of files, those of each treebank with its name."""
+    if not treebanks:
+        return corpora.read(files, reading)
+    groups = groupby(zip(treebanks, files, strict=True), key=lambda pair: pair[0])
+    parts = [
+        corpora.read([file for _, file in pairs], replace(reading, read=partial(reading.read, treebank=treebank)))
+        for treebank, pairs in groups
+    ]
+    return concatenate_datasets(parts)
+
+
+def read_trees(files: list[str], corpora: Corpora, treebanks: list[str] = ()) -> Dataset:
     """The trees of files. `ValueError` for a file that cannot have any, or if no sentence of all has one."""
     for file in files:
         if (form := guess_format(file)) != "conllu":
             raise ValueError(f"{file}: {TREELESS[form]}, words without a head: dependency trees in CoNLL-U are needed")
-    trees = corpora.read(files, TREES)
+    trees = read_treebanks(files, treebanks, corpora, Reading(read_words, FEATURES))
     tables = trees.select_columns("heads").with_format("arrow").iter(1000)
     if all(table["heads"].null_count == len(table) for table in tables):
         raise ValueError(f"{', '.join(files)}: words without a head, in every sentence: dependency trees are needed")
     return trees
 
 
-def names(sentences: Dataset, column: str, purpose: str) -> list[str]:
-    """The different values of a column. `ValueError` if there are none."""
+def names(sentences: Dataset, column: str, purpose: str, min_frequency: int = 1) -> list[str]:
+    """The different values of a column that are frequent enough. `ValueError` if there are none."""
     batches = sentences.select_columns(column).iter(1000)
-    values = {value for batch in batches for row in batch[column] for value in row or ()} - {"_"}
+    counts = Counter(value for batch in batches for row in batch[column] for value in row or ())
+    values = {value for value, count in counts.items() if count >= min_frequency} - {"_", None}
     if not values:
         raise ValueError(f"the training trees have no {purpose}")
     return sorted(values)
@@ -259,6 +333,9 @@ def load_model(
     if args.use_tags:
         settings["tags"] = names(sentences, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
+    if args.columns:
+        least = args.min_frequency
+        settings["columns"] = {name: names(sentences, name, f"{name} (--columns)", least) for name in args.columns}
     labelled = settings.pop("labelled", True)
     labels = names(sentences, "deprels", "relation labels: give --no_labels") if labelled else None
     if args.encoder:
@@ -345,6 +422,14 @@ def to_dataset(
         features["tag_ids"] = NUMBERS
     if "initial_heads" in sentences.column_names:
         features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
+    abilities = config.abilities
+    features |= dict.fromkeys(getattr(config, "columns", None) or (), NUMBERS)
+    if abilities.form_buckets:
+        features["form_ids"] = List(NUMBERS)
+    if abilities.treebanks:
+        features["treebank_ids"] = NUMBERS
+    if abilities.segments:
+        features["sentence_starts"] = NUMBERS
     return corpora.encode(sentences, partial(encode_sentences, config=config, **options), tokenizer, features)
 
 
@@ -364,13 +449,28 @@ def encode_sentences(
     rows = []
     for sentence in sentences:
         reason = why_left_out(sentence, tokenizer, config, max_length)
-        if reason is None:
+        if "sentence_starts" in sentence:
+            rows.append(encode_paragraph(sentence, tokenizer, config, labels))
+        elif reason is None:
             rows.append(encode_sentence(sentence, tokenizer, config, labels, tags))
             kept = keep_mask(sentence["words"], sentence["tags"], sentence["deprels"], by=punctuation_by)
             rows[-1]["punctuation"] = [not word for word in kept]
         else:
             rows.append({"left_out": reason})
     return rows
+
+
+def encode_paragraph(
+    paragraph: dict, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, labels: dict[str, int] | None
+) -> dict:
+    """Running text: words without heads to learn."""
+    words = paragraph["words"]
+    row = {**encode(words, tokenizer), **read_beside(paragraph, config), "heads": [-1] * len(words)}
+    row["length"] = len(row["input_ids"])
+    row["labels"] = ids_of(paragraph["deprels"], labels, words, IGNORE_INDEX)  # counted, as words to learn from
+    row |= {"sentence_starts": paragraph["sentence_starts"], "punctuation": [False] * len(words), "left_out": None}
+    longest = getattr(config, "max_pieces", None) or config.max_words
+    return row if row["length"] <= longest else {"left_out": f"running text of more than {longest} word pieces"}
 
 
 def encode_sentence(
@@ -380,15 +480,31 @@ def encode_sentence(
     labels: dict[str, int] | None,
     tags: dict[str, int] | None,
 ) -> dict:
-    row = {**encode(sentence["words"], tokenizer), "heads": sentence["heads"]}
+    row = {**encode(sentence["words"], tokenizer), **read_beside(sentence, config), "heads": sentence["heads"]}
     row["length"] = len(row["input_ids" if getattr(config, "max_pieces", None) else "heads"])  # some read words
     row["labels"] = ids_of(sentence["deprels"], labels, row["heads"], IGNORE_INDEX)
+    for name, values in (getattr(config, "columns", None) or {}).items():
+        numbers = {value: number for number, value in enumerate(values)}
+        row[name] = ids_of(sentence[name], numbers, row["heads"], IGNORE_INDEX)
     if tags is not None:
         row["tag_ids"] = ids_of(sentence["tags"], tags, row["heads"], -1)
     if "initial_heads" in sentence:
         row["initial_heads"] = sentence["initial_heads"]
         row["initial_relations"] = ids_of(sentence["initial_deprels"], labels, row["heads"], IGNORE_INDEX)
     return row
+
+
+def read_beside(sentence: dict, config: PreTrainedConfig) -> dict[str, list]:
+    """What a model reads of words beside their pieces: what they look like, and whose habits they follow."""
+    abilities = config.abilities
+    read = {}
+    if abilities.form_buckets:
+        read["form_ids"] = [form_ids(word, abilities.form_buckets) for word in sentence["words"]]
+    if abilities.treebanks:
+        treebank = sentence["treebank"]
+        number = 0 if treebank is None else abilities.treebanks.index(treebank)
+        read["treebank_ids"] = [number] * len(sentence["words"])
+    return read
 
 
 def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:
@@ -398,12 +514,39 @@ def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unk
     return [unknown] * len(words) if names is None else [ids.get(name, unknown) for name in names]
 
 
+def paragraphs(
+    files: list[str], treebanks: list[str], tokenizer, config: PreTrainedConfig, corpora: Corpora, options: dict
+) -> list[Dataset]:
+    """Running text of the files that mark paragraphs, encoded; none if there are no such files."""
+    marked = [any(read_paragraphs(file)) for file in files]
+    if not any(marked):
+        return []
+    reading = Reading(read_paragraphs, FEATURES | {"sentence_starts": NUMBERS})
+    text = read_treebanks(list(compress(files, marked)), list(compress(treebanks, marked)), corpora, reading)
+    return [to_dataset(text, tokenizer, config, corpora, **options)]
+
+
+def check_treebanks(args: ParsingDataArguments) -> None:
+    """Raises `ValueError` if there is not a treebank's name for each training file."""
+    if args.treebanks and len(args.treebanks) != len(args.train_file or ()):
+        raise ValueError(
+            f"--treebanks names {len(args.treebanks)} treebanks, one for each training file: there are "
+            f"{len(args.train_file or ())}"
+        )
+
+
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
     files = {"train": data_args.train_file, "validation": data_args.validation_file, "test": data_args.test_file}
     corpora = Corpora(data_args, training_args)
-    trees = {purpose: read_trees(names, corpora) for purpose, names in files.items() if names}
+    check_treebanks(data_args)
+    treebanks = {"train": data_args.treebanks}
+    trees = {
+        purpose: read_trees(names, corpora, treebanks.get(purpose, [])) for purpose, names in files.items() if names
+    }
+    if data_args.treebanks and not model_args.model_name_or_path:
+        settings["treebanks"] = list(dict.fromkeys(data_args.treebanks))
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     tokenizer.model_max_length = model.config.max_words
@@ -420,14 +563,18 @@ def main() -> None:
         sentences = with_initial_trees(sentences, getattr(data_args, f"initial_{purpose}_file"), corpora)
         options = {"punctuation_by": data_args.punctuation_by}
         options["max_length"] = data_args.max_length if purpose == "train" else None
-        dataset = to_dataset(sentences, tokenizer, model.config, corpora, **options)
-        datasets[purpose] = without_unusable(dataset, purpose)
+        parts = [to_dataset(sentences, tokenizer, model.config, corpora, **options)]
+        if model.config.abilities.segments:
+            parts += paragraphs(files[purpose], treebanks.get(purpose, []), tokenizer, model.config, corpora, options)
+        datasets[purpose] = without_unusable(concatenate_datasets(parts), purpose)
     trainer = ParsingTrainer(
         model=model,
         args=training_args,
         train_dataset=datasets["train"],
         eval_dataset=datasets["validation"],
-        data_collator=ParsingCollator(tokenizer.pad_token_id),
+        data_collator=ParsingCollator(
+            tokenizer.pad_token_id, predicted=tuple(getattr(model.config, "columns", 0) or ())
+        ),
         processing_class=tokenizer,
         callbacks=callbacks(training_args) if datasets["train"] else [],
         max_tokens=data_args.max_tokens,

@@ -1,6 +1,6 @@
 """What a model gives and reads, as its configuration says; pipelines and scripts ask nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,11 +17,15 @@ class Column:
         name (`str`): Its name.
         vocabulary (`Mapping[int, str]`, *optional*): Names of its ids; without it, the values are numbers.
         of_punctuation (`str`, *optional*): The value of a punctuation mark that is restored to a tree by rule.
+        spelled (`Callable[[str, str], str]`, *optional*):
+            What a name of the vocabulary means for a word, if not the name itself: `spelled("lower-1+", "Cats")` is
+            the lemma `"cat"`.
     """
 
     name: str
     vocabulary: Mapping[int, str] | None = None
     of_punctuation: str | None = None
+    spelled: Callable[[str, str], str] | None = None
 
 
 PROBABILITIES = Column("probabilities")  # of heads
@@ -49,6 +53,9 @@ class Abilities:
             Part-of-speech tags it reads: empty if it does not name them, None if it reads none.
         initial_labels (`tuple[str, ...]`, *optional*):
             Labels of the trees it can start from: empty if it reads unlabelled trees, None if it starts from none.
+        treebanks (`tuple[str, ...]`): Treebanks whose habits it can follow, the default first.
+        form_buckets (`int`): Number of hashes of what words look like that it reads; 0 for none.
+        segments (`bool`): Whether it finds where sentences begin in running text.
         reads (`"text"`, `"words"` or `"pieces"`):
             Running text, as the models of transformers; whole words; or words that may be split into pieces.
         incremental (`bool`):
@@ -67,6 +74,9 @@ class Abilities:
     rounds: bool = False
     tags: tuple[str, ...] | None = None
     initial_labels: tuple[str, ...] | None = None
+    treebanks: tuple[str, ...] = ()
+    form_buckets: int = 0
+    segments: bool = False
     reads: Literal["text", "words", "pieces"] = "text"
     incremental: bool = False
     reads_sentences: bool = False

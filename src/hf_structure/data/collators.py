@@ -10,11 +10,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 IGNORE_INDEX = -100
 # What models read of each word beside its pieces, and what stands for a word of which it is not known.
-WORD_COLUMNS = {"tag_ids": -1, "initial_heads": -1, "initial_relations": -1}
+WORD_COLUMNS = {"tag_ids": -1, "form_ids": -1, "treebank_ids": 0, "initial_heads": -1, "initial_relations": -1}
 
 
 def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.Tensor:
-    """`(batch_size, longest)` from lists of numbers, padded with `value` on the right."""
+    """`(batch_size, longest)` from lists of numbers (or of lists of them), padded with `value` on the right."""
     return pad_sequence([torch.as_tensor(s, dtype=torch.long) for s in sentences], True, padding_value=value)
 
 
@@ -90,11 +90,28 @@ class CausalCollator:
 @dataclass
 class ParsingCollator(WordCollator):
     """
-    A [`WordCollator`] of sentences with trees: by default `labels`, ids of relation labels, are a column, too, -100
-    where they are not known, and `heads` are of shape `(batch_size, num_words)`.
+    A [`WordCollator`] of sentences with trees: by default `labels`, ids of relation labels, and `sentence_starts` are
+    columns, too, -100 where they are not known, and `heads` are of shape `(batch_size, num_words)`.
+
+    Args:
+        predicted (`Sequence[str]`):
+            Names of what else is predicted of each word: of these, ids are gathered in `columns`, -100 where they are
+            not known.
     """
 
-    columns: dict[str, int] = field(default_factory=lambda: WORD_COLUMNS | {"labels": IGNORE_INDEX}, kw_only=True)
+    columns: dict[str, int] = field(
+        default_factory=lambda: WORD_COLUMNS | {"labels": IGNORE_INDEX, "sentence_starts": IGNORE_INDEX}, kw_only=True
+    )
+    predicted: Sequence[str] = field(default=(), kw_only=True)
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super().__call__(examples)
+        if self.predicted:
+            batch["columns"] = {
+                name: pad_words([_values(example, name, IGNORE_INDEX) for example in examples], IGNORE_INDEX)
+                for name in self.predicted
+            }
+        return batch
 
 
 @dataclass

@@ -24,10 +24,13 @@ class WordPlaces(NamedTuple):
     order: torch.Tensor | None
 
     def words_first(self, values: torch.Tensor | None) -> torch.Tensor | None:
-        """Moves the words of each sentence first in values `(batch_size, num_words)` that are padded like the ids."""
+        """
+        Moves the words of each sentence first in values `(batch_size, num_words, ...)` that are padded like the ids.
+        """
         if values is None or self.order is None:
             return values
-        return values.gather(1, self.order)  # (batch_size, num_words)
+        order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))
+        return values.gather(1, order.expand_as(values))  # (batch_size, num_words, ...)
 
 
 def place_words(

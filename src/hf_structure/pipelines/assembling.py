@@ -107,6 +107,8 @@ def _trees(
             values = decoded["columns"][column.name][rank, :length].tolist()
             if column.vocabulary is not None:
                 values = [column.vocabulary[number] for number in values]
+            if column.spelled is not None:
+                values = [column.spelled(*pair) for pair in zip(values, _seen(encoded), strict=True)]
             predictions[column.name] = _restored(values, keep, column.of_punctuation) if restored else values
         tree = {"words": words, "heads": restore_words(heads, keep) if restored else heads}
         tree |= {name: predictions.pop(name) for name in FIELDS}

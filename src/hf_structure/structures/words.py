@@ -28,6 +28,27 @@ class Word:
     span: tuple[int, int] | None = None
     columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
+    @property
+    def upos(self) -> str | None:
+        """Its universal part of speech, if the model gives one."""
+        return self.columns.get("upos")
+
+    @property
+    def xpos(self) -> str | None:
+        """Its part of speech in the tag set of the language, if the model gives one."""
+        return self.columns.get("xpos")
+
+    @property
+    def lemma(self) -> str | None:
+        """Its lemma, if the model gives one."""
+        return self.columns.get("lemma")
+
+    @property
+    def feats(self) -> dict[str, str]:
+        """Its features, such as `{"Number": "Plur"}`; empty if it has none, or the model gives none."""
+        pairs = (feature.partition("=") for feature in (self.columns.get("feats") or "").split("|"))
+        return {name: value for name, mark, value in pairs if mark}
+
     def __str__(self) -> str:
         return self.form
 

@@ -32,6 +32,8 @@ from hf_structure.training.cards import write_card
 
 logger = logging.getLogger(__name__)
 
+SEGMENTER_INPUTS = ("input_ids", "attention_mask", "word_ids", "form_ids", "treebank_ids")
+
 
 class _EpochCallback(TrainerCallback):
     """Tells sampler and collator which epoch begins, also in a resumed run."""
@@ -323,7 +325,9 @@ class ParsingTrainer(ScoringTrainer):
     Trainer of supervised dependency parsers ([`G2GTransformerForParsing`]).
 
     Evaluation gives `uas` and `las` of greedy parses, over all words and, as `uas_no_punct` and `las_no_punct`, over
-    those that are no punctuation. LAS is left out for a model without labels.
+    those that are no punctuation; and the share of words with the right value in each further column that is
+    predicted, by its name. LAS is left out for a model without labels. Of running text it gives the F1 of the places
+    where sentences begin, `sentence_starts_f1`.
 
     Args:
         new_parameters (`Sequence[str]`): Names of parameters that have a learning rate of their own.
@@ -342,27 +346,56 @@ class ParsingTrainer(ScoringTrainer):
         return map(model.get_parameter, self.new_parameters), self.new_learning_rate
 
     def scores(self, model, dataset) -> dict[str, float]:
-        sums = torch.zeros(2, 3, dtype=torch.float64)
+        predicted = self.data_collator.predicted
+        sums = torch.zeros(2, 3 + len(predicted), dtype=torch.float64)
+        starts = torch.zeros(3, dtype=torch.float64)
         for examples in self._batches(dataset):
-            batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
-            heads = batch.pop("heads")
-            labels = batch.pop("labels")
-            parsed = model.decode(**batch)
-            is_word = heads >= 0
-            has_head = parsed.heads[:, 0] == heads
-            has_label = has_head
-            if "labels" in parsed.columns:
-                has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
-            counted = torch.stack([is_word, is_word & has_head, is_word & has_label]).cpu()
-            is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool()
-            sums += torch.stack([part.sum((1, 2)) for part in (counted, counted & ~is_punctuation)])
+            running = [example for example in examples if example.get("sentence_starts") is not None]
+            if running:
+                starts += self._count_starts(model, running)
+            trees = [example for example in examples if example.get("sentence_starts") is None]
+            if trees:
+                sums += self._count_words(model, trees, predicted)
         metrics = {}
-        totals = self._sum_over_processes(sums.flatten().tolist())
-        for suffix, (words, with_head, with_label) in (("", totals[:3]), ("_no_punct", totals[3:])):
-            metrics[f"uas{suffix}"] = with_head / max(words, 1)
+        totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist())).view_as(sums)
+        for suffix, (words, *correct) in zip(("", "_no_punct"), totals.tolist(), strict=True):
+            uas, las, *columns = (count / max(words, 1) for count in correct)
+            metrics[f"uas{suffix}"] = uas
             if model.config.labelled:
-                metrics[f"las{suffix}"] = with_label / max(words, 1)
+                metrics[f"las{suffix}"] = las
+            if not suffix:
+                metrics |= dict(zip(predicted, columns, strict=True))
+        found, true, correct = self._sum_over_processes(starts.tolist())
+        if true:
+            metrics["sentence_starts_f1"] = 2 * correct / (found + true)
         return metrics
+
+    def _count_words(self, model, examples: list[dict], predicted: Sequence[str]) -> torch.Tensor:
+        """
+        `(2, 3 + len(predicted))`: how many words there are, how many have the right head, head and label, and value
+        of each column; of all words, and of those that are no punctuation.
+        """
+        batch = self._prepare_inputs(self.data_collator(examples))
+        heads, labels = batch.pop("heads"), batch.pop("labels")
+        columns = batch.pop("columns", {})
+        parsed = model.decode(**batch)
+        is_word = heads >= 0
+        has_head = parsed.heads[:, 0] == heads
+        has_label = has_head
+        if "labels" in parsed.columns:
+            has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
+        has_value = [parsed.columns[name][:, 0] == columns[name] for name in predicted]
+        counted = torch.stack([is_word, *(is_word & right for right in (has_head, has_label, *has_value))]).cpu()
+        is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool()
+        return torch.stack([part.sum((1, 2)) for part in (counted, counted & ~is_punctuation)])
+
+    def _count_starts(self, model, examples: list[dict]) -> torch.Tensor:
+        """How many sentence starts were found in running text, how many there are, and how many of both."""
+        batch = self._prepare_inputs(self.data_collator(examples))
+        inputs = {name: batch[name] for name in SEGMENTER_INPUTS if name in batch}
+        true = batch["sentence_starts"]
+        found = (model.sentence_starts(**inputs) > 0.5) & (true >= 0)
+        return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()
 
 
 class StructuredLMTrainer(ScoringTrainer):

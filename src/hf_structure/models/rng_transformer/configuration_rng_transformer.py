@@ -4,7 +4,8 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
-from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
+from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
+from hf_structure.algorithms.word_annotations import SPELLED
 from hf_structure.modules.configuration import StructureConfig, refuse_layout
 
 
@@ -47,6 +48,22 @@ class RNGTransformerConfig(StructureConfig):
             Their names, in the order of their ids.
         labelled (`bool`, defaults to `True`):
             Whether arcs have labels.
+        columns (`dict[str, list[str]]`, *optional*):
+            What else is predicted of each word: a name, such as `"upos"`, and its values in the order of their ids.
+            Lemmas are edit rules, and features follow their part of speech, see
+            [`~hf_structure.algorithms.word_annotations`].
+        column_size (`int`, defaults to 256):
+            Width of the perceptron that precedes their scores.
+        num_form_buckets (`int`, defaults to 0):
+            Number of vectors for what words look like: hashes of a word as it is written, of its beginning, ends and
+            shape (see [`~hf_structure.tokenization.form_ids`]), which lower-case pieces do not show; 0 for none.
+        form_size (`int`, defaults to 64):
+            Width of these vectors.
+        treebanks (`list[str]`, *optional*):
+            Names of the treebanks whose habits it has learned, the default first; their vectors are added to words.
+        num_segmentation_layers (`int`, defaults to 0):
+            How many layers, the first ones, are read to find where sentences begin in running text; 0 for a model that
+            finds none.
         use_graph_input (`bool`, defaults to `True`):
             Whether self-attention reads a graph: that of the round before, or the one given.
         num_graph_layers (`int`, *optional*):
@@ -100,6 +117,12 @@ class RNGTransformerConfig(StructureConfig):
     num_tags: int = 0
     tags: list[str] | None = None
     labelled: bool = True
+    columns: dict[str, list[str]] | None = None
+    column_size: int = 256
+    num_form_buckets: int = 0
+    form_size: int = 64
+    treebanks: list[str] | None = None
+    num_segmentation_layers: int = 0
     use_graph_input: bool = True
     num_graph_layers: int | None = None
     scale_relations: bool = False
@@ -133,6 +156,11 @@ class RNGTransformerConfig(StructureConfig):
         return 0 if self.num_graph_layers is None else self.num_hidden_layers - self.num_graph_layers
 
     @property
+    def num_lower_layers(self) -> int:
+        """Layers that read no graph, but for the last one, which computes only what is wanted."""
+        return min(self.num_plain_layers, self.num_hidden_layers - 1)
+
+    @property
     def max_pieces(self) -> int | None:
         """Pieces of the longest sentence that the positions suffice for; None if the encoder reads words."""
         return self.max_words if self.word_vectors == "first_piece" else None
@@ -148,17 +176,26 @@ class RNGTransformerConfig(StructureConfig):
         labels = label_columns(self.id2label) if self.labelled else ()
         return Abilities(
             structures=("dependency",),
-            columns=(PROBABILITIES, *labels),
+            columns=(PROBABILITIES, *labels, *self._predicted),
             decoders=("tree", "projective", "argmax"),
             k_best=True,
             marginals=True,
             rounds=True,
             tags=tuple(self.tags or ()) if self.num_tags else None,
             initial_labels=self._initial_labels,
+            treebanks=tuple(self.treebanks or ()),
+            form_buckets=self.num_form_buckets,
+            segments=self.num_segmentation_layers > 0,
             reads="pieces",
             max_words=self.max_words,
             max_tokens=self.max_pieces,
         )
+
+    @property
+    def _predicted(self) -> tuple[Column, ...]:
+        """What is predicted of each word beside its head and label."""
+        columns = (self.columns or {}).items()
+        return tuple(Column(name, dict(enumerate(values)), spelled=SPELLED.get(name)) for name, values in columns)
 
     @property
     def _initial_labels(self) -> tuple[str, ...] | None:
@@ -189,6 +226,15 @@ class RNGTransformerConfig(StructureConfig):
             raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
         if self.tags is not None and len(self.tags) != self.num_tags:
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
+        for name, values in (self.columns or {}).items():
+            if not values:
+                raise ValueError(f"columns: {name} has no values")
+        layers = self.num_segmentation_layers
+        if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
+            raise ValueError(
+                f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
+                f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
+            )
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
 

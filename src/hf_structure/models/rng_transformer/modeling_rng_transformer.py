@@ -11,7 +11,7 @@ until the graph does not change any more. G^0 is empty, or what any other parser
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import torch
@@ -155,7 +155,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         mask = additive_mask(attention_mask, hidden_states)
         if self.position_bias is not None:
             mask = mask + self.position_bias(positions).to(mask.dtype)
-        for layer in self.layers[: self._num_lower_layers]:
+        for layer in self.layers[: self.config.num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
         return hidden_states, mask
 
@@ -167,14 +167,15 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         query_positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Final vectors of all positions, or of `query_positions` `(batch_size, m)`, from what [`read`] gives."""
-        for layer in self.layers[self._num_lower_layers : -1]:
+        for layer in self.layers[self.config.num_lower_layers : -1]:
             hidden_states = layer(hidden_states, mask, arcs)
         return self.layers[-1](hidden_states, mask, arcs, query_positions)
 
-    @property
-    def _num_lower_layers(self) -> int:
-        """Layers that read no graph, but for the last one, which computes only what is wanted."""
-        return min(self.config.num_plain_layers, self.config.num_hidden_layers - 1)
+    def read_upwards(self, hidden_states: torch.Tensor, mask: torch.Tensor, num_layers: int) -> torch.Tensor:
+        """Vectors of all positions above the first `num_layers` layers, without a graph, from what [`read`] gives."""
+        for layer in self.layers[self.config.num_lower_layers : num_layers]:
+            hidden_states = layer(hidden_states, mask)
+        return hidden_states
 
 
 class RNGTransformerDecoder(nn.Module):
@@ -218,6 +219,60 @@ class RNGTransformerDecoder(nn.Module):
         of_heads = take(as_heads, heads.clamp(min=0)).unsqueeze(3)
         by_label = self.label(dependents).unflatten(2, (-1, of_heads.shape[2]))  # (B, n, num_relations, label_size)
         return ((by_label @ of_heads).squeeze(3) + self.label_bias(dependents)).float()
+
+
+class WordForms(nn.Module):
+    """A vector for what each word looks like, the sum of those of its hashes (of the word, its ends and its shape)."""
+
+    def __init__(self, config: RNGTransformerConfig):
+        super().__init__()
+        self.embeddings = nn.Embedding(config.num_form_buckets, config.form_size)
+        self.dropout = Dropout(config.decoder_dropout)
+
+    def forward(self, form_ids: torch.Tensor) -> torch.Tensor:
+        """`(B, n, form_size)` of hashes `(B, n, f)`; zero for padding, -1."""
+        vectors = self.embeddings(form_ids.clamp(min=0)).sum(2)  # (B, n, form_size)
+        return self.dropout(vectors.masked_fill(form_ids[:, :, :1] < 0, 0.0))
+
+
+class RNGTransformerTagger(nn.Module):
+    """
+    Scores of what else is predicted of each word, from its vector h below the layers that read the graph, h' above
+    them, and f for what it looks like:
+
+        t_i = LeakyReLU(U [h_i; h'_i; f_i] + u)
+        s_c(v | i) = w_cv t_i + b_cv                            value v of column c
+
+    Features stand behind their part of speech: where both are columns, those of the best part of speech are left.
+    """
+
+    def __init__(self, config: RNGTransformerConfig):
+        super().__init__()
+        size = 2 * config.hidden_size + (config.form_size if config.num_form_buckets else 0)
+        self.hidden = nn.Linear(size, config.column_size)
+        self.columns = nn.ModuleDict(
+            {name: nn.Linear(config.column_size, len(values)) for name, values in config.columns.items()}
+        )
+        self.activation = nn.LeakyReLU(0.1)
+        self.dropout = Dropout(config.decoder_dropout)
+        self.speech_of_features = None
+        if {"upos", "feats"} <= config.columns.keys():
+            numbers = {upos: number for number, upos in enumerate(config.columns["upos"])}
+            self.speech_of_features = [numbers.get(label.partition(" ")[0], -1) for label in config.columns["feats"]]
+
+    def forward(self, lower: torch.Tensor, upper: torch.Tensor, forms: torch.Tensor | None) -> dict[str, torch.Tensor]:
+        """Scores `(B, n, num_values)` by the names of the columns, from vectors of words `(B, n, D)`."""
+        parts = [lower, upper] if forms is None else [lower, upper, forms]
+        hidden = self.dropout(self.activation(self.hidden(torch.cat(parts, dim=2))))
+        return {name: column(hidden).float() for name, column in self.columns.items()}
+
+    def best(self, scores: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The best values `(B, n)`."""
+        if self.speech_of_features is not None:
+            speech = torch.tensor(self.speech_of_features, device=scores["feats"].device)
+            others = speech != scores["upos"].argmax(-1, keepdim=True)  # (B, n, num_features)
+            scores = scores | {"feats": scores["feats"].masked_fill(others, -torch.inf)}
+        return {name: values.argmax(-1) for name, values in scores.items()}
 
 
 class Pieces(NamedTuple):
@@ -271,15 +326,22 @@ class Sentences:
         places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
             Positions of the root and the words; that of the root for padding.
         lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
+        forms (`torch.FloatTensor` of shape `(batch_size, n, form_size)`, *optional*): What the words look like.
     """
 
     hidden_states: torch.Tensor
     mask: torch.Tensor
     places: torch.Tensor
     lengths: torch.Tensor
+    forms: torch.Tensor | None = field(default=None, kw_only=True)
 
     def select(self, rows: torch.Tensor) -> "Sentences":
-        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return replace(self, **{name: part[rows] for name, part in parts.items() if part is not None})
+
+    def words(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """The vectors of the words among those of all positions, `(B, n, D)`."""
+        return take(hidden_states, self.places[:, 1:])
 
     def arcs(self, graph: Graph) -> Arcs:
         """The graph as arcs between positions. An arc whose label is not known is left out."""
@@ -298,12 +360,14 @@ class Round(NamedTuple):
     What a round gives.
 
     Attributes:
+        vectors (`torch.FloatTensor` of shape `(batch_size, n + 1, hidden_size)`): Of the root and the words.
         scores (`torch.FloatTensor` of shape `(batch_size, n, n + 1)`): Of arcs.
         label_vectors (pair of `torch.FloatTensor`, *optional*): What labels are scored by.
         graph ([`Graph`]): The graph.
         label_probs (`torch.FloatTensor` of shape `(batch_size, n)`, *optional*): Of the labels of its arcs.
     """
 
+    vectors: torch.Tensor
     scores: torch.Tensor
     label_vectors: tuple[torch.Tensor, torch.Tensor] | None
     graph: Graph
@@ -325,7 +389,17 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         self.rng_transformer = RNGTransformerModel(config)
         self.special_embeddings = nn.Embedding(2, config.hidden_size)  # [CLS], which stands for the root, and [SEP]
         self.tag_embeddings = nn.Embedding(config.num_tags, config.hidden_size) if config.num_tags else None
+        self.treebank_embeddings = (
+            nn.Embedding(len(config.treebanks), config.hidden_size) if config.treebanks else None
+        )
+        self.forms = WordForms(config) if config.num_form_buckets else None
+        self.form_projection = nn.Linear(config.form_size, config.hidden_size, bias=False) if self.forms else None
         self.decoder = RNGTransformerDecoder(config)
+        self.tagger = RNGTransformerTagger(config) if config.columns else None
+        self.segmenter = None
+        if config.num_segmentation_layers:
+            hidden = nn.Linear(config.hidden_size, config.column_size)
+            self.segmenter = nn.Sequential(hidden, nn.LeakyReLU(0.1), nn.Linear(config.column_size, 1))
         self.post_init()
 
     @classmethod
@@ -398,10 +472,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         tag_ids: torch.Tensor | None = None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
         initial_heads: torch.Tensor | None = None,
         initial_relations: torch.Tensor | None = None,
         heads: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
+        columns: dict[str, torch.Tensor] | None = None,
+        sentence_starts: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -418,6 +496,10 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 model has of its own). By default every id is a word.
             tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Part-of-speech tags, -1 for none; read if `config.num_tags`.
+            form_ids (`torch.LongTensor` of shape `(batch_size, num_words, f)`, *optional*):
+                Hashes of what words look like, -1 for padding; read if `config.num_form_buckets`.
+            treebank_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                The treebank whose habits each word follows; by default 0, if there are `config.treebanks`.
             initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The graph that the first round reads: heads (words from 1, 0 is the root, negative for none). By
                 default it is empty.
@@ -428,6 +510,11 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 The heads to learn, negative for padding and for words that have none.
             labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The relation labels to learn; -100 for padding, and for words whose label is not known.
+            columns (`dict[str, torch.LongTensor]`, tensors of shape `(batch_size, num_words)`, *optional*):
+                Values to learn of `config.columns`, by name; -100 for padding, and where they are not known.
+            sentence_starts (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
+                Whether a sentence begins with each word of running text, 1 or 0; -100 for padding, and where it is
+                not known. Running text has no heads to learn (all negative) and is not parsed.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
@@ -437,7 +524,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         `input_ids`.
 
         The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
-        the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn.
+        the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn and of
+        the values of columns; and of the cross-entropy of sentence starts. With `sentence_starts`, `logits` are those
+        of the sentences with heads to learn, None if there are none.
 
         Raises:
             ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, a sentence
@@ -447,27 +536,40 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
         check_one_input(input_ids, inputs_embeds)
         pieces = input_ids if inputs_embeds is None else inputs_embeds
-        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids)
-        initial_heads, initial_relations, heads, labels = map(
-            words.words_first, (initial_heads, initial_relations, heads, labels)
+        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
+        initial_heads, initial_relations, heads, labels, sentence_starts = map(
+            words.words_first, (initial_heads, initial_relations, heads, labels, sentence_starts)
         )
+        columns = {name: words.words_first(values) for name, values in (columns or {}).items()}
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
+        if with_loss and num_items_in_batch is None:
+            num_items_in_batch = ((heads if labels is None else labels) >= 0).sum()
         graph = self._initial_graph(initial_heads, initial_relations, sentences)
         loss = 0.0
+        if with_loss and sentence_starts is not None:
+            loss = self._segmentation_loss(sentences, sentence_starts)
+            parsed = (heads >= 0).any(1)
+            if not parsed.any():
+                return GraphParserOutput(loss=loss / torch.as_tensor(num_items_in_batch).clamp(min=1))
+            sentences = sentences.select(parsed)
+            graph = None if graph is None else graph.select(parsed)
+            heads = heads[parsed]
+            labels = None if labels is None else labels[parsed]
+            columns = {name: values[parsed] for name, values in columns.items()}
         for number in range(self.config.num_rounds):
             vectors = self._encode(sentences, graph)
             scores = self.decoder.score_arcs(vectors, sentences.lengths)
             label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
             if with_loss:
                 loss = loss + self._loss(scores, label_vectors, heads, labels, sentences.lengths)
+            if with_loss and columns:
+                loss = loss + self._column_loss(self._score_columns(sentences, vectors), columns)
             if number < self.config.num_rounds - 1:
-                graph = self._predict(scores, label_vectors, sentences.lengths, "argmax").graph
+                graph = self._predict(vectors, scores, label_vectors, sentences.lengths, "argmax").graph
         label_scores = None
         if self.config.labelled:
             best = argmax_heads(scores, sentences.lengths) if heads is None else heads
             label_scores = self.decoder.score_labels(*label_vectors, best)
-        if with_loss and num_items_in_batch is None:
-            num_items_in_batch = ((heads if labels is None else labels) >= 0).sum()
         return GraphParserOutput(
             loss=loss / torch.as_tensor(num_items_in_batch).clamp(min=1) if with_loss else None,
             logits=scores,
@@ -483,6 +585,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         tag_ids: torch.Tensor | None = None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
         initial_heads: torch.Tensor | None = None,
         initial_relations: torch.Tensor | None = None,
         decoder: str = "tree",
@@ -494,7 +598,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
 
         Args:
-            input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, initial_heads, initial_relations:
+            input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, form_ids, treebank_ids, initial_heads, \
+            initial_relations:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
             decoder (`"tree"`, `"projective"` or `"argmax"`):
                 What every round predicts: the best tree with one root, the best such tree without crossing arcs, or
@@ -513,7 +618,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         check_one_input(input_ids, inputs_embeds)
         pieces = input_ids if inputs_embeds is None else inputs_embeds
-        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids)
+        sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
@@ -532,7 +637,32 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             labels, label_probs = zip(*labelled, strict=True)
             output.columns["labels"] = torch.stack(labels, dim=1)
             output.columns["label_probabilities"] = torch.stack(label_probs, dim=1)
+        if self.tagger is not None:
+            best = self.tagger.best(self._score_columns(sentences, last.vectors))
+            output.columns |= {name: torch.where(is_word, values.unsqueeze(1), -1) for name, values in best.items()}
         return output
+
+    @torch.no_grad()
+    def sentence_starts(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.Tensor | None = None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """
+        Probability that a sentence begins with each word of running text, `(batch_size, num_words)`; of no meaning for
+        padding. The arguments are those of `forward`.
+
+        Raises:
+            ValueError: if the model finds no sentences (`config.num_segmentation_layers`).
+        """
+        if self.segmenter is None:
+            raise ValueError("this model does not find where sentences begin (config.num_segmentation_layers)")
+        sentences, _ = self._read(input_ids, attention_mask, word_ids, None, form_ids, treebank_ids)
+        return self._score_starts(sentences).sigmoid()
 
     def _refine(self, sentences: Sentences, graph: Graph | None, decoder: str, num_rounds: int) -> "Round":
         """What the last round of each sentence gives."""
@@ -578,24 +708,33 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         attention_mask: torch.Tensor | None,
         word_ids: torch.Tensor | None,
         tag_ids: torch.Tensor | None,
+        form_ids: torch.Tensor | None,
+        treebank_ids: torch.Tensor | None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
         if attention_mask is None:
             attention_mask = all_words(pieces)
         words = place_words(attention_mask, word_ids)
-        tags = self._embed_tags(words.words_first(tag_ids))
         n = max(int(words.lengths.max()), 1)
+        tag_ids, form_ids, treebank_ids = (
+            None if ids is None else words.words_first(ids)[:, :n] for ids in (tag_ids, form_ids, treebank_ids)
+        )
+        if treebank_ids is None:
+            treebank_ids = words.lengths.new_zeros(len(words.lengths), n)
+        forms = None if self.forms is None or form_ids is None else self.forms(form_ids)
+        known = self._known_of_words(tag_ids, treebank_ids, forms)
         if self.config.word_vectors == "mean":
             pieces = self._average(pieces, words, n)
         else:
             pieces = self._pieces(pieces, attention_mask, words)
         vectors = pieces.vectors
-        if tags is not None:
-            tags = take(tags, pieces.word_ids.clamp(min=0))  # (B, L, D)
-            vectors = vectors + tags.masked_fill(~self._tagged(pieces).unsqueeze(2), 0.0)
+        if known is not None:
+            known = take(known, pieces.word_ids.clamp(min=0))  # (B, L, D)
+            vectors = vectors + known.masked_fill(~self._tagged(pieces).unsqueeze(2), 0.0)
         sequence, mask = self._enclose(vectors, pieces.lengths)
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
-        return self._locate(hidden_states, mask, pieces, words.lengths), words
+        sentences = self._locate(hidden_states, mask, pieces, words.lengths)
+        return replace(sentences, forms=forms), words
 
     def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
         """Words that are each the mean of their pieces, and so a single one."""
@@ -630,10 +769,19 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         places = places.scatter(1, torch.where(pieces.begins, word_ids + 1, n + 1), positions)[:, :-1]  # (B, n + 1)
         return Sentences(hidden_states, mask, places, lengths)
 
-    def _embed_tags(self, tag_ids: torch.Tensor | None) -> torch.Tensor | None:
-        if self.tag_embeddings is None or tag_ids is None:
-            return None
-        return self.tag_embeddings(tag_ids.clamp(min=0)).masked_fill(tag_ids.unsqueeze(2) < 0, 0.0)
+    def _known_of_words(
+        self, tag_ids: torch.Tensor | None, treebank_ids: torch.Tensor, forms: torch.Tensor | None
+    ) -> torch.Tensor | None:
+        """`(B, n, D)`: the sum of the vectors of the words' tags, treebanks and forms; None if there are none."""
+        parts = []
+        if self.tag_embeddings is not None and tag_ids is not None:
+            tags = self.tag_embeddings(tag_ids.clamp(min=0))
+            parts.append(tags.masked_fill(tag_ids.unsqueeze(2) < 0, 0.0))
+        if self.treebank_embeddings is not None:
+            parts.append(self.treebank_embeddings(treebank_ids.clamp(min=0)))
+        if forms is not None:
+            parts.append(self.form_projection(forms))
+        return sum(parts[1:], parts[0]) if parts else None
 
     def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """[CLS] before the vectors and [SEP] after them, and the attention mask."""
@@ -659,11 +807,12 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         vectors = self._encode(sentences, graph)
         scores = self.decoder.score_arcs(vectors, sentences.lengths)
         label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
-        return self._predict(scores, label_vectors, sentences.lengths, decoder)
+        return self._predict(vectors, scores, label_vectors, sentences.lengths, decoder)
 
     @torch.no_grad()
     def _predict(
         self,
+        vectors: torch.Tensor,
         scores: torch.Tensor,
         label_vectors: tuple[torch.Tensor, torch.Tensor] | None,
         lengths: torch.Tensor,
@@ -672,9 +821,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         """Decoder(H): the best heads, and the best label of each."""
         heads = find_heads(scores, lengths, decoder)[:, 0]
         if label_vectors is None:
-            return Round(scores, None, Graph(heads, None), None)
+            return Round(vectors, scores, None, Graph(heads, None), None)
         labels, probs = self._best_labels(label_vectors, heads)
-        return Round(scores, label_vectors, Graph(heads, labels), probs)
+        return Round(vectors, scores, label_vectors, Graph(heads, labels), probs)
 
     @torch.no_grad()
     def _best_labels(
@@ -707,6 +856,32 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 label_scores.flatten(0, 1), labels.masked_fill(labels < 0, -100).flatten(), reduction="sum"
             )
         return loss
+
+    def _score_columns(self, sentences: Sentences, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Scores of the values of all columns, given the vectors `(B, n + 1, D)` of a round."""
+        return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
+
+    def _column_loss(self, scores: dict[str, torch.Tensor], columns: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Sum of the losses of the columns that are given."""
+        return sum(
+            nn.functional.cross_entropy(scores[name].flatten(0, 1), values.flatten(), reduction="sum")
+            for name, values in columns.items()
+        )
+
+    def _score_starts(self, sentences: Sentences) -> torch.Tensor:
+        """`(B, n)`: logits of a sentence that begins with each word."""
+        layers = self.config.num_segmentation_layers
+        hidden_states = self.rng_transformer.read_upwards(sentences.hidden_states, sentences.mask, layers)
+        return self.segmenter(sentences.words(hidden_states)).squeeze(2).float()
+
+    def _segmentation_loss(self, sentences: Sentences, sentence_starts: torch.Tensor) -> torch.Tensor:
+        """Sum of the losses of the sentence starts that are known."""
+        known = sentence_starts >= 0
+        if not known.any():
+            return sentences.hidden_states.new_zeros(())
+        scores = self._score_starts(sentences.select(known.any(1)))[known[known.any(1)]]
+        starts = sentence_starts[known].to(scores.dtype)
+        return nn.functional.binary_cross_entropy_with_logits(scores, starts, reduction="sum")
 
 
 __all__ = ["RNGTransformerForParsing", "RNGTransformerModel", "RNGTransformerPreTrainedModel"]
