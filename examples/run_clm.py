@@ -124,6 +124,11 @@ class CLMModelArguments(ModelArguments):
 class CLMDataArguments(TextArguments):
     """What it is trained on."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (
+        *TextArguments.of_evaluation,
+        *("annotation", "max_predicted_sentences"),
+    )
+
     annotation: str = field(
         default="basic",
         metadata={"help": "Graphs of CoNLL-U files: trees or enhanced graphs.", "choices": list(ANNOTATIONS)},

@@ -88,6 +88,11 @@ class MLMModelArguments(ModelArguments):
 class MLMDataArguments(TextArguments):
     """What it is trained on."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (
+        *TextArguments.of_evaluation,
+        *("punctuation", "punctuation_by", "mask_rate", "num_maskings"),
+    )
+
     punctuation: str = field(
         default="drop", metadata={"help": "Whether punctuation is trained on.", "choices": ["drop", "keep"]}
     )

@@ -134,6 +134,8 @@ class ParsingModelArguments(ModelArguments):
 class ParsingDataArguments(DataArguments):
     """What it is trained on."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (*DataArguments.of_evaluation, "punctuation_by")
+
     initial_train_file: list[str] | None = field(
         default=None,
         metadata={"help": "The training sentences as another parser has parsed them, which are refined."},

@@ -164,6 +164,8 @@ class ScoringTrainer(TokenBudgetTrainer):
     With several processes each evaluates its share. The data set has a column `length`.
     """
 
+    own_parameters = ""  # what cards call the parameters of `own_learning_rate`
+
     def scores(self, model, dataset) -> dict[str, float]:
         """The metrics, `loss` among them, of a model in evaluation mode; called by all processes together."""
         raise NotImplementedError
@@ -333,6 +335,8 @@ class ParsingTrainer(ScoringTrainer):
             reads), `heads`, `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
     """
 
+    own_parameters = "the parameters that no encoder brings"
+
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.new_parameters = new_parameters
@@ -386,6 +390,8 @@ class StructuredLMTrainer(ScoringTrainer):
         args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` and `num_words`, and those
             that the collator reads.
     """
+
+    own_parameters = "the parameters of the base model"
 
     def __init__(
         self,
