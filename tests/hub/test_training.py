@@ -102,7 +102,7 @@ def test_command_of_a_card_gives_its_results(script, train, tmp_path, monkeypatc
     for name, count in (("train", 40), ("dev", 7), ("test", 9)):
         (tmp_path / f"{name}.conllu").write_text("".join(sentence(rng) for _ in range(count)))
     test_file = ("--test_file", str(tmp_path / "test.conllu"))
-    folder = train(*REPRODUCED[script], *test_file, "--num_train_epochs", "2", "--max_tokens", "40")
+    folder = train(*REPRODUCED[script], *test_file, "--max_tokens", "300")
     card = read_card(folder)
     monkeypatch.chdir(tmp_path)
     for python, path, *options in commands(card):

@@ -186,10 +186,11 @@ def train_and_evaluate(
     """
     with writing_to(trainer.args.output_dir):
         metrics = {}
+        trains = trainer.train_dataset is not None
+        checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args) if trains else None
         if trainer.is_world_process_zero() and has_card(trainer):
             note_facts(trainer, model_args, data_args)
-        if trainer.train_dataset is not None:
-            checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
+        if trains:
             result = trainer.train(resume_from_checkpoint=checkpoint)
             trainer.save_model()
             metrics["train"] = result.metrics
