@@ -289,6 +289,7 @@ def build_trainer(model, tokenizer, train, validation, data_args, training_args)
         optimizers=(optimizer, None),
         callbacks=callbacks(training_args) if train is not None else [],
         max_tokens=data_args.max_tokens,
+        max_sentences=data_args.max_sentences,
         num_maskings=data_args.num_maskings,
     )
 

@@ -83,8 +83,9 @@ def training_settings(trainer: Any) -> dict[str, str]:
     settings["learning_rate"] = learning_rates(trainer)
     if trainer.optimizer is not None:  # the script's own, whatever the options say
         settings["optimizer"] = describe(trainer.optimizer)
-    if budget := getattr(trainer, "max_tokens", None):
-        settings["max_tokens"] = f"{budget} of a batch"
+    for name in ("max_tokens", "max_sentences"):
+        if budget := getattr(trainer, name, None):
+            settings[name] = f"{budget} of a batch"
     versions = f"hf_structure {__version__}, torch {torch.__version__}, transformers {transformers.__version__}"
     return settings | {"versions": versions}
 
