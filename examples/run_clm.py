@@ -158,7 +158,7 @@ class CLMTrainingArguments(RunArguments):
     lm_only_steps: int = field(
         default=0,
         metadata={
-            "help": "First steps, a phase with a schedule of its own, in which the scorer of structures is not trained."
+            "help": "First steps, with a schedule of their own, in which the scorer of structures is not trained."
         },
     )
     lm_only_warmup_steps: float = field(
