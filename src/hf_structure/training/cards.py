@@ -65,7 +65,7 @@ def evaluation(part: str, *parsed: Any) -> list[str]:
     for args in parsed:
         defaults = {option.name: option.default for option in fields(args)}
         for name in (f"{part}_file", f"initial_{part}_file", *args.of_evaluation):
-            value = getattr(args, name, None)
+            value: Any = getattr(args, name, None)
             if name not in defaults or value == defaults[name]:
                 continue
             words.append(f"--{name}")

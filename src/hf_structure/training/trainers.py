@@ -422,7 +422,7 @@ class StructuredLMTrainer(ScoringTrainer):
     ):
         super().__init__(*args, **kwargs)
         self.base_learning_rate = base_learning_rate
-        config: Any = self.model.config
+        config = getattr(self.model, "config", None)
         self.lm_only_steps = lm_only_steps if getattr(config, "structure_layers", 0) else 0
         self.lm_only_warmup_steps = lm_only_warmup_steps
         self.max_predicted_sentences = max_predicted_sentences
@@ -433,18 +433,19 @@ class StructuredLMTrainer(ScoringTrainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         if not self.lm_only_steps or self.lr_scheduler is not None:
             return super().create_scheduler(num_training_steps, optimizer)
-        optimizer = self.optimizer if optimizer is None else optimizer
+        trained: Any = self.optimizer if optimizer is None else optimizer
+        settings: Any = self.args.lr_scheduler_kwargs
         warmup = self.lm_only_warmup_steps
         first = get_scheduler(
             self.args.lr_scheduler_type,
-            optimizer,
+            trained,
             num_warmup_steps=math.ceil(warmup * self.lm_only_steps) if warmup < 1 else int(warmup),
             num_training_steps=self.lm_only_steps,
-            scheduler_specific_kwargs=self.args.lr_scheduler_kwargs,
+            scheduler_specific_kwargs=settings,
         )
         if self.lm_only_steps < num_training_steps:
-            second = super().create_scheduler(num_training_steps - self.lm_only_steps, optimizer)
-            self.lr_scheduler = SequentialLR(optimizer, [first, second], [self.lm_only_steps])
+            second = super().create_scheduler(num_training_steps - self.lm_only_steps, trained)
+            self.lr_scheduler = SequentialLR(trained, [first, second], [self.lm_only_steps])
         else:
             self.lr_scheduler = first
             if self.is_world_process_zero():
