@@ -466,6 +466,8 @@ def test_options_of_published_configurations(script, monkeypatch, config):
     assert values["max_tokens"] == 77  # the command line is stronger than the file
     for name, value in json.loads(config.read_text())["options"].items():
         assert name == "max_tokens" or values[name] == value
+    if config.stem.endswith(("-bllip", "-gpt2")):  # of the paper: sentences of a step
+        assert values["max_sentences"] * values["gradient_accumulation_steps"] == 64
 
 
 def test_baselines_share_the_configuration(corpus, run, tmp_path):
