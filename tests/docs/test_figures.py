@@ -7,6 +7,7 @@ a test set, and scores of `gilt-en` with a beam hours.
 
 import io
 import re
+import shutil
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,9 @@ from documents import ROOT, Block, blocks, read
 from execution import run
 from shell import commands
 
+from hf_structure.hub.compact import edit_json
+from hf_structure.hub.locating import resolve_model
+
 CARD = "src/hf_structure/checkpoints/{}/README.md"
 DATA = ("ewt/en_ewt-*.conllu", "gum/en_gum-*.conllu", "wsj_sample/*.mrg")
 SHELL = ("", "bash")
@@ -23,6 +27,7 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 ATTACHMENT = ("UAS", "UUAS")
 LABELLED = ("UAS", "LAS")
 GUM = {"ewt-test": "gum-test", "en_ewt": "en_gum"}
+CHAIN = "python - <<'END'\nfrom hf_structure.data.conllu import read_conllu, write_conllu\nsentences ="
 
 PRINTED = 0.0051  # by as much the commands round
 
@@ -181,6 +186,13 @@ def block_of(document: str, beginning: str, *languages: str) -> Block:
     return next(block for block in blocks(document, *languages) if block.code.startswith(beginning))
 
 
+def assert_printed(output: str, label: str, figure: str) -> None:
+    """Whether an output has a figure of a document behind a label, but for rounding."""
+    value = float(re.search(rf"^ *{label} +([\d.]+)", output, re.MULTILINE)[1])
+    rounding = 0.5 * 10 ** -len(figure.partition(".")[2])
+    assert abs(value - float(figure)) <= rounding + PRINTED, f"{label} {figure}\n{output}"
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_table_has_what_the_commands_print(case, printed):
     block = block_of(case.document, case.command, *SHELL)
@@ -192,9 +204,7 @@ def test_table_has_what_the_commands_print(case, printed):
     figures = [figure for column in case.columns for figure in NUMBER.findall(row[column])]
     assert len(figures) == len(case.labels)
     for label, figure in zip(case.labels, figures, strict=True):
-        value = float(re.search(rf"^ *{label} +([\d.]+)", output, re.MULTILINE)[1])
-        rounding = 0.5 * 10 ** -len(figure.partition(".")[2])
-        assert abs(value - float(figure)) <= rounding + PRINTED, f"{label}\n{output}"
+        assert_printed(output, label, figure)
 
 
 def test_branching_bias(printed, data_dir, monkeypatch):
@@ -208,6 +218,55 @@ def test_branching_bias(printed, data_dir, monkeypatch):
     figures = [NUMBER.findall(cell)[0] for cell in list(row.values())[1:]]
     assert [f"{100 * share:.1f}" for share in shares[:-1]] == figures
     assert f"{100 * shares[-1]:.1f}" in read(STRUCTFORMER).partition("Right branching: ")[2][:5]
+
+
+@pytest.fixture(scope="module")
+def with_bias(printed, tmp_path_factory):
+    """`with_bias(bias, part)`: what evaluation prints of `structformer-en` with another bias in its `config.json`."""
+    block = block_of(STRUCTFORMER, "python examples/prepare_ud.py", *SHELL)
+    lines = "\n".join(line for line in block.code.splitlines() if "test.mrg" in line)
+
+    def evaluated(bias: str, part: str) -> str:
+        folder = tmp_path_factory.mktemp("biased") / "structformer"
+        shutil.copytree(resolve_model("structformer-en"), folder)
+        edit_json(folder / "config.json", branching_bias=float(bias))
+        code = lines.replace("--model structformer-en", f"--model {folder}").replace("test.mrg", f"{part}.mrg")
+        return printed(Block(block.document, block.line, "", code))[0]
+
+    return evaluated
+
+
+@pytest.mark.parametrize("bias", ["0", "0.5", "1", "1.5", "2", "2.5", "3", "4"])
+def test_constituents_over_the_bias(bias, with_bias):
+    output = with_bias(bias, "dev")
+    table = read(STRUCTFORMER).partition("| bias | 0 |")[2].splitlines()
+    figures = table[3].strip("|").split(" | ")[1:]  # the row after that of seed 1's one-headed constituents
+    figure = dict(zip(["0", "0.5", "1", "1.5", "2", "2.5", "3", "4"], figures, strict=False))[bias]
+    assert_printed(output, "system", figure.strip("* "))
+    assert_printed(output, "right", "41.1")
+
+
+def test_constituents_without_the_bias(with_bias):
+    output = with_bias("0", "test")
+    row = table_row(STRUCTFORMER, ("the seeds without the bias",), ("UF1, WSJ sample",))
+    assert_printed(output, "system", NUMBER.findall(row["UF1, WSJ sample"])[0])
+    recall = table_row(STRUCTFORMER, ("without the bias",), ("NP", "QP"))
+    for label in list(recall)[1:]:
+        assert_printed(output, label, recall[label])
+
+
+def test_right_neighbours(printed):
+    """Two blocks of the card, one after the other."""
+    card = CARD.format("udgn-en")
+    made, chain = (block_of(card, begins, *SHELL) for begins in ("python examples/prepare_ud.py", CHAIN))
+    row = table_row(card, ("right neighbour as head",), ("EWT test", "GUM test"))
+    for treebank, changes in (("EWT", {}), ("GUM", GUM)):
+        code = f"{made.code.splitlines()[0]}\n{chain.code}"
+        for before, after in changes.items():
+            code = code.replace(before, after)
+        output = printed(Block(card, made.line, "", code))[0]
+        for label, figure in zip(ATTACHMENT, NUMBER.findall(row[f"{treebank} test"]), strict=True):
+            assert_printed(output, label, figure)
 
 
 def test_heads_and_relations(printed):
