@@ -286,7 +286,7 @@ def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
         return {"model_type": model_type, **options, **run.options, "config_overrides": shape | own | run.settings}
     options |= {layers: config["model"]["num_hidden_layers"] // 2, "config_overrides": own}
     options |= {"base_model": base_model(run, seed, args), "base_learning_rate": options["learning_rate"]}
-    if run.base:  # as gilt-gpt2.json: new parameters learn five times as fast, and the scorer after the warm-up
+    if run.base:  # as gilt-gpt2.json: new parameters learn five times as fast, and the scorer in a second phase
         options |= {"num_train_epochs": args.post_epochs, "lm_only_steps": options["warmup_steps"]}
         options |= {"learning_rate": 5 * args.post_learning_rate, "base_learning_rate": args.post_learning_rate}
     return options | run.options

@@ -124,6 +124,11 @@ class CLMModelArguments(ModelArguments):
 class CLMDataArguments(TextArguments):
     """What it is trained on."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (
+        *TextArguments.of_evaluation,
+        *("annotation", "max_predicted_sentences"),
+    )
+
     annotation: str = field(
         default="basic",
         metadata={"help": "Graphs of CoNLL-U files: trees or enhanced graphs.", "choices": list(ANNOTATIONS)},
@@ -144,13 +149,21 @@ class CLMTrainingArguments(RunArguments):
     ignored: ClassVar[dict[str, str]] = RunArguments.ignored | {
         "label_smoothing_factor": "the loss is the models' own, with that of structures"
     }
+    needs: ClassVar[dict[str, str]] = RunArguments.needs | {"lm_only_warmup_steps": "lm_only_steps"}
 
     learning_rate: float = field(default=1.5e-4, metadata={"help": "Highest learning rate of AdamW."})
     base_learning_rate: float = field(
         default=3e-5, metadata={"help": "The same for the parameters of a pretrained model."}
     )
     lm_only_steps: int = field(
-        default=0, metadata={"help": "First steps in which the scorer of structures is not trained."}
+        default=0,
+        metadata={
+            "help": "First steps, with a schedule of their own, in which the scorer of structures is not trained."
+        },
+    )
+    lm_only_warmup_steps: float = field(
+        default=0.4,
+        metadata={"help": "Steps, or below 1 the share of them, in which the learning rates rise in that phase."},
     )
     weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of AdamW."})
     max_grad_norm: float = field(default=3.0, metadata={"help": "Bound of the gradient's norm."})
@@ -387,8 +400,10 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
         processing_class=tokenizer,
         callbacks=callbacks(training_args) if train is not None else [],
         max_tokens=data_args.max_tokens,
+        max_sentences=data_args.max_sentences,
         base_learning_rate=training_args.base_learning_rate,
         lm_only_steps=training_args.lm_only_steps,
+        lm_only_warmup_steps=training_args.lm_only_warmup_steps,
         max_predicted_sentences=data_args.max_predicted_sentences,
     )
 

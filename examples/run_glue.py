@@ -91,6 +91,8 @@ PARSED_TOGETHER = 64
 class TaskModelArguments(TrainedModelArguments):
     """What is fine-tuned."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (*TrainedModelArguments.of_evaluation, "parser", "beam_size")
+
     freeze_parser: bool = field(
         default=False, metadata={"help": "Whether the parser that a masked model has is not trained."}
     )
@@ -107,6 +109,11 @@ class TaskModelArguments(TrainedModelArguments):
 @dataclass
 class TaskDataArguments(DataArguments):
     """What it is fine-tuned on."""
+
+    of_evaluation: ClassVar[tuple[str, ...]] = (
+        *DataArguments.of_evaluation,
+        *("task", "dataset_name", "sentence1_column", "sentence2_column", "label_column", "word_tokenizer"),
+    )
 
     task: str | None = field(default=None, metadata={"help": f"The task: {', '.join(TASKS)}."})
     dataset_name: str | None = field(
@@ -377,6 +384,7 @@ def prompt_trainer(
         cache = Path(model_args.parse_cache or Path(training_args.output_dir, "parses"))
         options = {"beam_size": model_args.beam_size, "device": training_args.device, "with_label": bool(label_ids)}
         options |= features
+        model_args.parser = model_args.parser or model_args.model_name_or_path  # for the command of the card
         with training_args.main_process_first(local=False, desc="parsing"):
             sets = [each and parse_prompts(each, cache, parser, **options) for each in sets]
     collator = TaskCollator(GraphCollator(tokenizer.pad_token_id, **features), label_ids)

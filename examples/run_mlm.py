@@ -88,6 +88,11 @@ class MLMModelArguments(ModelArguments):
 class MLMDataArguments(TextArguments):
     """What it is trained on."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (
+        *TextArguments.of_evaluation,
+        *("punctuation", "punctuation_by", "mask_rate", "num_maskings"),
+    )
+
     punctuation: str = field(
         default="drop", metadata={"help": "Whether punctuation is trained on.", "choices": ["drop", "keep"]}
     )
@@ -284,6 +289,7 @@ def build_trainer(model, tokenizer, train, validation, data_args, training_args)
         optimizers=(optimizer, None),
         callbacks=callbacks(training_args) if train is not None else [],
         max_tokens=data_args.max_tokens,
+        max_sentences=data_args.max_sentences,
         num_maskings=data_args.num_maskings,
     )
 

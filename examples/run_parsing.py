@@ -154,6 +154,8 @@ class ParsingModelArguments(ModelArguments):
 class ParsingDataArguments(DataArguments):
     """What it is trained on."""
 
+    of_evaluation: ClassVar[tuple[str, ...]] = (*DataArguments.of_evaluation, "punctuation_by")
+
     treebanks: list[str] = field(
         default_factory=list,
         metadata={"help": "Name of the treebank of each training file; evaluation follows the first."},

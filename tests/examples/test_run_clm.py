@@ -1,6 +1,7 @@
 """`examples/run_clm.py`: in process where that is enough, as a command where processes are the point."""
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -270,6 +271,47 @@ def test_scorer_is_left_alone_at_first(corpus, base_model, run, tmp_path, caplog
     assert fusion.abs().max() > 0  # the language model was given graphs
 
 
+def cosine(step: int, warmup: int, steps: int) -> float:
+    """The share of the highest learning rate that a step of a phase has."""
+    if step < warmup:
+        return step / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
+
+
+@pytest.mark.parametrize(("layers", "phases"), [(2, ((2, 6), (3, 10))), (0, ((3, 16),))], ids=["graphs", "plain"])
+def test_two_phases_have_a_schedule_and_an_optimizer_each(
+    corpus, base_model, run, tmp_path, monkeypatch, script, layers, phases
+):
+    trainers = []
+    evaluate = script.train_and_evaluate
+    monkeypatch.setattr(script, "train_and_evaluate", lambda *args: (trainers.append(args[0]), evaluate(*args)))
+    options = ["--lm_only_steps", "6", "--lm_only_warmup_steps", "2", "--warmup_steps", "3", "--max_steps", "16"]
+    run(*grafting(corpus, base_model, tmp_path, layers), *options, "--base_learning_rate", "0.01")
+    rates = [0.01 * cosine(step, warmup, steps) for warmup, steps in phases for step in range(steps)]
+    assert losses(tmp_path, "learning_rate") == pytest.approx(rates, abs=1e-6)
+    optimizer = trainers[0].optimizer
+    counts = {int(state["step"]) for state in optimizer.state.values()}
+    assert counts == {phases[-1][1]}  # the moments are those of the last phase alone
+    assert len(optimizer.state) == len(list(trainers[0].model.parameters()))
+
+
+def test_batches_of_a_number_of_sentences(corpus, run, tmp_path, monkeypatch, script):
+    sizes = []
+    collate = script.CausalCollator.__call__
+
+    def recording(self, examples):
+        sizes.append(len(examples))
+        return collate(self, examples)
+
+    monkeypatch.setattr(script.CausalCollator, "__call__", recording)
+    options = ["--max_sentences", "8", "--max_tokens", "9000", "--eval_strategy", "no"]
+    arguments = training(corpus, tmp_path, model="pushdown", epochs=1)
+    run(*arguments, *options, "--config_overrides", json.dumps({"hidden_size": 16, "num_hidden_layers": 1}))
+    assert sizes[:17].count(8) >= 13  # of 120 sentences; a few batches are halved
+    assert sum(sizes[:17]) == 120
+    assert max(sizes[:17]) == 8
+
+
 def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path, caplog):
     arguments = grafting(corpus, base_model, tmp_path / "run", 0)
     run(*arguments, "--base_learning_rate", "0.01", "--word_tokenizer", "spaces")
@@ -424,6 +466,8 @@ def test_options_of_published_configurations(script, monkeypatch, config):
     assert values["max_tokens"] == 77  # the command line is stronger than the file
     for name, value in json.loads(config.read_text())["options"].items():
         assert name == "max_tokens" or values[name] == value
+    if config.stem.endswith(("-bllip", "-gpt2")):  # of the paper: sentences of a step
+        assert values["max_sentences"] * values["gradient_accumulation_steps"] == 64
 
 
 def test_baselines_share_the_configuration(corpus, run, tmp_path):

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shlex
 import shutil
 import subprocess
 from functools import partial
@@ -144,6 +145,21 @@ def literal_likelihoods(model, tokenizer, words: list[str], labels: tuple[str, .
 
 
 # Training and evaluation
+
+
+@pytest.mark.parametrize("model", ["gilt", "gpt2"])
+def test_card_has_the_command_of_its_results(tables, models, run, tmp_path, monkeypatch, model):
+    """Also the parser of prompts, which is the model before this training."""
+    run(*training(tables, models / model, tmp_path / "run", epochs=1))
+    card = (tmp_path / "run" / "README.md").read_text()
+    python, path, *options = shlex.split(card.split("```bash\n")[-1].split("```")[0])
+    assert (python, path) == ("python", "examples/run_glue.py")
+    assert ("--parser" in options) == (model == "gilt")
+    monkeypatch.chdir(tables)
+    run(*options, "--use_cpu", "--output_dir", tmp_path / "evaluation")
+    again, before = results(tmp_path / "evaluation"), results(tmp_path / "run")
+    for name in METRICS["rte"]:
+        assert again[f"eval_{name}"] == pytest.approx(before[f"eval_{name}"], rel=1e-5)
 
 
 @pytest.mark.parametrize(("task", "family"), [("sst2", "gilt"), ("mrpc", "gpt2"), ("stsb", "gilt"), ("stsb", "gpt2")])

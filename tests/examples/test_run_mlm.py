@@ -371,6 +371,11 @@ def test_published_configurations(script, monkeypatch, config):
     for name, value in options.items():
         assert name == "max_tokens" or values[name] == value
     assert AutoConfig.for_model(**settings).hidden_size == settings["hidden_size"]
+    if config.stem.endswith(("-ptb", "-bllip")):  # of the papers, whose code stops after no fewer epochs
+        assert values["num_train_epochs"] == 100
+        assert not script.callbacks(parsed[-1])
+        assert values["lr_scheduler_kwargs"] == {"factor": 0.5, "patience": 2, "threshold": 0.0}
+        assert settings.get("root_score") == ("uniform" if settings["model_type"] == "udgn" else None)
 
 
 def made_small(config: Path) -> dict:

@@ -1,15 +1,17 @@
 """Training scripts leave a card beside their model, and push both."""
 
 import json
+import random
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
-from running import load_script
+from running import load_script, made_sentence
 
 import hf_structure
-from hf_structure.hub.cards import is_handwritten, read_card
+from hf_structure.hub.cards import CardFacts, is_handwritten, kind_of, read_card, read_results
 
 WORDS = [("the", 2, "det"), ("cat", 3, "nsubj"), ("sleeps", 0, "root")]
 LINES = (f"{i}\t{word}\t_\t_\t_\t_\t{head}\t{label}\t_\t_\n" for i, (word, head, label) in enumerate(WORDS, 1))
@@ -57,13 +59,76 @@ def test_card_of_a_run(train, tmp_path):
     train("run_mlm", *test, trains=False)
     again = read_card(folder)
     assert {result.dataset_split for result in again.data.eval_results} == {"validation", "test"}
+    assert {result.dataset_name for result in again.data.eval_results} == {"dev.conllu"}
     assert "Trained on train.conllu." in again.text
+    assert "| optimizer | Adam, betas=(0.9, 0.999), eps=1e-09, weight_decay=1.2e-06 |" in again.text
+    assert len(commands(again)) == 2
 
 
 def test_card_of_another_script(train):
     card = read_card(train(*PARSING))
     assert card.data.pipeline_tag == "token-classification"
     assert "las" in {result.metric_type for result in card.data.eval_results}
+
+
+def sentence(rng: random.Random) -> str:
+    """`the dog sees a cat near the bird .`, in CoNLL-U, with the tree as enhanced graph."""
+    words, _, heads = made_sentence(rng)
+    labels = ["punct" if word == "." else "dep" if head else "root" for word, head in zip(words, heads, strict=True)]
+    rows = enumerate(zip(words, heads, labels, strict=True), start=1)
+    return (
+        "".join(f"{i}\t{word}\t_\t_\t_\t_\t{head}\t{label}\t{head}:{label}\t_\n" for i, (word, head, label) in rows)
+        + "\n"
+    )
+
+
+def commands(card: ModelCard) -> list[list[str]]:
+    """What a card says its results are those of."""
+    return [shlex.split(line) for line in card.text.split("```bash\n")[-1].split("```")[0].splitlines()]
+
+
+SCORER = json.loads(SIZES) | {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 8}
+CLM = ("run_clm", "--model_type", "gilt", "--vocab_size", "60", "--learning_rate", "0.01", "--annotation", "enhanced")
+REPRODUCED = {
+    "run_mlm": (*MLM[:-1], "2", "--mask_rate", "0.4", "--seed", "3", "--learning_rate", "0.02"),
+    "run_parsing": (*PARSING, "--punctuation_by", "deprel", "--new_learning_rate", "0.02"),
+    "run_clm": (*CLM, "--max_predicted_sentences", "3", "--config_overrides", json.dumps(SCORER)),
+}
+
+
+@pytest.mark.parametrize("script", REPRODUCED)
+def test_command_of_a_card_gives_its_results(script, train, tmp_path, monkeypatch):
+    rng = random.Random(0)
+    for name, count in (("train", 40), ("dev", 7), ("test", 9)):
+        (tmp_path / f"{name}.conllu").write_text("".join(sentence(rng) for _ in range(count)))
+    test_file = ("--test_file", str(tmp_path / "test.conllu"))
+    folder = train(*REPRODUCED[script], *test_file, "--max_tokens", "300")
+    card = read_card(folder)
+    monkeypatch.chdir(tmp_path)
+    for python, path, *options in commands(card):
+        assert (python, path) == ("python", f"examples/{script}.py")
+        monkeypatch.setattr(sys, "argv", [path, *options])
+        load_script(script).main()
+    config = json.loads((folder / "config.json").read_text())
+    found = read_results(tmp_path / "evaluation", kind_of(config), CardFacts())
+    printed = {(result.dataset_split, result.metric_type): result.metric_value for result in card.data.eval_results}
+    assert {split for split, _ in printed} == {"validation", "test"}
+    assert {(result.dataset_split, result.metric_type): result.metric_value for result in found} == printed
+
+
+@pytest.mark.parametrize(
+    ("options", "rates"),
+    [
+        ((*PARSING, "--new_learning_rate", "0.02"), "0.02"),
+        (("run_parsing", "--new_learning_rate", "0.02"), "1e-05; 0.02 of the parameters that no encoder brings"),
+    ],
+    ids=["from_scratch", "trained_further"],
+)
+def test_card_has_the_rates_that_were_used(options, rates, train, tmp_path):
+    if "--model_type" not in options:
+        folder = train(*PARSING).rename(tmp_path / "before")
+        options = (*options, "--model_name_or_path", str(folder))
+    assert f"| learning rate | {rates} |" in read_card(train(*options)).text
 
 
 def test_handwritten_card_stays(train, tmp_path):

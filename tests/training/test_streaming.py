@@ -63,6 +63,12 @@ def test_every_pass_gives_every_sentence_once_under_the_budget(files):
     assert sum(map(length, range(90))) / cells > 0.8  # of similar lengths
 
 
+def test_a_batch_has_a_number_of_sentences_at_most(files):
+    batches = one_pass(iter(stream(files, max_tokens=1000, max_sentences=4)))
+    assert max(map(len, batches)) == 4
+    assert sorted(number for batch in batches for number in batch) == list(range(90))
+
+
 def test_sentences_are_shuffled_within_a_buffer(files):
     first = [number for batch in one_pass(iter(stream(files, buffer_size=90, seed=2))) for number in batch]
     assert first != sorted(first)

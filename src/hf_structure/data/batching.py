@@ -149,10 +149,10 @@ def _compose(
 
 
 def shuffled_batches(
-    lengths: Sequence[int] | np.ndarray, max_tokens: int, rng: np.random.Generator
+    lengths: Sequence[int] | np.ndarray, max_tokens: int, rng: np.random.Generator, max_sentences: int | None = None
 ) -> Iterator[list[int]]:
     """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
-    order, starts = _compose(np.asarray(lengths), max_tokens, None, rng)
+    order, starts = _compose(np.asarray(lengths), max_tokens, max_sentences, rng)
     ends = np.append(starts[1:], len(order))
     return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
 

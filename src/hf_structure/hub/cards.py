@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hf_structure.families import FAMILIES, Family
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
 RESULTS = "all_results.json"  # of transformers' `Trainer`
+SPLITS = {"eval": "validation", "test": "test"}  # of data, by what the names of results begin with
 SHARES = ("accuracy", "arc", "count", "f1", "las", "uas", "uf1", "uuas")  # first words of metrics between 0 and 1
 SHORT = {"f1": "F1", "las": "LAS", "uas": "UAS", "uf1": "unlabelled F1", "uuas": "UUAS"}
 NO_SCORES = ("runtime", "per_second", "epoch", "total_flos", "samples", "train_loss")
@@ -59,7 +61,7 @@ KINDS = {
     "ForSequenceClassification": Kind("text-classification", CLASSIFY),
     "ForTokenClassification": Kind("token-classification", CLASSIFY.replace("text-", "token-")),
 }
-INDUCTION = Kind("fill-mask", PARSE, PARSING)  # of masked language models that parse
+INDUCTION = Kind("fill-mask", PARSE, f"{PARSING} --ignore punct")  # of masked language models that parse
 PAIRS = Kind("text-classification", COMPARE)  # of classifiers of pairs of sentences
 OTHER = Kind(None, LOAD)
 
@@ -89,6 +91,7 @@ class CardFacts:
     datasets: list[str] = field(default_factory=list)  # on the Hub
     files: dict[str, list[str]] = field(default_factory=dict)  # of "train", "eval" and "test"
     settings: dict[str, str] = field(default_factory=dict)  # of training
+    evaluations: dict[str, list[str]] = field(default_factory=dict)  # of "eval" and "test": a script and its options
 
     @classmethod
     def of_folder(cls, folder: Path) -> "CardFacts":
@@ -122,7 +125,7 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
         _facts_table(folder, config, facts),
         f"## Use\n\n```\npip install {_requirement(config)}\n```\n\n```python\n{_sample(config, kind, name)}\n```",
         _training(facts),
-        _results(results, kind, name),
+        _results(results, kind, name, facts),
         f"## Cite\n\n{family.citation}" if family else "",
     ]
     return ModelCard("\n\n".join(part for part in parts if part) + "\n")
@@ -146,15 +149,14 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
     results = []
     for key, value in scores.items():
         part, _, metric = key.partition("_")
-        if part in ("eval", "test") and not any(word in key for word in NO_SCORES) and math.isfinite(value):
+        if part in SPLITS and not any(word in key for word in NO_SCORES) and math.isfinite(value):
             data = ", ".join(facts.files.get(part, [])) or part
-            split = {"eval": "validation", "test": "test"}[part]
             words = metric.split("_")
             result = EvalResult(
                 task_type=kind.pipeline_tag or "other",
                 dataset_type=data,
                 dataset_name=data,
-                dataset_split=split,
+                dataset_split=SPLITS[part],
                 metric_type=metric,
                 metric_name=" ".join(SHORT.get(word) or word for word in words),
                 metric_value=round(100 * value, 2) if words[0] in SHARES else round(value, 4),
@@ -234,16 +236,25 @@ def _training(facts: CardFacts) -> str:
     return "\n\n".join(["## Training", *filter(None, parts)]) if any(parts) else ""
 
 
-def _results(results: list[EvalResult], kind: Kind, name: str) -> str:
-    rows = [[str(r.metric_name), r.dataset_name, f"{r.metric_value:g}"] for r in results]
-    parts = [
-        _table(["metric", "data", "value"], rows) + "\n\nAccuracy, attachment scores and F1 are in percent."
-        if rows
-        else ""
-    ]
-    if kind.evaluation:
+def _results(results: list[EvalResult], kind: Kind, name: str, facts: CardFacts) -> str:
+    parts = []
+    splits = {result.dataset_split for result in results}
+    commands = [_evaluation(words, name) for part, words in facts.evaluations.items() if SPLITS[part] in splits]
+    if results:
+        rows = [[str(r.metric_name), r.dataset_name, f"{r.metric_value:g}"] for r in results]
+        parts += [_table(["metric", "data", "value"], rows), "Accuracy, attachment scores and F1 are in percent."]
+    if commands:
+        parts.append(f"These are the results of\n\n```bash\n{chr(10).join(commands)}\n```")
+    elif kind.evaluation:
         parts.append(f"It is evaluated by\n\n```bash\n{kind.evaluation.format(name=name)}\n```")
-    return "\n\n".join(["## Results", *filter(None, parts)]) if any(parts) else ""
+    return "\n\n".join(["## Results", *parts]) if parts else ""
+
+
+def _evaluation(words: list[str], name: str) -> str:
+    """The command of a script of the repository that evaluates a model."""
+    script, *options = words
+    line = ["python", f"examples/{script}", "--model_name_or_path", name, *options, "--output_dir", "evaluation"]
+    return shlex.join(line)
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:

@@ -1,6 +1,6 @@
 """
 The Transformer encoder of the Graph-to-Graph Transformers: BERT's layers, whose self-attention reads arcs
-(Mohammadshahi & Henderson 2020 and 2021, after Shaw et al. 2018).
+(Mohammadshahi & Henderson 2019 and 2021, after Shaw et al. 2018).
 """
 
 from typing import NamedTuple

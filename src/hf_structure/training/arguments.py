@@ -39,6 +39,7 @@ class TrainedModelArguments:
 
     _argument_group_name: ClassVar[str] = "model"
     needs: ClassVar[dict[str, str]] = {}  # options that have an effect only beside another one
+    of_evaluation: ClassVar[tuple[str, ...]] = ("trust_remote_code",)  # options that results depend on
 
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
@@ -70,6 +71,7 @@ class DataArguments:
 
     _argument_group_name: ClassVar[str] = "data"
     needs: ClassVar[dict[str, str]] = {}
+    of_evaluation: ClassVar[tuple[str, ...]] = ("max_tokens",)
 
     train_file: list[str] | None = field(
         default=None, metadata={"help": "Training text, one or more files; without it, the model is only evaluated."}
@@ -105,6 +107,7 @@ class RunArguments(TrainingArguments):
         "activation_checkpointing_kwargs": "activation_checkpointing",
         "fsdp_config": "fsdp",
     }
+    of_evaluation: ClassVar[tuple[str, ...]] = ("seed", "bf16", "fp16")
 
     eval_strategy: str = field(default="epoch", metadata={"help": "When to evaluate."})
     save_strategy: str = field(default="epoch", metadata={"help": "When to save; the best checkpoint is kept."})

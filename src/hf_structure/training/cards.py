@@ -1,15 +1,15 @@
 """Model cards of trained models."""
 
-from dataclasses import replace
+import sys
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import Trainer
 from transformers.modelcard import extract_hyperparameters_from_trainer
 
-from hf_structure.hub.cards import CardFacts, is_handwritten, make_card, read_card
+from hf_structure.hub.cards import SPLITS, CardFacts, is_handwritten, make_card, read_card
 from hf_structure.hub.locating import short_names
 from hf_structure.version import __version__
 
@@ -18,36 +18,95 @@ NO_SETTINGS = ("train_batch_size", "eval_batch_size", "total_train_batch_size", 
 STARTS = ("model_name_or_path", "base_model", "encoder")  # options that name a model to start from
 
 
-def note_facts(trainer: Any, model_args: object, data_args: object) -> None:
-    """Notes what the options of a run say about its model, for the card that is made later."""
+def note_facts(trainer: Any, model_args: Any, data_args: Any) -> None:
+    """
+    Notes what the options of a run say about its model and its results, for the card that is made later. A run that
+    only evaluates adds to what training has noted.
+    """
+    folder = Path(trainer.args.output_dir)
+    is_trained = trainer.train_dataset is not None
+    facts = training_facts(trainer, model_args, data_args) if is_trained else CardFacts.of_folder(folder)
+    for part, name in SPLITS.items():
+        if files := getattr(data_args, f"{name}_file"):
+            facts.files[part] = [Path(file).name for file in files]
+            facts.evaluations[part] = evaluation(name, model_args, data_args, trainer.args)
+    facts.save(folder)
+
+
+def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
+    """What a run that trains says about its model."""
     starts = (getattr(model_args, name, None) for name in STARTS)
     start = next(filter(None, starts), None)
     is_local = start is not None and (start in short_names() or Path(start).is_dir())
     settings = training_settings(trainer)
     if start is not None and is_local:
         settings["started_from"] = Path(start).name
-    options = {"train": "train_file", "eval": "validation_file", "test": "test_file"}
-    files = {part: [Path(name).name for name in getattr(data_args, option) or []] for part, option in options.items()}
     dataset = getattr(data_args, "dataset_name", None)
-    facts = CardFacts(
+    return CardFacts(
         license=trainer.args.license,
         language=trainer.args.language,
         base_model=None if is_local else start,
         datasets=[dataset] if dataset else [],
-        files=files,
+        files={"train": [Path(name).name for name in data_args.train_file or []]},
         settings=settings,
     )
-    facts.save(Path(trainer.args.output_dir))
 
 
-def training_settings(trainer: Trainer) -> dict[str, str]:
+def evaluation(part: str, *parsed: Any) -> list[str]:
+    """
+    The script that runs, and the options by which it evaluates its model as this run does: those of `of_evaluation`
+    that differ from their defaults. Files are named without their folders.
+
+    Args:
+        part (`str`): What is evaluated, `"validation"` or `"test"`.
+        parsed (`Any`): The dataclasses of the options of this run.
+    """
+    words = [Path(sys.argv[0]).name]
+    for args in parsed:
+        defaults = {option.name: option.default for option in fields(args)}
+        for name in (f"{part}_file", f"initial_{part}_file", *args.of_evaluation):
+            value: Any = getattr(args, name, None)
+            if name not in defaults or value == defaults[name]:
+                continue
+            words.append(f"--{name}")
+            if name.endswith("_file"):
+                words += [Path(file).name for file in value]
+            elif value is not True:
+                words.append(str(value))
+    return words
+
+
+def training_settings(trainer: Any) -> dict[str, str]:
     """Hyperparameters of a run, and versions."""
     found = extract_hyperparameters_from_trainer(trainer)
     settings = {name: str(value) for name, value in found.items() if name not in NO_SETTINGS}
-    if budget := getattr(trainer, "max_tokens", None):
-        settings["max_tokens"] = f"{budget} of a batch"
+    settings["learning_rate"] = learning_rates(trainer)
+    if trainer.optimizer is not None:  # the script's own, whatever the options say
+        settings["optimizer"] = describe(trainer.optimizer)
+    for name in ("max_tokens", "max_sentences"):
+        if budget := getattr(trainer, name, None):
+            settings[name] = f"{budget} of a batch"
     versions = f"hf_structure {__version__}, torch {torch.__version__}, transformers {transformers.__version__}"
     return settings | {"versions": versions}
+
+
+def describe(optimizer: Any) -> str:
+    """The name of an optimizer, and its settings."""
+    optimizer = getattr(optimizer, "optimizer", optimizer)  # that of accelerate holds one
+    settings = {name: optimizer.defaults.get(name) for name in ("betas", "eps", "weight_decay")}
+    return f"{type(optimizer).__name__}, {', '.join(f'{name}={value}' for name, value in settings.items())}"
+
+
+def learning_rates(trainer: Any) -> str:
+    """The highest learning rates that parameters are trained at."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    own, rate = trainer.own_learning_rate(model)
+    number = len(list(own))
+    if rate is None or number == 0:
+        return str(trainer.args.learning_rate)
+    if number == len(list(model.parameters())):
+        return str(rate)
+    return f"{trainer.args.learning_rate}; {rate} of {trainer.own_parameters}"
 
 
 def write_card(trainer: Any, **given: Any) -> None:

@@ -16,6 +16,7 @@ COUNTS = (  # options that must be at least 1, in all scripts that have them
     "gradient_accumulation_steps",
     "max_examples",
     "max_length",
+    "max_sentences",
     "max_tokens",
     "min_frequency",
     "num_layers",

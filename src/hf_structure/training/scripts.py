@@ -186,10 +186,11 @@ def train_and_evaluate(
     """
     with writing_to(trainer.args.output_dir):
         metrics = {}
-        if trainer.train_dataset is not None:
-            checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args)
-            if trainer.is_world_process_zero():
-                note_facts(trainer, model_args, data_args)
+        trains = trainer.train_dataset is not None
+        checkpoint = find_checkpoint(trainer.model, trainer.processing_class, trainer.args) if trains else None
+        if trainer.is_world_process_zero() and has_card(trainer):
+            note_facts(trainer, model_args, data_args)
+        if trains:
             result = trainer.train(resume_from_checkpoint=checkpoint)
             trainer.save_model()
             metrics["train"] = result.metrics
@@ -204,6 +205,11 @@ def train_and_evaluate(
             trainer.push_to_hub()
 
 
+def has_card(trainer: Any) -> bool:
+    """Whether the output folder is that of a model, and not of results alone."""
+    return trainer.train_dataset is not None or Path(trainer.args.output_dir, "config.json").exists()
+
+
 def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
     """Writes the metrics of each set to the output folder, after the model card, which contains them too."""
     folder = Path(trainer.args.output_dir)
@@ -212,7 +218,7 @@ def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
     file = folder / RESULTS
     together = load_object(file) if file.exists() else {}
     write_json(together | {name: value for values in metrics.values() for name, value in values.items()}, file)
-    if trainer.train_dataset is not None or (folder / "config.json").exists():
+    if has_card(trainer):
         trainer.create_model_card()
     for split, values in metrics.items():
         write_json(values, folder / f"{split}_results.json")

@@ -30,6 +30,9 @@ class TextArguments(DataArguments):
         "buffer_size": "streaming",
     }
 
+    max_sentences: int | None = field(
+        default=None, metadata={"help": "Sentences of a training batch on one device, at most; by default any number."}
+    )
     dataset_name: str | None = field(
         default=None,
         metadata={"help": "Training text instead of --train_file: a data set of the Hub, or a folder of its files."},
@@ -101,6 +104,7 @@ class TextStream(IterableDataset):
         encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
         collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
         max_tokens (`int`): Budget of a batch, padding counted.
+        max_sentences (`int`, *optional*): Most sentences of a batch.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
         buffer_size (`int`): How many sentences are taken together.
         seed, num_replicas, rank (`int`): As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
@@ -113,6 +117,7 @@ class TextStream(IterableDataset):
         collate: Callable[[list[dict]], dict],
         *,
         max_tokens: int,
+        max_sentences: int | None = None,
         max_words: int | None = None,
         max_length: int | None = None,
         buffer_size: int = 50_000,
@@ -126,6 +131,7 @@ class TextStream(IterableDataset):
         self.encode = encode
         self.collate: Any = collate
         self.max_tokens = max_tokens
+        self.max_sentences = max_sentences
         self.max_words = max_words
         self.max_length = max_length
         self.buffer_size = buffer_size
@@ -153,7 +159,8 @@ class TextStream(IterableDataset):
         examples = self._examples(share, shares)
         size = int(rng.integers(1, self.buffer_size, endpoint=True))
         while buffer := list(itertools.islice(examples, size)):
-            for batch in shuffled_batches([example["length"] for example in buffer], self.max_tokens, rng):
+            lengths = [example["length"] for example in buffer]
+            for batch in shuffled_batches(lengths, self.max_tokens, rng, self.max_sentences):
                 yield [buffer[index] for index in batch]
             size = self.buffer_size
 
@@ -194,6 +201,7 @@ def stream_training_text(
         encode,
         collate,
         max_tokens=args.max_tokens,
+        max_sentences=args.max_sentences,
         max_words=args.max_length,
         max_length=longest,
         buffer_size=args.buffer_size,

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch.distributed.fsdp import FSDPModule
+from torch.optim.lr_scheduler import SequentialLR
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
+from transformers.optimization import get_scheduler
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput, speed_metrics
 
@@ -67,6 +70,17 @@ class _LossCallback(TrainerCallback, ExportableState):
         if state.global_step:  # of an interrupted run; checkpoints of older versions have kept nothing
             self.total = kept["attributes"]["total"]
             self.first_step = kept["attributes"]["first_step"]
+
+
+class _PhaseCallback(TrainerCallback):
+    """Begins the second phase of a training with the state of a new optimizer, also in a resumed run."""
+
+    def __init__(self, first_step: int):
+        self.first_step = first_step
+
+    def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
+        if state.global_step == self.first_step and optimizer is not None:
+            optimizer.state.clear()
 
 
 class TokenBudgetTrainer(Trainer):
@@ -165,6 +179,8 @@ class ScoringTrainer(TokenBudgetTrainer):
 
     With several processes each evaluates its share. The data set has a column `length`.
     """
+
+    own_parameters = ""  # what cards call the parameters of `own_learning_rate`
 
     def scores(self, model, dataset) -> dict[str, float]:
         """The metrics, `loss` among them, of a model in evaluation mode; called by all processes together."""
@@ -337,6 +353,8 @@ class ParsingTrainer(ScoringTrainer):
             reads), `heads`, `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
     """
 
+    own_parameters = "the parameters that no encoder brings"
+
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.new_parameters = new_parameters
@@ -411,8 +429,12 @@ class StructuredLMTrainer(ScoringTrainer):
     Args:
         base_learning_rate (`float`, *optional*): Learning rate of the parameters that a graft has from its base model;
             by default that of the others.
-        lm_only_steps (`int`): For so many steps the scorer of structures is not trained, but only the language model,
-            which is given the gold ones.
+        lm_only_steps (`int`): For so many steps, the first of two phases, the scorer of structures is not trained,
+            but only the language model, which is given the gold ones. Each phase has the whole schedule of the
+            learning rates and begins with an optimizer that remembers no gradients. Of a model without structures
+            there is one phase.
+        lm_only_warmup_steps (`float`): Steps, or below 1 the share of them, in which the learning rates rise in the
+            first phase; `args.warmup_steps` are of the second.
         max_predicted_sentences (`int`): How many sentences, spread over the data set, evaluation predicts structures
             of.
         data_collator ([`GraphCollator`] or [`CausalCollator`]): Makes batches with `labels`.
@@ -420,29 +442,52 @@ class StructuredLMTrainer(ScoringTrainer):
             that the collator reads.
     """
 
+    own_parameters = "the parameters of the base model"
+
     def __init__(
         self,
         *args,
         base_learning_rate: float | None = None,
         lm_only_steps: int = 0,
+        lm_only_warmup_steps: float = 0.4,
         max_predicted_sentences: int = 0,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
         self.base_learning_rate = base_learning_rate
-        self.lm_only_steps = lm_only_steps
-        if lm_only_steps:
-            self.args.ddp_find_unused_parameters = True  # the scorer's, for so long
+        config = getattr(self.model, "config", None)
+        self.lm_only_steps = lm_only_steps if getattr(config, "structure_layers", 0) else 0
+        self.lm_only_warmup_steps = lm_only_warmup_steps
         self.max_predicted_sentences = max_predicted_sentences
+        if self.lm_only_steps:
+            self.args.ddp_find_unused_parameters = True  # the scorer's, for so long
+            self.add_callback(_PhaseCallback(self.lm_only_steps))
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        if self.lm_only_steps >= num_training_steps and self.is_world_process_zero():
-            logger.warning(
-                "the scorer of structures is left out for %d steps, but the run is %d long: it is never trained",
-                self.lm_only_steps,
-                num_training_steps,
-            )
-        return super().create_scheduler(num_training_steps, optimizer)
+        if not self.lm_only_steps or self.lr_scheduler is not None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        trained: Any = self.optimizer if optimizer is None else optimizer
+        settings: Any = self.args.lr_scheduler_kwargs
+        warmup = self.lm_only_warmup_steps
+        first = get_scheduler(
+            self.args.lr_scheduler_type,
+            trained,
+            num_warmup_steps=math.ceil(warmup * self.lm_only_steps) if warmup < 1 else int(warmup),
+            num_training_steps=self.lm_only_steps,
+            scheduler_specific_kwargs=settings,
+        )
+        if self.lm_only_steps < num_training_steps:
+            second = super().create_scheduler(num_training_steps - self.lm_only_steps, trained)
+            self.lr_scheduler = SequentialLR(trained, [first, second], [self.lm_only_steps])
+        else:
+            self.lr_scheduler = first
+            if self.is_world_process_zero():
+                logger.warning(
+                    "the scorer of structures is left out for %d steps, but the run is %d long: it is never trained",
+                    self.lm_only_steps,
+                    num_training_steps,
+                )
+        return self.lr_scheduler
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return base_parameters(model), self.base_learning_rate

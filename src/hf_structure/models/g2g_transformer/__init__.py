@@ -1,1 +1,1 @@
-"""Graph-to-Graph Transformer parser (Mohammadshahi & Henderson 2020)."""
+"""Graph-to-Graph Transformer parser (Mohammadshahi & Henderson 2019)."""

@@ -20,7 +20,7 @@ VARIANTS = {
 @strict
 class G2GTransformerConfig(StructureConfig):
     r"""
-    Configuration of the Graph-to-Graph Transformer (Mohammadshahi & Henderson 2020). The defaults are the paper's full
+    Configuration of the Graph-to-Graph Transformer (Mohammadshahi & Henderson 2019). The defaults are the paper's full
     model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
 
     Args:

@@ -12,8 +12,9 @@ FAMILY = Family(
     },
     title="Graph-to-Graph Transformer: a transition-based dependency parser",
     citation=(
-        "Mohammadshahi, Henderson (2020): Graph-to-Graph Transformer for Transition-based Dependency Parsing."
-        " Findings of EMNLP."
+        "Mohammadshahi, Henderson (2019): Graph-to-Graph Transformer for Transition-based Dependency Parsing."
+        " arXiv:1911.03561v1. Of the version in Findings of EMNLP (2020), the SWAP action is here, but neither the"
+        " Sentence Transformer (SentTr) nor its results on 13 languages."
     ),
     uses="dependency trees of text like that of its treebank",
     limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",

@@ -1,6 +1,6 @@
 """
-Graph-to-Graph Transformer (Mohammadshahi & Henderson 2020, "Graph-to-Graph Transformer for Transition-based Dependency
-Parsing").
+Graph-to-Graph Transformer (Mohammadshahi & Henderson, "Graph-to-Graph Transformer for Transition-based Dependency
+Parsing", arXiv:1911.03561v1; with the SWAP action of the version in Findings of EMNLP 2020).
 
 A transition-based parser whose every decision is made by a Transformer that reads the parser's whole state: stack,
 buffer and deleted words as a sequence, and the arcs made so far through its self-attention. Equation numbers are those

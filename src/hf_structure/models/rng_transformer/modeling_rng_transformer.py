@@ -708,8 +708,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         attention_mask: torch.Tensor | None,
         word_ids: torch.Tensor | None,
         tag_ids: torch.Tensor | None,
-        form_ids: torch.Tensor | None,
-        treebank_ids: torch.Tensor | None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
         if attention_mask is None:

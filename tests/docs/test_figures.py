@@ -1,0 +1,299 @@
+"""
+Figures of cards and pages are what their commands print, on the treebanks themselves.
+
+Only commands of less than two minutes are run. BLiMP of the masked models takes four minutes, `g2gt-en-ewt` three for
+a test set, and scores of `gilt-en` with a beam hours.
+"""
+
+import io
+import re
+import shutil
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from documents import ROOT, Block, blocks, read
+from execution import run
+from shell import commands
+
+from hf_structure.hub.compact import edit_json
+from hf_structure.hub.locating import resolve_model
+
+CARD = "src/hf_structure/checkpoints/{}/README.md"
+DATA = ("ewt/en_ewt-*.conllu", "gum/en_gum-*.conllu", "wsj_sample/*.mrg")
+SHELL = ("", "bash")
+NUMBER = re.compile(r"-?\d+\.\d+")
+ATTACHMENT = ("UAS", "UUAS")
+LABELLED = ("UAS", "LAS")
+GUM = {"ewt-test": "gum-test", "en_ewt": "en_gum"}
+CHAIN = "python - <<'END'\nfrom hf_structure.data.conllu import read_conllu, write_conllu\nsentences ="
+
+PRINTED = 0.0051  # by as much the commands round
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    Some figures of a document.
+
+    Args:
+        command (`str`): How the block begins whose commands give them.
+        labels (`tuple[str, ...]`): What stands before the figures in the output.
+        row (`tuple[str, ...]`): First cells of the row of the table.
+        columns (`tuple[str, ...]`): Names of its columns with the figures.
+        changes (`dict[str, str]`): What the document says to do "likewise".
+        output (`int`): Which of the commands' outputs.
+    """
+
+    document: str
+    command: str
+    labels: tuple[str, ...]
+    row: tuple[str, ...]
+    columns: tuple[str, ...]
+    changes: dict[str, str] = field(default_factory=dict)
+    output: int = 0
+
+
+def induced(name: str, row: str, decoder: str, treebank: str) -> Case:
+    """Trees without a treebank, on the test part of one."""
+    changes = {**(GUM if treebank == "GUM" else {}), "hf-structure parse": f"hf-structure parse {decoder}".strip()}
+    column = f"{treebank} test"
+    if decoder and name == "udgn-en":
+        column += ", argmax"
+    command = "python examples/prepare_ud.py en_ewt-test.conllu --drop_punctuation"
+    return Case(CARD.format(name), command, ATTACHMENT, (row,), (column,), changes)
+
+
+def supervised(name: str, treebank: str, punctuation: str) -> Case:
+    """Labelled trees of a treebank's words."""
+    output = ("with", "without").index(punctuation)
+    command = f"hf-structure parse --model {name} --format conllu en_ewt-test.conllu"
+    changes = GUM if treebank == "GUM" else {}
+    return Case(CARD.format(name), command, LABELLED, (treebank, punctuation), LABELLED, changes, output)
+
+
+def argmax(name: str) -> Case:
+    changes = {"--model structformer-en": f"--model {name}"}
+    command = "hf-structure parse --model structformer-en --decoder argmax"
+    return Case("docs/structformer.md", command, ATTACHMENT, (name,), ("UAS", "UUAS, pairs"), changes)
+
+
+STRUCTFORMER = CARD.format("structformer-en")
+RELEASED = {"udgn-en": "**seed 2 and two more epochs, released**", "structformer-en": "**seed 1, released**"}
+CASES = {
+    f"{name}, {treebank}{' argmax' * bool(decoder)}": induced(
+        name, "seed 1, argmax heads (eq. 18)" if decoder and name == "structformer-en" else row, decoder, treebank
+    )
+    for name, row in RELEASED.items()
+    for treebank in ("EWT", "GUM")
+    for decoder in ("", "--decoder argmax")
+}
+CASES |= {
+    "structformer-en, constituents": Case(
+        STRUCTFORMER,
+        "python examples/prepare_ud.py",
+        ("system",),
+        (RELEASED["structformer-en"],),
+        ("UF1, WSJ sample",),
+        output=1,
+    ),
+    "structformer-en, recall": Case(
+        STRUCTFORMER,
+        "python examples/prepare_ud.py",
+        ("NP", "VP", "PP", "S", "SBAR", "ADJP", "ADVP", "QP"),
+        ("structformer-en",),
+        ("NP", "VP", "PP", "S", "SBAR", "ADJP", "ADVP", "QP"),
+        output=1,
+    ),
+    "right branching": Case(
+        STRUCTFORMER,
+        "python examples/prepare_ud.py",
+        ("right",),
+        ("right neighbour as head; right branching",),
+        ("UF1, WSJ sample",),
+        output=1,
+    ),
+    "argmax heads of structformer-en": argmax("structformer-en"),
+    "argmax heads of udgn-en": argmax("udgn-en"),
+}
+CASES |= {
+    f"{name}, {treebank} {punctuation} punctuation": supervised(name, treebank, punctuation)
+    for name in ("rngt-en-ewt", "rngt-en-ewt-fast")
+    for treebank in ("EWT", "GUM")
+    for punctuation in ("with", "without")
+}
+CASES |= {
+    f"rngt-en-ewt, {rounds} rounds": Case(
+        CARD.format("rngt-en-ewt"),
+        "hf-structure parse --model rngt-en-ewt",
+        LABELLED,
+        ("EWT dev", "91.76"),
+        (column,),
+        {"en_ewt-test": "en_ewt-dev", "hf-structure parse": f"hf-structure parse --rounds {rounds}"},
+    )
+    for rounds, column in ((1, "1"), (2, "2"), (3, "3 (default)"))
+}
+
+
+@pytest.fixture(scope="module")
+def printed(data_dir, tmp_path_factory):
+    """`printed(block)`: what each `hf-structure` of a block prints that writes no file; a block is run once."""
+    folder, found = tmp_path_factory.mktemp("figures"), {}
+    for pattern in DATA:
+        for file in data_dir.glob(pattern):
+            for name in {file.name, file.name.replace("en_ewt-", "en_ewt-ud-")}:
+                (folder / name).symlink_to(file)
+    (folder / "examples").symlink_to(ROOT / "examples")
+
+    def outputs(block: Block) -> list[str]:
+        if block.code not in found:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(folder)
+                texts = [(command.program, written(command, patch)) for command in commands(block)]
+            found[block.code] = [text for program, text in texts if program == "hf-structure" and text]
+        return found[block.code]
+
+    return outputs
+
+
+def written(command, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a command prints; what it writes to a file is there for the next one."""
+    output = run(command, b"", monkeypatch)
+    if command.output:
+        Path(command.output).write_bytes(output)
+        return ""
+    return output.decode()
+
+
+def table_row(document: str, beginning: tuple[str, ...], columns: tuple[str, ...]) -> dict[str, str]:
+    """The row of a table by the names of its columns; the first one that begins so and has them all."""
+    names: list[str] = []
+    for line in read(document).splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+        if cells and not set(columns) - set(cells):
+            names = cells
+        elif names and all(cell.startswith(start) for cell, start in zip(cells, beginning, strict=False)) and cells:
+            return dict(zip(names, cells, strict=True))
+        elif not cells:
+            names = []
+    raise AssertionError(f"{document}: no row of {' | '.join(beginning)}")
+
+
+def block_of(document: str, beginning: str, *languages: str) -> Block:
+    return next(block for block in blocks(document, *languages) if block.code.startswith(beginning))
+
+
+def assert_printed(output: str, label: str, figure: str) -> None:
+    """Whether an output has a figure of a document behind a label, but for rounding."""
+    value = float(re.search(rf"^ *{label} +([\d.]+)", output, re.MULTILINE)[1])
+    rounding = 0.5 * 10 ** -len(figure.partition(".")[2])
+    assert abs(value - float(figure)) <= rounding + PRINTED, f"{label} {figure}\n{output}"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_table_has_what_the_commands_print(case, printed):
+    block = block_of(case.document, case.command, *SHELL)
+    code = block.code
+    for before, after in case.changes.items():
+        code = code.replace(before, after)
+    output = printed(Block(block.document, block.line, "", code))[case.output]
+    row = table_row(case.document, case.row, case.columns)
+    figures = [figure for column in case.columns for figure in NUMBER.findall(row[column])]
+    assert len(figures) == len(case.labels)
+    for label, figure in zip(case.labels, figures, strict=True):
+        assert_printed(output, label, figure)
+
+
+def test_branching_bias(printed, data_dir, monkeypatch):
+    """One-headed constituents for each bias, in percent."""
+    block = block_of(STRUCTFORMER, "import hf_structure\nfrom hf_structure.algorithms.distance", "python")
+    monkeypatch.chdir(data_dir / "ewt")
+    with redirect_stdout(io.StringIO()) as output:
+        exec(compile(block.code, block.place, "exec"), {})
+    shares = [float(line.split()[-1]) for line in output.getvalue().splitlines()]
+    row = table_row(STRUCTFORMER, ("seed 1, one-headed",), ("bias", "2.5"))
+    figures = [NUMBER.findall(cell)[0] for cell in list(row.values())[1:]]
+    assert [f"{100 * share:.1f}" for share in shares[:-1]] == figures
+    assert f"{100 * shares[-1]:.1f}" in read(STRUCTFORMER).partition("Right branching: ")[2][:5]
+
+
+@pytest.fixture(scope="module")
+def with_bias(printed, tmp_path_factory):
+    """`with_bias(bias, part)`: what evaluation prints of `structformer-en` with another bias in its `config.json`."""
+    block = block_of(STRUCTFORMER, "python examples/prepare_ud.py", *SHELL)
+    lines = "\n".join(line for line in block.code.splitlines() if "test.mrg" in line)
+
+    def evaluated(bias: str, part: str) -> str:
+        folder = tmp_path_factory.mktemp("biased") / "structformer"
+        shutil.copytree(resolve_model("structformer-en"), folder)
+        edit_json(folder / "config.json", branching_bias=float(bias))
+        code = lines.replace("--model structformer-en", f"--model {folder}").replace("test.mrg", f"{part}.mrg")
+        return printed(Block(block.document, block.line, "", code))[0]
+
+    return evaluated
+
+
+@pytest.mark.parametrize("bias", ["0", "0.5", "1", "1.5", "2", "2.5", "3", "4"])
+def test_constituents_over_the_bias(bias, with_bias):
+    output = with_bias(bias, "dev")
+    table = read(STRUCTFORMER).partition("| bias | 0 |")[2].splitlines()
+    figures = table[3].strip("|").split(" | ")[1:]  # the row after that of seed 1's one-headed constituents
+    figure = dict(zip(["0", "0.5", "1", "1.5", "2", "2.5", "3", "4"], figures, strict=False))[bias]
+    assert_printed(output, "system", figure.strip("* "))
+    assert_printed(output, "right", "41.1")
+
+
+def test_constituents_without_the_bias(with_bias):
+    output = with_bias("0", "test")
+    row = table_row(STRUCTFORMER, ("the seeds without the bias",), ("UF1, WSJ sample",))
+    assert_printed(output, "system", NUMBER.findall(row["UF1, WSJ sample"])[0])
+    recall = table_row(STRUCTFORMER, ("without the bias",), ("NP", "QP"))
+    for label in list(recall)[1:]:
+        assert_printed(output, label, recall[label])
+
+
+def test_right_neighbours(printed):
+    """Two blocks of the card, one after the other."""
+    card = CARD.format("udgn-en")
+    made, chain = (block_of(card, begins, *SHELL) for begins in ("python examples/prepare_ud.py", CHAIN))
+    row = table_row(card, ("right neighbour as head",), ("EWT test", "GUM test"))
+    for treebank, changes in (("EWT", {}), ("GUM", GUM)):
+        code = f"{made.code.splitlines()[0]}\n{chain.code}"
+        for before, after in changes.items():
+            code = code.replace(before, after)
+        output = printed(Block(card, made.line, "", code))[0]
+        for label, figure in zip(ATTACHMENT, NUMBER.findall(row[f"{treebank} test"]), strict=True):
+            assert_printed(output, label, figure)
+
+
+def test_heads_and_relations(printed):
+    block = block_of("docs/induction.md", "hf-structure analyze --heads", *SHELL)
+    lines = [line.split() for line in printed(block)[0].splitlines()]
+    for direction, place in (("child to parent", 0), ("parent to child", 5)):
+        for name, model, offset in (("UDGN", "udgn-en", 1), ("StructFormer", "structformer-en", 2)):
+            figures = list(table_row("docs/induction.md", (model,), (direction, "nsubj", "obl")).values())[1:]
+            assert lines[place + offset] == [name, "1", *figures]
+
+
+def test_rules_of_graphs(data_dir, monkeypatch):
+    """All rows of the table."""
+    monkeypatch.chdir(data_dir / "gum")
+    line = "python examples/enhance_trees.py --evaluate en_gum-test.conllu"
+    assert line in read("docs/gilt.md")
+    output = run(next(commands(Block("docs/gilt.md", 1, "", line))), b"", monkeypatch).decode()
+    rows = [row for row in output.splitlines() if row.startswith("| ")]
+    assert len(rows) == 7
+    assert all(row in read("docs/gilt.md") for row in rows[1:])
+
+
+def test_weights_of_relations():
+    block = block_of("docs/structformer.md", "import torch\nfrom transformers import AutoModelForMaskedLM", "python")
+    with redirect_stdout(io.StringIO()) as output:
+        exec(compile(block.code, block.place, "exec"), {})
+    for line in output.getvalue().splitlines():
+        number, *weights = line.split()
+        row = table_row("docs/structformer.md", (f"layer {number}",), ("weight of the parent",))
+        assert weights == list(row.values())[1:]
