@@ -34,8 +34,8 @@ def test_largest_sums_are_exact():
 @pytest.mark.parametrize("name", ["rngt-en-ewt-fast", "g2gt-en-ewt", "structformer-en", "udgn-en"])
 def test_parses_are_about_the_same(name):
     exact, rounded = (hf_structure.parse(SENTENCES, name, dtype=d, device="cpu") for d in ("float32", "int8"))
-    pairs = [pair for a, b in zip(exact, rounded, strict=True) for pair in zip(a.dependency.heads, b.dependency.heads)]
-    assert sum(a == b for a, b in pairs) >= len(pairs) - 1
+    heads, others = ([head for parsed in each for head in parsed.dependency.heads] for each in (exact, rounded))
+    assert sum(a == b for a, b in zip(heads, others, strict=True)) >= len(heads) - 1
     assert hf_structure.parse(SENTENCES, name, dtype=torch.int8, device="cpu") == rounded
     assert hf_structure.parse(SENTENCES, name, device="cpu") == exact  # each stays as it was loaded
     assert hf_structure.parse(SENTENCES[:1], name, dtype="int8", device="cpu")[0].dependency.heads == (

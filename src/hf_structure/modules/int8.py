@@ -1,8 +1,8 @@
 """
 Linear layers that compute in 8-bit integers on a CPU.
 
-Every vector is quantized by itself when it comes in, so that a result does not depend on what else is in the batch, and
-sums of products are exact. `torch.ao.quantization`, which is deprecated, quantizes whole tensors.
+Every input vector is quantized by itself, so that a result does not depend on what else is in the batch, and sums of
+products are exact. `torch.ao.quantization`, which is deprecated, quantizes whole tensors.
 """
 
 import torch
@@ -18,7 +18,10 @@ TINY = torch.finfo(torch.float32).tiny
 
 class Int8Linear(nn.Module):
     """
-    An [`~torch.nn.Linear`] with weights in 8 bits and a scale for each output: `scale_i * scale_o * (q_i . w_o) + b_o`,
+    An [`~torch.nn.Linear`] with weights `w_o` in 8 bits and a scale for each output:
+
+        scale_i * scale_o * (q_i . w_o) + b_o
+
     where `q_i` is a vector of the input in 8 bits.
     """
 
@@ -55,9 +58,7 @@ class _Int8Quantizer(HfQuantizer):
     is_trainable = False
 
     def is_serializable(self) -> bool:
-        raise ValueError(
-            "a model in int8 cannot be saved: save the model that it was made of, and quantize that again"
-        )
+        raise ValueError("a model in int8 cannot be saved: save the one that it was made of, and quantize that again")
 
 
 def quantize(model: nn.Module) -> nn.Module:
