@@ -11,6 +11,7 @@ does not give are empty. With `--output`, the trees are kept in this folder.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -172,7 +173,8 @@ def main() -> None:
         for place, kind in enumerate(("raw text", "given words")):
             runs, outputs = [runs[place] for _, runs in built], []
             for (name, _), run in zip(built, runs, strict=True):
-                outputs.append(folder / f"{name.replace('/', '_').replace(' ', '_')}.{kind.split()[0]}.conllu")
+                file = re.sub(r"[^\w.-]", "_", name)
+                outputs.append(folder / f"{file}.{kind.split()[0]}.conllu")
                 outputs[-1].write_text(run(), encoding="utf-8")  # also the first run, which is not measured
             times = fastest(runs, options.repeats, options.clock)
             rows = [

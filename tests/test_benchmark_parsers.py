@@ -9,9 +9,9 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "parsers.py"
 TREEBANK = """# newpar
-# text = Dogs bark.
-1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_
-2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\tSpaceAfter=No
+# text = She left.
+1\tShe\tshe\tPRON\tPRP\t_\t2\tnsubj\t_\t_
+2\tleft\tleave\tVERB\tVBD\t_\t0\troot\t_\tSpaceAfter=No
 3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
 
 # newpar
@@ -41,7 +41,7 @@ def test_table_of_what_is_there(tmp_path):
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| rngt-en-ewt-fast")]
     assert len(rows) == 4
-    assert all(row.endswith("| 100.0 | 100.0 |  |  | 100.0 | 100.0 |") for row in rows)
+    assert [row.split("|")[4:] for row in rows] == [[" 100.0 ", " 100.0 ", "  ", "  ", " 100.0 ", " 100.0 ", ""]] * 4
     assert "skipped: stanza (no model is given)" in done.stdout
     assert done.stdout.count("| spacy ") == 2
-    assert (tmp_path / "out" / "rngt-en-ewt-fast:int8.given.conllu").read_text().count("\tnsubj\t") == 2
+    assert (tmp_path / "out" / "rngt-en-ewt-fast_int8.given.conllu").read_text().count("\tnsubj\t") == 2
