@@ -4,6 +4,7 @@ from spacy.tokens import Doc
 
 import hf_structure
 from hf_structure.integrations.spacy import StructureParser
+from hf_structure.modules.int8 import is_quantized
 
 TEXT = " The old cat slept.  Dr. No barked at it!\n"
 
@@ -151,3 +152,18 @@ def test_to_spacy():
     assert [token.dep_ for token in hf_structure.DependencyTree(["a", "b"], [2, 0]).to_spacy()] == ["dep", "ROOT"]
     with pytest.raises(ValueError, match="needs a tree"):
         hf_structure.DependencyTree(["a", "b"], [2, 1]).to_spacy()
+
+
+def test_int8(g2g_transformer):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("hf_structure", config={"model": str(g2g_transformer), "dtype": "int8"})
+    [name] = nlp.pipe_names
+    expected = hf_structure.parse(SENTENCES, g2g_transformer, dtype="int8", device="cpu")
+    found = [token.dep_ for sentence in nlp(TEXT).sents for token in sentence if not token.is_space]
+    labels = [
+        label if head else "ROOT"
+        for parsed in expected
+        for head, label in zip(parsed.dependency.heads, parsed.dependency.labels, strict=True)
+    ]
+    assert found == labels
+    assert is_quantized(nlp.get_pipe(name).model)

@@ -481,7 +481,7 @@ def test_dtype(folder):
         assert result.dependency.log_probability == pytest.approx(wanted.dependency.log_probability, abs=0.05)
     with pytest.raises(ValueError, match=r"computes in torch.float32: convert it with model.to\(torch.bfloat16\)"):
         parse(sentences, exact, dtype="bfloat16")
-    for wrong in ("nonsense", "int8", torch.int8, "nn", "float8_e4m3fn", 5):
+    for wrong in ("nonsense", "int16", torch.int16, "nn", "float8_e4m3fn", 5):
         with pytest.raises(ValueError, match="dtype must be a floating-point type"):
             parse(sentences, folder, dtype=wrong)
     with pytest.raises(ValueError, match="this Linear does not parse"):

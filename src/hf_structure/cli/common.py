@@ -91,7 +91,7 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
         choices=DTYPES,
         default="float32",
         help="precision to compute in: bfloat16 is faster on processors and GPUs that have instructions for it, and "
-        "changes a few heads in a thousand; default: %(default)s",
+        "changes a few heads in a thousand; int8 is for CPUs; default: %(default)s",
     )
 
 

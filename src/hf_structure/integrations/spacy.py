@@ -51,6 +51,7 @@ class StructureParser(Pipe):
             Whether a sentence that is too long is left without heads, with a warning, instead of an error. Only its
             first word has one then, itself, so that the sentence keeps its place in `doc.sents`.
         name (`str`): What error handlers of spaCy are told it is called.
+        dtype (`str`): Precision to compute in, as for [`~hf_structure.parse`]. `"int8"` computes on a CPU.
 
     Raises:
         ValueError: there is no such model.
@@ -63,8 +64,10 @@ class StructureParser(Pipe):
         max_words: int = MAX_WORDS,
         skip_long: bool = True,
         name: str = "hf_structure",
+        dtype: str = "float32",
     ):
-        self.model, self.tokenizer = load_parser(model, None, None)
+        device = "cpu" if dtype == "int8" else None
+        self.model, self.tokenizer = load_parser(model, None, device, dtype)
         self.options = {"batch_size": batch_size, "max_words": max_words, "skip_long": skip_long}
         self.name = name
 
@@ -98,14 +101,20 @@ class StructureParser(Pipe):
 
 @Language.factory(
     "hf_structure",
-    default_config={"model": "rngt-en-ewt-fast", "batch_size": 64, "max_words": MAX_WORDS, "skip_long": True},
+    default_config={
+        "model": "rngt-en-ewt-fast",
+        "batch_size": 64,
+        "max_words": MAX_WORDS,
+        "skip_long": True,
+        "dtype": "float32",
+    },
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
 )
 def make_parser(
-    nlp: Language, name: str, model: str, batch_size: int, max_words: int, skip_long: bool
+    nlp: Language, name: str, model: str, batch_size: int, max_words: int, skip_long: bool, dtype: str
 ) -> StructureParser:
     """What `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds."""
-    return StructureParser(model, batch_size, max_words, skip_long, name)
+    return StructureParser(model, batch_size, max_words, skip_long, name, dtype)
 
 
 def _sentences(doc: Doc) -> list[list[Token]]:

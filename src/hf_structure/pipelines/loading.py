@@ -19,6 +19,7 @@ from hf_structure.auto import LOADING
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import with_suggestions
+from hf_structure.modules.int8 import is_quantized, quantize
 from hf_structure.pipelines.loaded import loaded_model
 from hf_structure.pipelines.options import DTYPES
 
@@ -49,17 +50,20 @@ def load_model(
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
             another dtype, or its tokenizer is not known.
     """
-    dtype = _floating_dtype(dtype)
+    dtype = _known_dtype(dtype)
     if isinstance(model, torch.nn.Module):
         if revision:
             raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
-        if dtype and getattr(model, "dtype", dtype) != dtype:
-            raise ValueError(f"the loaded model computes in {model.dtype}: convert it with model.to({dtype})")
+        current = torch.int8 if is_quantized(model) else getattr(model, "dtype", dtype)
+        if dtype and current != dtype:
+            raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
         tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
         return (_move(model, device) if device else model).eval(), tokenizer
     folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
     modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
     device = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if dtype == torch.int8 and not device.startswith("cpu"):
+        raise ValueError(f"int8 computes on a CPU only, not on the device {device!r}: pass device='cpu'")
     options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
     model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
     return model, tokenizer or saved_tokenizer
@@ -177,8 +181,13 @@ def _load(
     trust_remote_code: bool,
     device: str,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    model = load_weights(folder, auto_class, purpose, optional_weights, trust_remote_code, dtype=dtype)
-    return _move(model, device).eval(), read_tokenizer(folder, purpose, trust_remote_code)
+    is_int8 = dtype == torch.int8
+    stored = torch.float32 if is_int8 else dtype
+    model = load_weights(folder, auto_class, purpose, optional_weights, trust_remote_code, dtype=stored)
+    model = _move(model, device).eval()
+    if is_int8:
+        quantize(model)
+    return model, read_tokenizer(folder, purpose, trust_remote_code)
 
 
 def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
@@ -251,13 +260,21 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {_first_line(error)}"  # such as KeyError: 'model'
 
 
-def _floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+def _known_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     if dtype is None:
         return None
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise ValueError(f"dtype must be a floating-point type ({', '.join(DTYPES)}), not {dtype!r}")
+        raise ValueError(f"dtype must be a floating-point type or int8 ({', '.join(DTYPES)}), not {dtype!r}")
     return getattr(torch, name)
+
+
+def _conversion(current: torch.dtype, dtype: torch.dtype) -> str:
+    if current == torch.int8:
+        return "load it anew to compute in another precision"
+    if dtype == torch.int8:
+        return "convert it with hf_structure.modules.int8.quantize(model)"
+    return f"convert it with model.to({dtype})"
 
 
 def _first_line(error: BaseException) -> str:

@@ -191,7 +191,8 @@ def parse(
             Where to compute. By default where a loaded model is, else on a GPU if there is one.
         dtype (`str` or `torch.dtype`, *optional*):
             Precision to compute in: by default that of a loaded model, else float32. `"bfloat16"` is faster on
-            processors and GPUs that have instructions for it, and changes a few heads in a thousand.
+            processors and GPUs that have instructions for it, and changes a few heads in a thousand. `"int8"` is for
+            CPUs: the linear layers multiply 8-bit integers.
         revision (`str`, *optional*):
             Branch, tag or commit of a model on the Hub; also as part of its name, `"org/model@revision"`.
         trust_remote_code (`bool`):

@@ -1,0 +1,189 @@
+"""
+Speed on one thread and accuracy of the parsers that are installed, on one treebank, from raw text and from its words.
+
+    python benchmarks/parsers.py en_ewt-dev.conllu --models rngt-en-ewt rngt-en-ewt:int8 --spacy en_core_web_sm \\
+        --stanza en --udpipe english-ewt.udpipe --output outputs
+
+`NAME:DTYPE` is a model of this library in another precision. Raw text is rebuilt from `# text` and `# newpar`.
+Speed is words of the treebank per second, without loading, the best of `--repeats` runs, and the ratio to the first
+parser in the same run. Accuracy is that of the evaluator of CoNLL 2018 (`pip install udtools`); cells that a parser
+does not give are empty. With `--output`, the trees are kept in this folder.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from measuring import add_machine_options, fastest, machine, table
+
+import hf_structure
+from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.pipelines.parsing import load_parser
+
+METRICS = ["Sentences", "Words", "UPOS", "Lemmas", "UAS", "LAS"]
+Run = Callable[[], str]  # gives CoNLL-U
+
+
+def paragraphs(sentences: Iterable[ConlluSentence]) -> list[str]:
+    """Raw text. Raises `ValueError` for a sentence without."""
+    texts = []
+    for sentence in sentences:
+        if "text" not in sentence.metadata:
+            raise ValueError("the treebank has sentences without '# text'")
+        begins = any(comment.startswith(("# newpar", "# newdoc")) for comment in sentence.comments)
+        if begins or not texts:
+            texts.append([])
+        texts[-1].append(sentence.metadata["text"])
+    return [" ".join(each) for each in texts]
+
+
+def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
+    name, _, dtype = name.partition(":")
+    model, tokenizer = load_parser(name, None, "cpu", dtype or "float32")
+    parse = partial(hf_structure.parse, model=model, tokenizer=tokenizer, structure="dependency")
+
+    def words() -> str:
+        trees = [parsed.dependency for parsed in parse([sentence.forms for sentence in gold])]
+        pairs = zip(gold, trees, strict=True)
+        return "".join(str(blank(sentence).with_heads(tree.heads, tree.labels)) for sentence, tree in pairs)
+
+    return lambda: "".join(each.to_conllu() for each in parse(texts, sentences="split")), words
+
+
+def spacy(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
+    import spacy
+    from spacy.tokens import Doc
+
+    nlp = spacy.load(name)
+
+    def conllu(docs: Iterable[Doc]) -> str:
+        lines = []
+        for doc in docs:
+            for sentence in doc.sents:
+                tokens = [token for token in sentence if not token.is_space]
+                places = {token.i: place for place, token in enumerate(tokens, start=1)}
+                for token in tokens:
+                    head = 0 if token.head == token else places.get(token.head.i, 0)
+                    cells = [places[token.i], token.text, token.lemma_ or "_", token.pos_ or "_", token.tag_ or "_"]
+                    label = token.dep_.lower() if head else "root"
+                    lines.append("\t".join(map(str, [*cells, "_", head, label or "_", "_", "_"])))
+                lines += [""] * bool(tokens)
+        return "\n".join([*lines, ""])
+
+    def words() -> str:
+        docs = (
+            Doc(nlp.vocab, words=sentence.forms, sent_starts=[True] + [False] * (len(sentence.forms) - 1))
+            for sentence in gold
+        )
+        return conllu(nlp.pipe(docs))
+
+    return lambda: conllu(nlp.pipe(texts)), words
+
+
+def stanza(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
+    import stanza
+
+    options = {"processors": "tokenize,mwt,pos,lemma,depparse", "use_gpu": False, "download_method": None}
+    raw = stanza.Pipeline(name, verbose=False, **options)
+    options["processors"] = "tokenize,pos,lemma,depparse"
+    split = stanza.Pipeline(name, verbose=False, tokenize_pretokenized=True, **options)
+    return (
+        lambda: "{:C}\n\n".format(raw("\n\n".join(texts))),
+        lambda: f"{split([sentence.forms for sentence in gold]):C}\n\n",
+    )
+
+
+def udpipe(path: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
+    from ufal.udpipe import Model, Pipeline
+
+    model = Model.load(path)
+    if model is None:
+        raise OSError(f"{path} holds no model of UDPipe")
+    default, blanks = Pipeline.DEFAULT, "".join(str(blank(sentence)) for sentence in gold)
+    raw = Pipeline(model, "tokenize", default, default, "conllu")
+    words = Pipeline(model, "conllu", default, default, "conllu")
+    return lambda: raw.process("\n\n".join(texts)), lambda: words.process(blanks)
+
+
+def blank(sentence: ConlluSentence) -> ConlluSentence:
+    """Words and multi-word tokens alone."""
+    nothing = ["_"] * len(sentence.words)
+    sentence = sentence.with_deps(nothing)
+    for column in ("lemma", "upos", "xpos", "feats", "head", "deprel"):
+        sentence = sentence.with_column(column, nothing)
+    return sentence
+
+
+def score(gold: Path, system: Path) -> list[str]:
+    """Cells of the table; empty ones where the parser gives no such column, or the files cannot be compared."""
+    from udtools.udeval import UDError, evaluate, load_conllu_file
+
+    try:
+        found = evaluate(load_conllu_file(str(gold)), load_conllu_file(str(system)))
+    except UDError as error:
+        print(f"{system.name}: {error}", file=sys.stderr)
+        return [""] * len(METRICS)
+    return [f"{100 * found[name].f1:.1f}" if found[name].f1 else "" for name in METRICS]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="a treebank in CoNLL-U")
+    parser.add_argument("--models", nargs="*", default=["rngt-en-ewt", "rngt-en-ewt:int8"], metavar="NAME[:DTYPE]")
+    parser.add_argument("--spacy", metavar="MODEL", help="name or folder of a pipeline of spaCy")
+    parser.add_argument("--stanza", metavar="LANGUAGE", help="language of stanza, whose models are there")
+    parser.add_argument("--udpipe", metavar="FILE", help="model of UDPipe 1")
+    parser.add_argument("--limit", type=int, help="number of sentences; all by default")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of which the fastest counts")
+    parser.add_argument("--output", help="folder for the trees")
+    add_machine_options(parser)
+    parser.set_defaults(threads=1, clock="processor")
+    options = parser.parse_args()
+    try:
+        import udtools.udeval  # noqa: F401
+    except ImportError:
+        parser.error("the evaluator is missing: pip install udtools")
+    torch.set_num_threads(options.threads)
+    gold = list(islice(read_conllu(options.file), options.limit))
+    texts, count = paragraphs(gold), sum(len(sentence.forms) for sentence in gold)
+    print(f"{machine(options)}; {len(gold):,} sentences, {count:,} words")
+    makers = [(name, partial(ours, name)) for name in options.models]
+    for maker in (spacy, stanza, udpipe):
+        name = getattr(options, maker.__name__)
+        if name:
+            makers.append((f"{maker.__name__} {name}", partial(maker, name)))
+        else:
+            print(f"skipped: {maker.__name__} (no model is given)")
+    built = []
+    for name, make in makers:
+        try:
+            built.append((name, make(gold, texts)))
+        except (ImportError, OSError, ValueError) as error:
+            print(f"skipped: {name} ({str(error).strip().splitlines()[0]})")
+    with TemporaryDirectory() as temporary:
+        folder = Path(options.output or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_conllu(gold, folder / "gold.conllu")
+        for place, kind in enumerate(("raw text", "given words")):
+            runs, outputs = [runs[place] for _, runs in built], []
+            for (name, _), run in zip(built, runs, strict=True):
+                file = re.sub(r"[^\w.-]", "_", name)
+                outputs.append(folder / f"{file}.{kind.split()[0]}.conllu")
+                outputs[-1].write_text(run(), encoding="utf-8")  # also the first run, which is not measured
+            times = fastest(runs, options.repeats, options.clock)
+            rows = [
+                [f"{count / own:,.0f}", f"{times[0] / own:.2f}", *score(folder / "gold.conllu", output)]
+                for own, output in zip(times, outputs, strict=True)
+            ]
+            print(f"\n{kind}\n")
+            print(table("parser", ["words/s", "ratio", *METRICS], [name for name, _ in built], rows), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The benchmark of parsers, on a treebank of two sentences."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "parsers.py"
+TREEBANK = """# newpar
+# text = She left.
+1\tShe\tshe\tPRON\tPRP\t_\t2\tnsubj\t_\t_
+2\tleft\tleave\tVERB\tVBD\t_\t0\troot\t_\tSpaceAfter=No
+3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+# newpar
+# text = Nobody slept.
+1\tNobody\tnobody\tPRON\tNN\t_\t2\tnsubj\t_\t_
+2\tslept\tsleep\tVERB\tVBD\t_\t0\troot\t_\tSpaceAfter=No
+3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+"""
+
+
+def run(*options: str) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(SCRIPT), *options]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_table_of_what_is_there(tmp_path):
+    pytest.importorskip("udtools")
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(tmp_path / "blank")
+    (tmp_path / "two.conllu").write_text(TREEBANK)
+    models = ["--models", "rngt-en-ewt-fast", "rngt-en-ewt-fast:int8", "--spacy", str(tmp_path / "blank")]
+    done = run(str(tmp_path / "two.conllu"), *models, "--output", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| rngt-en-ewt-fast")]
+    assert len(rows) == 4
+    assert [row.split("|")[4:] for row in rows] == [[" 100.0 ", " 100.0 ", "  ", "  ", " 100.0 ", " 100.0 ", ""]] * 4
+    assert "skipped: stanza (no model is given)" in done.stdout
+    assert done.stdout.count("| spacy ") == 2
+    assert (tmp_path / "out" / "rngt-en-ewt-fast_int8.given.conllu").read_text().count("\tnsubj\t") == 2
