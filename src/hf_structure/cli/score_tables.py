@@ -50,7 +50,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMNS",
         help="with the regions that make up the sentence, in their order and with commas between them",
     )
-    tables.add_argument("--region_mark", metavar="MARK", help="what stands between the regions of a sentence, say |")
+    tables.add_argument("--region_mark", metavar="MARK", help="what stands between the regions of a sentence, say /")
     tables.add_argument(
         "--critical_column",
         metavar="COLUMN",

@@ -1,8 +1,8 @@
 """
 Items of experiments: tables with a sentence in each row, its regions, and columns such as its item and condition.
 
-Regions are given in one of three ways: by a column for each (the sentence is their texts with single spaces), by a mark
-between them in the sentence, or by a column with the number of the critical word, from which others are counted.
+Regions are given in one of three ways: by a column for each (the sentence is their texts with single spaces), by a
+mark between them in the sentence, or by a column with the number of the critical word, from which others are counted.
 """
 
 import csv

@@ -217,7 +217,7 @@ def score_table(
         rows (`"words"` or `"regions"`): What has a row; the surprisals of a region's words are added up.
         sentence (`str`): The column of the sentences.
         regions (`Sequence[str]`): Columns with the regions of sentences, which are their texts with single spaces.
-        region_mark (`str`, *optional*): What stands between the regions of a sentence, say `"|"`.
+        region_mark (`str`, *optional*): What stands between the regions of a sentence, say `"/"`.
         critical (`str`, *optional*):
             A column with the number of the critical word, from 1: the region of a word is its distance from there.
         model_words (`bool`):
