@@ -40,26 +40,31 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         help="a table with a word or a region in each row, and the columns of the items; .tsv, .csv, .jsonl or "
         ".parquet as the suffix of --output says",
     )
+    add_layout(tables)
     tables.add_argument(
+        "--model_words",
+        action="store_true",
+        help="words as the model reads them; default: what stands between white space, punctuation attached",
+    )
+
+
+def add_layout(parser: argparse._ActionsContainer) -> None:
+    """The options that say where tables have sentences and regions."""
+    parser.add_argument(
         "--sentence_column", default="sentence", metavar="COLUMN", help="of the sentences; default: %(default)s"
     )
-    tables.add_argument(
+    parser.add_argument(
         "--region_columns",
         type=lambda text: text.split(","),
         default=[],
         metavar="COLUMNS",
         help="with the regions that make up the sentence, in their order and with commas between them",
     )
-    tables.add_argument("--region_mark", metavar="MARK", help="what stands between the regions of a sentence, say /")
-    tables.add_argument(
+    parser.add_argument("--region_mark", metavar="MARK", help="what stands between the regions of a sentence, say /")
+    parser.add_argument(
         "--critical_column",
         metavar="COLUMN",
         help="with the number of the critical word, from 1: the region of a word is its distance from there",
-    )
-    tables.add_argument(
-        "--model_words",
-        action="store_true",
-        help="words as the model reads them; default: what stands between white space, punctuation attached",
     )
 
 
