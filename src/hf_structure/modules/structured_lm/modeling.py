@@ -157,17 +157,8 @@ class StructuredLMMixin(GraftMixin):
                 over words, one that begins with a word; `beam_size`, `k` or `max_tokens` below 1.
         """
         check_structure_layers(self.config, f"there are no {self.writer_class.structures} to search for")
-        return beam_search(
-            self,
-            self.hypotheses_class,
-            input_ids,
-            word_ids,
-            attention_mask,
-            beam_size=beam_size,
-            k=k,
-            max_tokens=max_tokens,
-            watch=watch,
-        )
+        options = {"beam_size": beam_size, "k": k, "max_tokens": max_tokens, "watch": watch}
+        return beam_search(self, self.hypotheses_class, input_ids, word_ids, attention_mask, **options)
 
     def decoding_beam_size(self, decoder: str, k: int, beam_size: int | None) -> int:
         """
