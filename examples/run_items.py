@@ -8,14 +8,15 @@ the items of an experiment compare.
 
 `--items` is a table with the columns `item`, `condition` and `sentence`; its regions are given as for
 `hf-structure score --table` (see docs/scoring.md). A contrast `NAME=A,B` is the surprisal of a region in condition A
-minus that in condition B. Its effect is the mean over items, in nats, with the standard error over items. Of several
-beams, `change` is the effect minus that of the last one, with the standard error of the paired differences.
+minus that in condition B (or the reduction of an entropy, `--measure`). Its effect is the mean over items, in nats,
+with the standard error over items. Of several beams, `change` is the effect minus that of the last one, with the
+standard error of the paired differences.
 
 `--sap` is a folder with the items of the SAP Benchmark (Huang et al. 2024, github.com/caplabnyu/sapbenchmark):
 `items_X.pivot.csv` of the classic garden paths (MVRR, NPZ, NPS), attachment, relative clauses and agreement, and what
-its `plots/spr` hold as `effects_ms/by_construction.csv` and `by_item.csv`. Regions are the critical word (0) and the
-two after it. The effects on human reading times, in milliseconds, stand beside the model's, with the correlation of
-the two over items.
+its `plots/spr` hold, as `effects_ms/by_construction.csv` and `by_item.csv`. Regions are the critical word (0) and the
+two after it. If the latter files are there, the effects on human reading times, in milliseconds, stand beside the
+model's, with the correlation of the two over items.
 
 The output folder gets the table of words (`words.tsv`), `results.json`, `results.md`, and the figure `effects.svg`. If
 `words.tsv` is there and of the same run, only the rest is done again.
@@ -52,6 +53,7 @@ SAP_CONTRASTS = {  # by set, and by the name of the effect on reading times: con
     "Agreement": {"Agr": ("UNAGREE", "AGREE")},
 }
 SAP_REGIONS = ["0", "1", "2"]
+MEASURES = ("surprisal", "entropy_reduction", "structure_entropy_reduction")  # columns that are added up in regions
 TEXTS = {"item": str, "condition": str, "region": str, "word": str}  # columns that are no numbers
 COLORS = ("#7b3294", "#c2a5cf", "#a6dba0", "#008837", "#404040")
 Contrasts = dict[str, tuple[str, str]]
@@ -79,6 +81,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--beam_size", type=positives, metavar="N,...", help="of models that build structures; default: 20"
+    )
+    parser.add_argument(
+        "--measure", choices=MEASURES, default="surprisal", help="what has effects; default: %(default)s"
     )
     parser.add_argument("--correction", choices=CORRECTIONS, help="for leading spaces, see docs/scoring.md")
     add_scoring(parser)
@@ -180,8 +185,10 @@ def _human(name: str, region: str, differences: pandas.Series, human: Sequence[p
 
 
 def read_human(folder: Path) -> list[pandas.DataFrame]:
-    """The effects on human reading times: of constructions, and of their items."""
+    """The effects on human reading times: of constructions, and of their items; nothing if they are not there."""
     files = [folder / f"effects_ms/{name}.csv" for name in ("by_construction", "by_item")]
+    if not all(file.exists() for file in files):
+        return []
     frames = [pandas.read_csv(file, dtype={"ROI": str, "item": str}) for file in files]
     return [frame[frame.source == "human"] for frame in frames]
 
@@ -247,8 +254,10 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
         panel.axhline(0, color="black", linewidth=0.6)
         panel.set_xticks(range(len(regions)), regions)
         panel.set_title(name, fontsize=10)
-    figure.axes[0].set_ylabel("effect (nats)")
-    figure.axes[0].legend(fontsize=7, frameon=False)
+    handles = [part for panel in figure.axes for part in zip(*panel.get_legend_handles_labels(), strict=True)]
+    legend = {label: handle for handle, label in handles}
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
+    figure.supylabel("effect (nats)", fontsize=10)
     return figure
 
 
@@ -262,47 +271,56 @@ def _align_zeros(*panels: Any) -> None:
         panel.set_ylim(min(bottom, low), top if bottom <= low else -low * (1 - share) / share)
 
 
-def main() -> None:
-    options = parse_arguments()
+def score_items(options: argparse.Namespace, items: Any, files: Sequence[Path], where: dict[str, Any]) -> Path:
+    """The file of the table of words, which is made if it is not there yet."""
     folder = Path(options.output_dir)
-    layout = layout_of(options)
-    contrasts: Contrasts = dict(options.contrast)
-    human: Sequence[pandas.DataFrame] = ()
-    where = {"sentence": layout.sentence, "regions": layout.regions, "region_mark": layout.mark}
-    where["critical"] = layout.critical
-    if options.sap:
-        source = Path(options.sap)
-        items: Any = list(read_sap(source))
-        files = [source / f"items_{name}.pivot.csv" for name in SAP_CONTRASTS]
-        where = {"critical": "position"}
-        contrasts = {name: pair for pairs in SAP_CONTRASTS.values() for name, pair in pairs.items()}
-        human = read_human(source)
-        options.regions = options.regions or SAP_REGIONS
-    else:
-        items = options.items
-        files = [items]
-    if not contrasts:
-        raise ValueError("what is compared? Say it with --contrast NAME=A,B")
-    names = ("raw", "word_tokenizer", "masking", "correction")
-    known = {name: getattr(options, name) for name in names} | {"beam_size": options.beam_size, "items": where}
-    known |= {"model": model_states(options.model), "files": file_states(*files)}
-    check_same_run(folder / "options.json", known)
+    names = ("raw", "word_tokenizer", "masking", "correction", "beam_size")
+    known = {name: getattr(options, name) for name in names} | {"items": where}
+    states = {"model": model_states(options.model), "files": file_states(*files)}
+    check_same_run(folder / "options.json", known | states)
     path = folder / "words.tsv"
     if not path.exists():
         settings = {name: getattr(options, name) for name in (*names, "max_tokens", "device", "trust_remote_code")}
-        words = score_table(items, options.model, beam_size=options.beam_size, progress=True, **where, **settings)
-        write_json(known, folder / "options.json")
+        words = score_table(
+            items, options.model, entropy=options.measure != "surprisal", progress=True, **where, **settings
+        )
+        write_json(known | states, folder / "options.json")
         write_text(words.to_csv(sep="\t", index=False, na_rep="NA", float_format="%.5f"), path)
+    return path
+
+
+def measured(options: argparse.Namespace) -> dict[str, str]:
+    """The columns of the table of words whose effects are wanted, and how they are called in the results."""
+    sizes = options.beam_size or []
+    if len(sizes) > 1:
+        return {f"beam {size}": f"{options.measure}_beam_{size}" for size in sizes}
+    return {f"beam {sizes[0]}" if sizes else Path(options.model).name: options.measure}
+
+
+def main() -> None:
+    options = parse_arguments()
+    folder = Path(options.output_dir)
+    if options.sap:
+        source = Path(options.sap)
+        files = [source / f"items_{name}.pivot.csv" for name in SAP_CONTRASTS]
+        path = score_items(options, list(read_sap(source)), files, {"critical": "position"})
+        contrasts = {name: pair for pairs in SAP_CONTRASTS.values() for name, pair in pairs.items()}
+        human = read_human(source)
+    else:
+        layout = layout_of(options)
+        where = {"sentence": layout.sentence, "regions": layout.regions, "region_mark": layout.mark}
+        contrasts: Contrasts = dict(options.contrast)
+        if not contrasts:
+            raise ValueError("what is compared? Say it with --contrast NAME=A,B")
+        path = score_items(options, options.items, [options.items], {**where, "critical": layout.critical})
+        human = []
     words = pandas.read_csv(path, sep="\t", dtype=TEXTS, keep_default_na=False, na_values=["NA"])
-    if missing := {"item", "condition", "region"} - set(words):
-        raise ValueError(f"the items have no {', '.join(sorted(missing))}")
-    sizes = options.beam_size or [None]
-    columns = {f"beam {size}": f"surprisal_beam_{size}" for size in sizes}
-    if len(sizes) == 1:
-        columns = {f"beam {sizes[0]}" if sizes[0] else Path(options.model).name: "surprisal"}
-    regions = options.regions or list(dict.fromkeys(words.region.dropna()))
+    columns = measured(options)
+    if missing := {"item", "condition", "region", *columns.values()} - set(words):
+        raise ValueError(f"{path} has no {', '.join(sorted(missing))}: delete it to score the items again")
+    regions = options.regions or (SAP_REGIONS if options.sap else list(dict.fromkeys(words.region.dropna())))
     rows = summarize(effects(words, contrasts, regions, columns), human)
-    write_json({"name": options.model, "effects": rows}, folder / "results.json")
+    write_json({"name": options.model, "measure": options.measure, "effects": rows}, folder / "results.json")
     write_text(to_markdown(rows), folder / "results.md")
     with new_path(folder / "effects.svg", overwrite=True) as figure:
         plot(rows).savefig(figure, format="svg")

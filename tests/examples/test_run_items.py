@@ -148,3 +148,14 @@ def test_effects_of_sap(run, script, gpt2, sap, tmp_path):
     )
     human = by_item.set_index("item")["mean"].loc[[1, 2, 3]]
     assert first["correlation"] == pytest.approx(pandas.Series(values, human.index).corr(human), abs=1e-3)
+
+
+def test_effects_of_entropies(run, gilt, items, tmp_path):
+    command = ["--model", gilt, "--items", items, "--region_mark", "|", "--contrast", "path=ambiguous,clear"]
+    run(*command, "--beam_size", "4", "--measure", "structure_entropy_reduction", "--output_dir", tmp_path / "runs")
+    values = []
+    for condition in (ITEMS[::2], ITEMS[1::2]):
+        scores = [score(item["sentence"].replace(" |", ""), gilt, beam_size=4, entropy=True) for item in condition]
+        values.append([scored.structure_entropies[-5] - scored.structure_entropies[-3] for scored in scores])
+    expected = mean(first - second for first, second in zip(*values, strict=True))
+    assert results(tmp_path / "runs", "2", "beam 4")["effect"] == pytest.approx(expected, abs=1e-3)
