@@ -212,15 +212,18 @@ def _table(frame: pandas.DataFrame, value: str, systems: Sequence[str]) -> str:
         by_system = group.set_index("system")
         cells = []
         for system in systems:
-            error = by_system.get(f"{value}_error")
-            deviation = "" if error is None else f" ± {error[system]:.2f}"
-            cells.append(f"{by_system[value][system]:.2f}{deviation}")
+            error = by_system[f"{value}_error"][system] if f"{value}_error" in by_system else None
+            cells.append(_cell(by_system[value][system]) + ("" if error is None else f" ± {_cell(error)}"))
         if is_effect:
             first = group.iloc[0]
             cells.append(f"{first.human_ms:.0f} [{first.human_lower:.0f}, {first.human_upper:.0f}]")
         lines.append([str(name), str(region), str(group["items"].iloc[0]), *cells])
     heading = ["contrast", "region", "items", *(f"{value}, {system}" for system in systems)]
     return markdown_table(heading + ["human, ms"] * is_effect, lines)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if pandas.isna(value) else f"{value:.2f}"
 
 
 def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
@@ -297,6 +300,11 @@ def measured(options: argparse.Namespace) -> dict[str, str]:
     return {f"beam {sizes[0]}" if sizes else Path(options.model).name: options.measure}
 
 
+def _as_json(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with None for what is not a number, say the standard error of a single item."""
+    return {name: None if pandas.isna(value) else value for name, value in row.items()}
+
+
 def main() -> None:
     options = parse_arguments()
     folder = Path(options.output_dir)
@@ -320,7 +328,10 @@ def main() -> None:
         raise ValueError(f"{path} has no {', '.join(sorted(missing))}: delete it to score the items again")
     regions = options.regions or (SAP_REGIONS if options.sap else list(dict.fromkeys(words.region.dropna())))
     rows = summarize(effects(words, contrasts, regions, columns), human)
-    write_json({"name": options.model, "measure": options.measure, "effects": rows}, folder / "results.json")
+    write_json(
+        {"name": options.model, "measure": options.measure, "effects": list(map(_as_json, rows))},
+        folder / "results.json",
+    )
     write_text(to_markdown(rows), folder / "results.md")
     with new_path(folder / "effects.svg", overwrite=True) as figure:
         plot(rows).savefig(figure, format="svg")

@@ -159,3 +159,21 @@ def test_effects_of_entropies(run, gilt, items, tmp_path):
         values.append([scored.structure_entropies[-5] - scored.structure_entropies[-3] for scored in scores])
     expected = mean(first - second for first, second in zip(*values, strict=True))
     assert results(tmp_path / "runs", "2", "beam 4")["effect"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_single_item_has_no_error(run, gpt2, tmp_path, capsys):
+    pandas.DataFrame(ITEMS[:2]).to_csv(tmp_path / "one.tsv", sep="\t", index=False)
+    command = [
+        "--model",
+        gpt2,
+        "--items",
+        tmp_path / "one.tsv",
+        "--region_mark",
+        "|",
+        "--output_dir",
+        tmp_path / "runs",
+    ]
+    run(*command, "--contrast", "path=ambiguous,clear")
+    row = results(tmp_path / "runs", "3", gpt2.name)
+    assert row["effect_error"] is None
+    assert f"| path | 3 | 1 | {row['effect']:.2f} ± - |" in capsys.readouterr().out

@@ -19,7 +19,7 @@ x, z), and P_B and the entropy are those of this mixture.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -91,9 +91,10 @@ class SearchWatch:
     ) -> None:
         batch = len(group)
         weights = (beam.log_probs - beam.masses(batch)[beam.sentences]).exp()  # (rows,)
+        head = cast(Any, hypotheses.model).lm_head
         mixture = weights.new_zeros(batch, self.sets.shape[1])
         for rows in torch.arange(len(beam), device=weights.device).split(_ROWS):
-            probs = hypotheses.model.lm_head(hypotheses.last[rows]).float().softmax(-1)  # (rows, vocab_size)
+            probs = head(hypotheses.last[rows]).float().softmax(-1)  # (rows, vocab_size)
             mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)
         structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))
         values = torch.cat([expectations(mixture.log(), self.sets), structures[:, None]], -1)  # (batch, 4)
