@@ -11,7 +11,7 @@ Masked language models give no probabilities of sentences. Their pseudo-log-like
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -247,7 +247,7 @@ def score(
     encode = partial(_encode, encode=partial(encode, tokenizer=tokenizer), model=model)
     encoded = list(encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty)))
     kept = [one for one in encoded if one is not None]
-    found = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
+    found: Iterator[Any] = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
     scores = [None if one is None else to_score(one, next(found), tokenizer) for one in encoded]
     return scores[0] if isinstance(batch, str) else scores
 
