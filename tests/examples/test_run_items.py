@@ -10,6 +10,7 @@ import pytest
 from running import load_script
 
 from hf_structure import score
+from hf_structure.data.items import ItemSentence
 
 CONDITIONS = {"ambiguous": "the {noun}", "clear": ", that the {noun}"}
 ITEMS = [
@@ -124,6 +125,16 @@ def test_critical_words_of_sap(script, sap):
     assert words["RelativeClause", "42", "RC_Subj"] == words["RelativeClause", "42", "RC_Obj"] == "delayed"
     for name, item, _ in words:
         assert len({word for key, word in words.items() if key[:2] == (name, item)}) == 1
+
+
+def test_words_are_those_of_sap(script, sap):
+    """Split at spaces, as in the tables of surprisals that come with the items."""
+    expected = pandas.read_csv(sap / "gpt2/items_ClassicGP.gpt2.csv").groupby(["item", "condition"]).word.agg(list)
+    rows = [row for row in script.read_sap(sap) if row["set"] == "ClassicGP"]
+    for row in rows:
+        words = [row["sentence"][start:end] for start, end in ItemSentence(row["sentence"]).word_spans()]
+        assert words == expected[int(row["item"]), row["condition"]]
+    assert len(rows) == len(expected)
 
 
 def test_effects_of_sap(run, script, gpt2, sap, tmp_path):

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from minicons.scorer import IncrementalLMScorer
-from tiny_models import randomise, unigram_tokenizer
+from tiny_models import new_pushdown, randomise, unigram_tokenizer
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, build_word_tokenizer, score
@@ -161,6 +161,20 @@ def test_entropy_of_structures(gilt):
     assert 0 < scored.structure_entropies[2] < math.log((graphs > -torch.inf).sum())
     greedy = score([["Dogs", "sleep"]], model, tokenizer=tokenizer, beam_size=1, entropy=True)[0]
     assert greedy.structure_entropies == [0, 0, 0]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_trees_of_a_stack(tmp_path, beam_size):
+    """Of a Pushdown-LM: its corrected words add up as they must, and a beam of so many trees is no less certain."""
+    folder = new_pushdown(tmp_path, unigram_tokenizer([["Dogs", "sleep"], ["cats"]]))
+    options = {"beam_size": beam_size, "entropy": True, "eos": True}
+    plain, scored = (score("cats sleep", folder, correction=name, **options) for name in (None, "pimentel-meister"))
+    other = [score("sleep", folder, correction=name, **options) for name in (None, "pimentel-meister")]
+    assert scored.log_prob > plain.log_prob  # by the probability that any word begins, in whatever sentence
+    gained = other[1].log_prob - other[0].log_prob
+    assert scored.log_prob - plain.log_prob == pytest.approx(gained, abs=1e-4)
+    assert all(0 <= value <= math.log(beam_size) + 1e-6 for value in scored.structure_entropies)
+    assert (max(scored.structure_entropies) > 0) == (beam_size > 1)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

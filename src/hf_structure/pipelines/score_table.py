@@ -183,10 +183,10 @@ class AlikeSentences:
 
     def message(self) -> str | None:
         """What to tell users; None where there is nothing."""
-        found = [(key[0], list(texts.values())) for key, texts in self._seen.items() if len(texts) > 1]
+        found = {item: texts.values() for (item, *_), texts in self._seen.items() if len(texts) > 1}
         if not found:
             return None
-        item, conditions = found[0]
+        item, conditions = next(iter(found.items()))
         return (
             f"conditions of {len(found)} items are the same to this model, which does not see what differs (commas, "
             f"unknown words, capital letters): of item {item} {' and '.join(conditions)}"
