@@ -9,8 +9,8 @@ the items of an experiment compare.
 `--items` is a table with the columns `item`, `condition` and `sentence`; its regions are given as for
 `hf-structure score --table` (see docs/scoring.md). A contrast `NAME=A,B` is the surprisal of a region in condition A
 minus that in condition B (or the reduction of an entropy, `--measure`). Its effect is the mean over items, in nats,
-with the standard error over items. Of several beams, `change` is the effect minus that of the last one, with the
-standard error of the paired differences.
+with the standard error over items, and so are the means of conditions. Of several beams, `change` is the effect minus
+that of the last one, with the standard error of the paired differences.
 
 `--sap` is a folder with the items of the SAP Benchmark (Huang et al. 2024, github.com/caplabnyu/sapbenchmark):
 `items_X.pivot.csv` of the classic garden paths (MVRR, NPZ, NPS), attachment, relative clauses and agreement, and what
@@ -129,23 +129,23 @@ def _sap_position(row: dict[str, str]) -> int:
     return int(float(row.get("disambPosition") or row["targetPosition"]))
 
 
-def effects(words: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str], columns: dict[str, str]) -> dict:
+def sums_of(words: pandas.DataFrame, columns: dict[str, str]) -> pandas.DataFrame:
     """
-    Effects of contrasts.
-
-    Args:
-        words (`pandas.DataFrame`): The table of words.
-        contrasts (`dict`): The two conditions of each, by its name.
-        regions (`Sequence[str]`): The regions to report.
-        columns (`dict[str, str]`): Columns with surprisals, by the names that they have in the results.
-
-    Returns:
-        `dict[tuple[str, str], pandas.DataFrame]`: By contrast and region, the differences of items in rows, with the
-            names in columns.
+    The surprisals of the regions, conditions and items in the rows; `columns` are those of the table of words, by the
+    names that they have in the results.
     """
-    sums = words.groupby(["sentence_id", "item", "condition", "region"], sort=False)[list(columns.values())]
+    sums = words.groupby(["sentence_id", "region", "condition", "item"], sort=False)[list(columns.values())]
     sums = sums.sum(min_count=1).groupby(["region", "condition", "item"]).mean()  # of several sentences, their mean
-    sums = sums.rename(columns={column: name for name, column in columns.items()})
+    return sums.rename(columns={column: name for name, column in columns.items()})
+
+
+def effects(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]) -> dict:
+    """
+    By contrast and region, the differences of its two conditions, with items in rows.
+
+    Raises:
+        ValueError: conditions or regions that the items have not.
+    """
     found = {}
     for name, (first, second) in contrasts.items():
         for region in regions:
@@ -155,6 +155,18 @@ def effects(words: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str
                 raise ValueError(f"{name}: no item has condition {first} and {second} with region {region}") from error
             found[name, region] = differences
     return found
+
+
+def means_of(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each condition of the contrasts, region and system: the mean over items."""
+    rows = []
+    for condition in dict.fromkeys(condition for pair in contrasts.values() for condition in pair):
+        for region in regions:
+            values = sums.loc[(region, condition), :]
+            for system in values:
+                row = {"condition": condition, "region": region, "system": system, "items": len(values)}
+                rows.append(row | _mean(values[system], "mean"))
+    return rows
 
 
 def summarize(found: dict, human: Sequence[pandas.DataFrame]) -> list[dict[str, Any]]:
@@ -193,8 +205,8 @@ def read_human(folder: Path) -> list[pandas.DataFrame]:
     return [frame[frame.source == "human"] for frame in frames]
 
 
-def to_markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """The tables of effects, of changes with the beam, and of correlations."""
+def to_markdown(rows: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]]) -> str:
+    """The tables of effects, of changes with the beam, of correlations, and of the conditions."""
     frame = pandas.DataFrame(rows)
     systems = list(dict.fromkeys(frame.system))
     parts = [_table(frame, "effect", systems)]
@@ -202,13 +214,14 @@ def to_markdown(rows: Sequence[dict[str, Any]]) -> str:
         parts.append(_table(frame, "change", systems[:-1]))
     if "correlation" in frame:
         parts.append(_table(frame, "correlation", systems))
-    return "\n".join(parts)
+    return "\n".join([*parts, _table(pandas.DataFrame(means), "mean", systems)])
 
 
 def _table(frame: pandas.DataFrame, value: str, systems: Sequence[str]) -> str:
     lines = []
+    key = frame.columns[0]
     is_effect = value == "effect" and "human_ms" in frame
-    for (name, region), group in frame.groupby(["contrast", "region"], sort=False):
+    for (name, region), group in frame.groupby([key, "region"], sort=False):
         by_system = group.set_index("system")
         cells = []
         for system in systems:
@@ -218,7 +231,7 @@ def _table(frame: pandas.DataFrame, value: str, systems: Sequence[str]) -> str:
             first = group.iloc[0]
             cells.append(f"{first.human_ms:.0f} [{first.human_lower:.0f}, {first.human_upper:.0f}]")
         lines.append([str(name), str(region), str(group["items"].iloc[0]), *cells])
-    heading = ["contrast", "region", "items", *(f"{value}, {system}" for system in systems)]
+    heading = [key, "region", "items", *(f"{value}, {system}" for system in systems)]
     return markdown_table(heading + ["human, ms"] * is_effect, lines)
 
 
@@ -327,15 +340,16 @@ def main() -> None:
     if missing := {"item", "condition", "region", *columns.values()} - set(words):
         raise ValueError(f"{path} has no {', '.join(sorted(missing))}: delete it to score the items again")
     regions = options.regions or (SAP_REGIONS if options.sap else list(dict.fromkeys(words.region.dropna())))
-    rows = summarize(effects(words, contrasts, regions, columns), human)
-    write_json(
-        {"name": options.model, "measure": options.measure, "effects": list(map(_as_json, rows))},
-        folder / "results.json",
-    )
-    write_text(to_markdown(rows), folder / "results.md")
+    sums = sums_of(words, columns)
+    rows = summarize(effects(sums, contrasts, regions), human)
+    means = means_of(sums, contrasts, regions)
+    tables = to_markdown(rows, means)
+    results = {"effects": list(map(_as_json, rows)), "means": list(map(_as_json, means))}
+    write_json({"name": options.model, "measure": options.measure, **results}, folder / "results.json")
+    write_text(tables, folder / "results.md")
     with new_path(folder / "effects.svg", overwrite=True) as figure:
         plot(rows).savefig(figure, format="svg")
-    print(to_markdown(rows), end="")
+    print(tables, end="")
 
 
 if __name__ == "__main__":

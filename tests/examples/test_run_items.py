@@ -73,6 +73,10 @@ def test_effects_of_several_beams(run, gilt, items, tmp_path, capsys):
     row = results(output, "2", "beam 1")
     assert f"| path | 2 | 4 | {row['effect']:.2f} ± {row['effect_error']:.2f} | " in printed
     assert "| contrast | region | items | change, beam 1 |" in printed
+    ambiguous = [score(item["sentence"].replace(" |", ""), gilt, beam_size=4) for item in ITEMS[::2]]
+    values = [sum(scored.word_surprisals[-4:-2]) for scored in ambiguous]
+    cell = f"{mean(values):.2f} ± {stdev(values) / 2:.2f} |"
+    assert next(line for line in printed.splitlines() if line.startswith("| ambiguous | 2 | 4 | ")).endswith(cell)
     assert "human" not in printed
     assert (output / "effects.svg").read_text().count("<svg") == 1
 
