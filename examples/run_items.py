@@ -225,8 +225,10 @@ def _table(frame: pandas.DataFrame, value: str, systems: Sequence[str]) -> str:
         by_system = group.set_index("system")
         cells = []
         for system in systems:
-            error = by_system[f"{value}_error"][system] if f"{value}_error" in by_system else None
-            cells.append(_cell(by_system[value][system]) + ("" if error is None else f" ± {_cell(error)}"))
+            cell = _cell(by_system[value][system])
+            if f"{value}_error" in by_system:
+                cell += f" ± {_cell(by_system[f'{value}_error'][system])}"
+            cells.append(cell)
         if is_effect:
             first = group.iloc[0]
             cells.append(f"{first.human_ms:.0f} [{first.human_lower:.0f}, {first.human_upper:.0f}]")
@@ -310,7 +312,8 @@ def measured(options: argparse.Namespace) -> dict[str, str]:
     sizes = options.beam_size or []
     if len(sizes) > 1:
         return {f"beam {size}": f"{options.measure}_beam_{size}" for size in sizes}
-    return {f"beam {sizes[0]}" if sizes else Path(options.model).name: options.measure}
+    name = f"beam {sizes[0]}" if sizes else Path(options.model).name
+    return {name: options.measure}
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +342,8 @@ def main() -> None:
     columns = measured(options)
     if missing := {"item", "condition", "region", *columns.values()} - set(words):
         raise ValueError(f"{path} has no {', '.join(sorted(missing))}: delete it to score the items again")
-    regions = options.regions or (SAP_REGIONS if options.sap else list(dict.fromkeys(words.region.dropna())))
+    every = SAP_REGIONS if options.sap else list(dict.fromkeys(words.region.dropna()))
+    regions = options.regions or every
     sums = sums_of(words, columns)
     rows = summarize(effects(sums, contrasts, regions), human)
     means = means_of(sums, contrasts, regions)

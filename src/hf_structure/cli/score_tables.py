@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from hf_structure.cli.common import Item, output_file, warn_of_replacing
 from hf_structure.cli.results import BadInputError
 from hf_structure.data.files import error_line, path_beside, plain_path
-from hf_structure.data.items import ItemLayout, ItemSentence, is_item_table, read_item_rows
+from hf_structure.data.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
 from hf_structure.pipelines.score_table import ROWS, AlikeSentences, ScoreTable
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _writer(output: str | None, as_json: bool) -> Iterator[Writer]:
         _write_parquet(rows, output)
         return
     with output_file(output) as file:
-        yield _json_writer(file) if form == "jsonl" else _cell_writer(file, "," if form == "csv" else "\t")
+        yield _json_writer(file) if form == "jsonl" else _cell_writer(file, DELIMITERS[f".{form}"])
 
 
 def _json_writer(file: IO[str]) -> Writer:

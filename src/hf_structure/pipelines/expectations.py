@@ -115,8 +115,8 @@ def corrected(
     """
     found = list(log_probs)
     for place in word_starts(encoded["word_ids"]):
-        begins = bool(sets[0, encoded["input_ids"][place]])
-        found[place - 1] -= expected[place - 1][BEGINS if begins else OPENS]
+        before = BEGINS if sets[0, encoded["input_ids"][place]] else OPENS
+        found[place - 1] -= expected[place - 1][before]
         if place > 1:
             found[place - 2] += expected[place - 1][BEGINS]
     return found

@@ -133,7 +133,10 @@ class ScoreTable:
             if (part := bisect_right(starts, span[0]) - 1) >= 0 and span[0] < spans[part][1]:
                 members[part].append(word)
         for words in members:
-            yield dict.fromkeys(_NAMES) | {"tokens": 0} if scored is None or not words else _sums(scored, words)
+            if scored is None or not words:
+                yield dict.fromkeys(_NAMES) | {"tokens": 0}
+            else:
+                yield _sums(scored, words)
 
 
 def _spans(scored: "SentenceScore") -> list[Span]:
