@@ -130,13 +130,13 @@ def _search_group(
     beam = Beam.start(batch, ids.device)
     masses = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)  # of the beams, as logarithms
     for place in range(length):
+        if place and watch is not None:
+            watch(group, place, first[:, place - 1], beam, hypotheses)
         if not place or not torch.equal(first[:, place], first[:, place - 1]):
             rows, sentences = _split(beam.sentences, first, place, lengths)
             beam = replace(beam.select(rows), sentences=sentences)
             hypotheses.select(rows)
         if place:
-            if watch is not None:
-                watch(group, place, first[:, place], beam, hypotheses)
             beam = beam.add(hypotheses.log_probs(ids[beam.sentences, place]))
             masses[:, place] = beam.masses(batch)[first[:, place]]
         beam = hypotheses.branch(beam, place, beam_size)

@@ -147,7 +147,7 @@ class StructuredLMMixin(GraftMixin):
             watch (`Callable`, *optional*):
                 Called before each token but the first with what is about to predict it: the numbers of some sentences
                 `(group,)`, the place of the token, for each of these sentences the first of the group that is the same
-                up to there, the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
+                before it, the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
             [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
