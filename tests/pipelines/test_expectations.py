@@ -209,3 +209,10 @@ def test_wrong_corrections(gpt2, structformer):
     for options in ({"correction": "oh-schuler"}, {"entropy": True}):
         with pytest.raises(ValueError, match="is for causal language models: leave it out"):
             score("the cat", structformer, **options)
+
+
+def test_models_that_make_choices_before_a_token(gilt, monkeypatch):
+    model, tokenizer = gilt
+    monkeypatch.setattr(model.hypotheses_class, "predict", lambda *_: None, raising=False)
+    with pytest.raises(ValueError, match="no single distribution over next tokens"):
+        score("Dogs", model, tokenizer=tokenizer, entropy=True)

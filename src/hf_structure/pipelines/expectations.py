@@ -89,6 +89,8 @@ class SearchWatch:
     def __call__(
         self, group: torch.Tensor, place: int, alike: torch.Tensor, beam: Beam, hypotheses: Hypotheses
     ) -> None:
+        if _predict_of(type(hypotheses)) is not _predict_of(Hypotheses):  # it makes choices before a token comes
+            raise ValueError("this model has no single distribution over next tokens: no correction and no entropy")
         batch = len(group)
         weights = (beam.log_probs - beam.masses(batch)[beam.sentences]).exp()  # (rows,)
         head = cast(Any, hypotheses.model).lm_head
@@ -99,6 +101,10 @@ class SearchWatch:
         structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))
         values = torch.cat([expectations(mixture.log(), self.sets), structures[:, None]], -1)  # (batch, 4)
         self.values[group.cpu(), place] = values[alike].cpu()
+
+
+def _predict_of(kind: type[Hypotheses]) -> Any:
+    return getattr(kind, "predict", None)
 
 
 def word_starts(word_ids: Sequence[int]) -> list[int]:
