@@ -282,11 +282,11 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
 def _align_zeros(*panels: Any) -> None:
     """Gives panels on one another the same place of 0."""
     limits = [panel.get_ylim() for panel in panels]
-    share = max(max(-low, 0) / (high - low) for low, high in limits)  # of the height that is below 0
-    for panel, (low, high) in zip(panels, limits, strict=True):
-        top = max(high, 0.0)
-        bottom = -top * share / (1 - share)
-        panel.set_ylim(min(bottom, low), top if bottom <= low else -low * (1 - share) / share)
+    scales = [max(-low, high) for low, high in limits]  # the larger of both sides of 0
+    below = max(-low / scale for (low, _), scale in zip(limits, scales, strict=True))
+    above = max(high / scale for (_, high), scale in zip(limits, scales, strict=True))
+    for panel, scale in zip(panels, scales, strict=True):
+        panel.set_ylim(-below * scale, above * scale)
 
 
 def score_items(options: argparse.Namespace, items: Any, files: Sequence[Path], where: dict[str, Any]) -> Path:

@@ -192,3 +192,15 @@ def test_a_single_item_has_no_error(run, gpt2, tmp_path, capsys):
     row = results(tmp_path / "runs", "3", gpt2.name)
     assert row["effect_error"] is None
     assert f"| path | 3 | 1 | {row['effect']:.2f} ± - |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("effect", [2.0, -2.0])
+def test_zeros_of_a_figure_are_at_one_place(script, effect):
+    """Also where all effects of the model have another sign than those of humans."""
+    row = {"contrast": "path", "region": "0", "system": "beam 1", "effect": effect, "effect_error": 0.1}
+    figure = script.plot([row | {"human_ms": 50.0, "human_lower": 40.0, "human_upper": 60.0}])
+    model, human = (panel for panel in figure.axes if panel.get_visible())
+    places = [-low / (high - low) for low, high in (model.get_ylim(), human.get_ylim())]
+    assert places[0] == pytest.approx(places[1])
+    assert human.get_ylim()[1] >= 60
+    assert model.get_ylim()[0] <= min(effect, 0)
