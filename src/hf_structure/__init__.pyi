@@ -67,6 +67,7 @@ from hf_structure.models.udgn.modeling_udgn import UDGNModel as UDGNModel
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel as UDGNPreTrainedModel
 from hf_structure.pipelines.loaded import release_models as release_models
 from hf_structure.pipelines.parsing import parse as parse
+from hf_structure.pipelines.score_table import score_table as score_table
 from hf_structure.pipelines.scoring import SentenceScore as SentenceScore
 from hf_structure.pipelines.scoring import corpus_scores as corpus_scores
 from hf_structure.pipelines.scoring import score as score

@@ -95,6 +95,15 @@ def suite(path: Path) -> None:
     path.write_text(json.dumps({"meta": meta, "predictions": formulas, "items": items}))
 
 
+def items(path: Path) -> None:
+    sentences = {
+        "comma": "While she slept, / the cat / chased mice.",
+        "none": "While she slept / the cat / chased mice.",
+    }
+    rows = [{"item": 1, "condition": name, "sentence": sentence} for name, sentence in sentences.items()]
+    pandas.DataFrame(rows).to_csv(path, index=False)
+
+
 def paradigm(path: Path) -> None:
     path.write_text(json.dumps({"log_probs": [[-1.0, -2.0], [-2.0, -1.5]], "phenomenon": "agreement"}))
 
@@ -166,6 +175,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "runs/last-2/transformer-xl/suites/results.json",
         "runs/last-2/trees/suites/results.json",
     ),
+    items: ("items.csv",),
     paradigm: (
         "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json",
         "runs/gum/trees-seed1/blimp/paradigms/agreement.json",

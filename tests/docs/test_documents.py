@@ -49,6 +49,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"examples/(compare_|run_dynamics|run_glue|prune_vocabulary)": "many models, or one of the Hub",
     TRAINING: "trains: test_trainings_run does, where it can",
     r"^python examples/convert_checkpoint.py .*structformer_s1": "begins with a model of the Hub",
+    r"run_items.py .*--sap": "items that are not here",
     r"--dataset wikimedia/wikipedia": "a data set of the Hub",
     r"^hf-structure publish .* --language en$": "publishes; tests/hub does that with a Hub of its own",
     r"^hf-structure score --model gpt2": "a model of the Hub",

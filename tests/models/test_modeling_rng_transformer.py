@@ -413,7 +413,7 @@ def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, l
     """
     model, rounds, seen = tiny_model(num_rounds=6), [], dict.fromkeys(changes, -1)
 
-    def predict(scores, label_vectors, lengths, decoder):
+    def predict(vectors, scores, label_vectors, lengths, decoder):
         rounds.append(len(lengths))
         heads = torch.full(scores.shape[:2], -1)
         for row, n in enumerate(lengths.tolist()):
@@ -421,7 +421,7 @@ def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, l
             root = min(seen[n], changes[n]) % n
             heads[row, :n] = root + 1
             heads[row, root] = 0
-        return Round(scores, label_vectors, Graph(heads, torch.where(heads < 0, -1, 0)), scores[..., 0])
+        return Round(vectors, scores, label_vectors, Graph(heads, torch.where(heads < 0, -1, 0)), scores[..., 0])
 
     model._predict = predict
     return model, rounds

@@ -23,10 +23,14 @@ from hf_structure.cli.common import (
     print_table,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
+from hf_structure.cli.score_tables import add_table, check_table, layout_of, reader_of, write_table
 from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.options import DEFAULT_SCORER
+from hf_structure.pipelines.options import CORRECTIONS, DEFAULT_SCORER
+from hf_structure.pipelines.score_table import ScoreTable
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from hf_structure.pipelines.scoring import SentenceScore
 
 Scores = tuple["SentenceScore | None", ...]  # of a sentence, one for every size of the beam
@@ -37,7 +41,11 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("score", help="score sentences with a language model", description=run_score.__doc__)
     parser.set_defaults(run=run_score)
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U or brackets; default: stdin"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        default=["-"],
+        help="text, CoNLL-U, brackets, or tables of items; default: stdin",
     )
     add_model(parser, DEFAULT_SCORER)
     add_input_format(parser)
@@ -49,8 +57,18 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         type=positives,
         default=[None],
         metavar="N",
-        help="graphs of a sentence followed by a model that reads graphs; with --summary also several: 1,20,100; "
-        "default: 20",
+        help="graphs of a sentence followed by a model that reads graphs; with --table or --summary also several: "
+        "1,20,100; default: 20",
+    )
+    parser.add_argument(
+        "--correction",
+        choices=CORRECTIONS,
+        help="of causal models whose tokens begin with a space: count the space after a word, not the one before it",
+    )
+    parser.add_argument(
+        "--entropy",
+        action="store_true",
+        help="with --table or --format json: the entropies, after each word, of the next token and of the structures",
     )
     parser.add_argument(
         "--eos",
@@ -67,6 +85,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     )
     add_skip_long(parser)
     add_skip_empty(parser)
+    add_table(parser)
 
 
 def run_score(options: argparse.Namespace) -> None:
@@ -82,16 +101,22 @@ def run_score(options: argparse.Namespace) -> None:
     scorer = partial(score, model=model, tokenizer=tokenizer, **_settings(options))
     sizes = [choose_beam(model, size) for size in options.beam_size] if options.summary else options.beam_size
     scorer([], beam_size=sizes[0])  # raises errors of options before a file is opened
+    if options.correction:
+        print(f"hf-structure: surprisals have the correction {options.correction}", file=sys.stderr)
+    table = _table(options, model, sizes) if options.table else None
     ask_for_lines(options.files, "one sentence a line or several")
     failures: list[BadInputError] = []
     sentences = options.sentences or ("line" if options.raw else "split")
     read = partial(read_sentences, input_format=options.input_format, sentences=sentences, skip_empty=False)
+    read = reader_of(layout_of(options), table, read, options.input_format)
     process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
     show = options.summary or options.output is not None
     pairs = results_of(options.files, read, process, (FIRST, MOST), show, failures)
     reason = "too long or empty" if options.skip_empty else "too long"
     if options.summary:
         _print_summary(pairs, sizes, options.format == "json", failures, reason)
+    elif table is not None:
+        report(write_table(pairs, table, options), failures, reason)
     else:
         with output_file(options.output) as file:
             report(_write(pairs, options, file), failures, reason)
@@ -100,6 +125,7 @@ def run_score(options: argparse.Namespace) -> None:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of the command line, what [`~hf_structure.score`] calls the same."""
     names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long", "skip_empty")
+    names += ("correction", "entropy")
     return {name: getattr(options, name) for name in names}
 
 
@@ -129,9 +155,34 @@ def _check_score(options: argparse.Namespace) -> None:
         raise ValueError("--words is for --format tsv: JSON has the words in any case")
     if options.summary and (options.words or options.output):
         raise ValueError("--summary is about the whole corpus, on stdout: it takes neither --words nor --output")
-    if len(options.beam_size) > 1 and not options.summary:
-        raise ValueError("several sizes of the beam are for --summary")
+    if len(options.beam_size) > 1 and not (options.summary or options.table):
+        raise ValueError("several sizes of the beam are for --summary and --table")
+    if len(set(options.beam_size)) < len(options.beam_size):
+        raise ValueError("a size of the beam is given twice")
+    if options.table and (options.words or options.summary):
+        raise ValueError("--table is a form of its own: it takes neither --words nor --summary")
+    if options.entropy and not (options.table or options.format == "json"):
+        raise ValueError("entropies are in tables and JSON: --table words, or --format json")
+    layout = layout_of(options)
+    if options.table == "regions" and not layout.has_regions:
+        raise ValueError("where are the regions? Say it with --region_columns, --region_mark or --critical_column")
+    if options.table:
+        check_table(options)
     check_inputs(options.files, options.output)
+
+
+def _table(options: argparse.Namespace, model: "PreTrainedModel", beam_sizes: Sequence[int | None]) -> ScoreTable:
+    from hf_structure.abilities import abilities_of
+
+    return ScoreTable(
+        rows=options.table,
+        has_regions=layout_of(options).has_regions,
+        model_words=options.model_words,
+        beam_sizes=beam_sizes,
+        has_structures=abilities_of(model.config).incremental,
+        correction=options.correction,
+        entropy=options.entropy,
+    )
 
 
 def _write(pairs: Iterator[tuple[Scores, Item]], options: argparse.Namespace, file: IO[str]) -> list[str]:

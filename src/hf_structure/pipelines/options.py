@@ -3,6 +3,7 @@
 DEFAULT_PARSER = "udgn-en"
 DEFAULT_SCORER = "gilt-en"
 DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
+CORRECTIONS = ("oh-schuler", "pimentel-meister")
 MASKINGS = ("within_word", "original")
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")

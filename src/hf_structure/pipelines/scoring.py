@@ -11,7 +11,7 @@ Masked language models give no probabilities of sentences. Their pseudo-log-like
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,15 @@ from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.language_model import language_model_scores
 from hf_structure.pipelines.encoding import encode_all, skipped_errors
+from hf_structure.pipelines.expectations import (
+    ENTROPY,
+    STRUCTURE_ENTROPY,
+    SearchWatch,
+    boundary_sets,
+    corrected,
+    expectations,
+    word_starts,
+)
 from hf_structure.pipelines.loading import (
     WordTokenizer,
     choose_word_tokenizer,
@@ -49,6 +58,8 @@ from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
 DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
+# Log-probabilities of all tokens but the first, and what is expected before each of them, if that is asked for.
+Predicted = tuple[list[float], list[list[float]]]
 _BEGINNING = 4  # tokens that sentences must share to be searched together
 
 
@@ -66,7 +77,12 @@ class SentenceScore:
         word_ids (`list[int]`): The word of each token, from 1; 0 for the end token.
         token_surprisals (`list[float]`): `-log p(token | all before)` in nats; of a masked language model,
             `-log p(token | all others)`.
-        unknown_words (`int`): How many of the words the model's vocabulary lacks, in whole or in part.
+        unknown (`list[bool]`): Which of the words the model's vocabulary lacks, in whole or in part.
+        correction (`str`, *optional*): The correction for leading spaces that surprisals have, see [`score`].
+        entropies (`list[float]`, *optional*):
+            Entropy of the token that comes next in nats, before the first word and after each, see [`score`].
+        structure_entropies (`list[float]`, *optional*):
+            The same of the structures that a search follows.
     """
 
     text: str
@@ -75,7 +91,15 @@ class SentenceScore:
     tokens: list[str]
     word_ids: list[int]
     token_surprisals: list[float]
-    unknown_words: int = 0
+    unknown: list[bool]
+    correction: str | None = None
+    entropies: list[float] | None = None
+    structure_entropies: list[float] | None = None
+
+    @property
+    def unknown_words(self) -> int:
+        """How many of the words the model's vocabulary lacks, in whole or in part."""
+        return sum(self.unknown)
 
     @property
     def log_prob(self) -> float:
@@ -99,9 +123,13 @@ class SentenceScore:
         return sums[1:]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as a dictionary, ready for JSON."""
-        derived = ("log_prob", "perplexity", "word_surprisals")
-        return asdict(self) | {name: getattr(self, name) for name in derived}
+        """Everything as a dictionary, ready for JSON; what was not asked for is left out."""
+        values = asdict(self)
+        for name in ("correction", "entropies", "structure_entropies"):
+            if values[name] is None:
+                del values[name]
+        derived = ("unknown_words", "log_prob", "perplexity", "word_surprisals")
+        return values | {name: getattr(self, name) for name in derived}
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -113,6 +141,8 @@ class ScoreOptions(TypedDict, total=False):
     eos: bool | None
     word_tokenizer: WordTokenizer | None
     masking: str | None
+    correction: str | None
+    entropy: bool
     max_tokens: int | None
     skip_long: bool
     skip_empty: bool
@@ -140,6 +170,8 @@ def score(
     eos: bool | None = None,
     word_tokenizer: WordTokenizer | None = None,
     masking: str | None = None,
+    correction: str | None = None,
+    entropy: bool = False,
     max_tokens: int | None = None,
     skip_long: bool = False,
     skip_empty: bool = False,
@@ -173,6 +205,12 @@ def score(
         masking (`"within_word"` or `"original"`, *optional*):
             For masked models: whether the pieces of a word that follow are masked with each piece (the default; Kauf
             and Ivanova 2023), or each piece alone (Salazar et al. 2020).
+        correction (`"oh-schuler"` or `"pimentel-meister"`, *optional*):
+            For causal models whose tokens begin with the space before a word: whether a word's surprisal counts the
+            space after it, not the one before it; see [`~hf_structure.pipelines.expectations`]. None by default.
+        entropy (`bool`):
+            For causal models: whether scores hold the entropy of the token that comes next, and of the structures of
+            the beam, before the first word and after each word.
         max_tokens (`int`, *optional*):
             Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
             split. By default so many that their logits take 256 MiB, with a beam 65536, of large models fewer.
@@ -188,7 +226,8 @@ def score(
     """
     model, tokenizer = load_language_model(model, tokenizer, device, revision, trust_remote_code)
     if is_masked(model):
-        _check_not_given("causal", beam_size=beam_size, raw=raw or None, eos=eos)
+        asked = {"beam_size": beam_size, "raw": raw or None, "eos": eos}
+        _check_not_given("causal", **asked, correction=correction, entropy=entropy or None)
         encode, log_probs_of = _masked_scorer(model, tokenizer, word_tokenizer, masking or MASKINGS[0])
         to_score = _masked_score
     else:
@@ -198,15 +237,18 @@ def score(
         if raw and word_tokenizer is not None:
             raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
         encode = _encode_raw if raw else partial(_encode_words, split=word_splitter(model, tokenizer, word_tokenizer))
-        log_probs_of = partial(token_log_probs, model, beam_size=beam_size)
-        to_score = partial(_sentence_score, eos=eos)
+        sets = None
+        if correction is not None or entropy:
+            sets = boundary_sets(tokenizer, model.config.vocab_size, correction, _end_token(tokenizer))
+        log_probs_of = partial(_predict, model, beam_size=beam_size, sets=sets)
+        to_score = partial(_sentence_score, eos=eos, sets=sets, correction=correction, entropy=entropy)
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
     encode = partial(_encode, encode=partial(encode, tokenizer=tokenizer), model=model)
     encoded = list(encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty)))
     kept = [one for one in encoded if one is not None]
-    log_probs = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
-    scores = [None if one is None else to_score(one, next(log_probs), tokenizer) for one in encoded]
+    found: Iterator[Any] = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
+    scores = [None if one is None else to_score(one, next(found), tokenizer) for one in encoded]
     return scores[0] if isinstance(batch, str) else scores
 
 
@@ -284,14 +326,34 @@ def _masked_score(
 
 
 def _sentence_score(
-    encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase, eos: bool
+    encoded: Mapping[str, Any],
+    predicted: Predicted,
+    tokenizer: PreTrainedTokenizerBase,
+    eos: bool,
+    sets: torch.Tensor | None,
+    correction: str | None,
+    entropy: bool,
 ) -> SentenceScore:
+    log_probs, expected = predicted
+    more: dict[str, Any] = {}
+    if correction is not None:
+        log_probs = corrected(encoded, log_probs, expected, cast(torch.Tensor, sets))
+        more["correction"] = correction
+    if entropy:
+        rows = [expected[place - 1] for place in word_starts(encoded["word_ids"])]
+        more["entropies"] = [row[ENTROPY] for row in rows]
+        if len(rows[0]) > STRUCTURE_ENTROPY:
+            more["structure_entropies"] = [row[STRUCTURE_ENTROPY] for row in rows]
     number = len(log_probs) if eos else len(log_probs) - 1
-    return _score(encoded, range(1, number + 1), log_probs[:number], tokenizer)
+    return _score(encoded, range(1, number + 1), log_probs[:number], tokenizer, **more)
 
 
 def _score(
-    encoded: Mapping[str, Any], places: Sequence[int], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase
+    encoded: Mapping[str, Any],
+    places: Sequence[int],
+    log_probs: Sequence[float],
+    tokenizer: PreTrainedTokenizerBase,
+    **more: Any,
 ) -> SentenceScore:
     """The score of a sentence of which the tokens at these places have log-probabilities."""
     ids = encoded["input_ids"]
@@ -304,7 +366,8 @@ def _score(
         tokens=cast(list[str], tokenizer.convert_ids_to_tokens([ids[place] for place in places])),
         word_ids=[word_ids[place] for place in places],
         token_surprisals=[-value for value in log_probs],
-        unknown_words=len(unknown),
+        unknown=[word in unknown for word in range(1, len(encoded["words"]) + 1)],
+        **more,
     )
 
 
@@ -366,7 +429,6 @@ def _encode_words(
     return {"text": text, "words": words, "word_spans": find_words(text, words)} | encode_subwords(words, tokenizer)
 
 
-@torch.no_grad()
 def token_log_probs(
     model: Any,
     sentences: Sequence[Mapping[str, Any]],
@@ -384,6 +446,22 @@ def token_log_probs(
         beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
         max_tokens, progress: See [`score`].
     """
+    return [log_probs for log_probs, _ in _predict(model, sentences, beam_size, max_tokens, progress)]
+
+
+@torch.no_grad()
+def _predict(
+    model: Any,
+    sentences: Sequence[Mapping[str, Any]],
+    beam_size: int | None = None,
+    max_tokens: int | None = None,
+    progress: bool = False,
+    sets: torch.Tensor | None = None,
+) -> list[Predicted]:
+    """
+    [`token_log_probs`] of sentences and, with `sets` of tokens, what the model expects before each of these tokens;
+    see [`~hf_structure.pipelines.expectations`].
+    """
     config = model.config
     default = max(LOGITS // config.vocab_size, 1)
     if beam_size:
@@ -392,21 +470,29 @@ def token_log_probs(
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate = WordCollator(pad_token_id=0)
     device = compute_device(model)
-    results = [[]] * len(sentences)
+    results: list[Predicted] = [([], [])] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
         order = _alike_together(sentences) if beam_size else None
         for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1), order):
             batch = collate([sentences[index] for index in indices])
             batch = {name: value.to(device) for name, value in batch.items()}
             if beam_size is None:
-                values = _plain_log_probs(model, batch)
+                values, expected = _plain_log_probs(model, batch, sets)
             else:
-                search = model.beam_search(**batch, beam_size=beam_size, max_tokens=max_tokens)
-                values = search.token_log_probs[:, 1:]
-            for index, row in zip(indices, values.tolist(), strict=True):
-                results[index] = row[: lengths[index] - 1]
+                options: dict[str, Any] = {"beam_size": beam_size, "max_tokens": max_tokens}
+                if sets is not None:
+                    options["watch"] = SearchWatch(sets, *batch["input_ids"].shape)
+                values = model.beam_search(**batch, **options).token_log_probs[:, 1:]
+                expected = None if sets is None else options["watch"].values[:, 1:]
+            beside = [[]] * len(indices) if expected is None else expected.tolist()
+            for index, row, others in zip(indices, values.tolist(), beside, strict=True):
+                results[index] = (row[: lengths[index] - 1], others[: lengths[index] - 1])
             bar.update(len(indices))
     return results
+
+
+def _end_token(tokenizer: PreTrainedTokenizerBase) -> int:
+    return cast(int, tokenizer.bos_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id)
 
 
 def _check_max_tokens(max_tokens: int | None, default: int) -> int:
@@ -431,7 +517,7 @@ def running_text_log_probs(
     [`token_log_probs`] of texts of which only the token ids are known; words begin at tokens that begin with a space.
     With a beam, a text begins with the beginning or end token: else there is a `ValueError`.
     """
-    end = cast(int, tokenizer.bos_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id)
+    end = _end_token(tokenizer)
     ids = pad_words([[*text, end] for text in texts], end)
     words = number_words(ids, tokenizer)
     if options.get("beam_size") and words[:, 0].any():
@@ -444,12 +530,20 @@ def running_text_log_probs(
     return [log_probs[:-1] for log_probs in token_log_probs(model, rows, **options)]
 
 
-def _plain_log_probs(model: PreTrainedModel, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`(batch_size, seq_len - 1)`: one pass; padding is on the right, where a causal model does not see it."""
+def _plain_log_probs(
+    model: PreTrainedModel, batch: Mapping[str, torch.Tensor], sets: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """
+    Log-probabilities `(batch_size, seq_len - 1)`, and with `sets` expectations `(batch_size, seq_len - 1, 3)`, in one
+    pass; padding is on the right, where a causal model does not see it.
+    """
     inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
     logits = model(**inputs, use_cache=False).logits.float()
     targets = batch["input_ids"][:, 1:].unsqueeze(-1)  # (batch_size, seq_len - 1, 1)
-    return logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)
+    log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)
+    if sets is None:
+        return log_probs, None
+    return log_probs, torch.stack([expectations(row.log_softmax(-1), sets) for row in logits])  # a row: less memory
 
 
 class CorpusTotals:

@@ -8,7 +8,7 @@ they may branch, and the best are kept; then the token is read with the structur
 Sentences that begin alike have the same hypotheses until they differ: these are kept once, as those of the first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -51,6 +51,7 @@ def beam_search(
     beam_size: int,
     k: int,
     max_tokens: int | None,
+    watch: Callable | None = None,
 ) -> ModelOutput:
     """The search of [`StructuredLMMixin.beam_search`], with hypotheses of a `kind`."""
     if max_tokens is None:
@@ -71,7 +72,7 @@ def beam_search(
         longest = int(lengths[group].max())
         parts = [column[group, :longest] for column in columns]
         hypotheses = kind(model, *parts, len(group) * beam_size)
-        _search_group(hypotheses, parts, lengths[group], beam_size, found, group)
+        _search_group(hypotheses, parts, lengths[group], beam_size, found, group, watch)
     return kind.output_class(
         found.log_prob,
         torch.zeros_like(log_probs).scatter(1, order, log_probs),  # (B, n)
@@ -119,6 +120,7 @@ def _search_group(
     beam_size: int,
     found: Found,
     group: torch.Tensor,
+    watch: Callable | None,
 ) -> None:
     """Searches the sentences of a `group`, of columns `(batch_size, seq_len)`, token by token."""
     ids = columns[0]
@@ -128,6 +130,8 @@ def _search_group(
     beam = Beam.start(batch, ids.device)
     masses = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)  # of the beams, as logarithms
     for place in range(length):
+        if place and watch is not None:
+            watch(group, place, first[:, place - 1], beam, hypotheses)
         if not place or not torch.equal(first[:, place], first[:, place - 1]):
             rows, sentences = _split(beam.sentences, first, place, lengths)
             beam = replace(beam.select(rows), sentences=sentences)

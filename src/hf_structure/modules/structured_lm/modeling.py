@@ -3,6 +3,7 @@ What the classes of a structured language model share. A family has a `<Family>P
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -125,6 +126,7 @@ class StructuredLMMixin(GraftMixin):
         beam_size: int = 1,
         k: int = 1,
         max_tokens: int | None = None,
+        watch: Callable | None = None,
     ) -> ModelOutput:
         """
         How probable given sentences are, summed over the structures of a beam, and the best structures.
@@ -142,6 +144,10 @@ class StructuredLMMixin(GraftMixin):
             max_tokens (`int`, *optional*):
                 Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
                 default 65536, of large models fewer: 1 GiB of keys and values, but 16384 in any case.
+            watch (`Callable`, *optional*):
+                Called before each token but the first with what is about to predict it: the numbers of some sentences
+                `(group,)`, the place of the token, for each of these sentences the first of the group that is the same
+                before it, the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
             [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
@@ -151,16 +157,8 @@ class StructuredLMMixin(GraftMixin):
                 over words, one that begins with a word; `beam_size`, `k` or `max_tokens` below 1.
         """
         check_structure_layers(self.config, f"there are no {self.writer_class.structures} to search for")
-        return beam_search(
-            self,
-            self.hypotheses_class,
-            input_ids,
-            word_ids,
-            attention_mask,
-            beam_size=beam_size,
-            k=k,
-            max_tokens=max_tokens,
-        )
+        options = {"beam_size": beam_size, "k": k, "max_tokens": max_tokens, "watch": watch}
+        return beam_search(self, self.hypotheses_class, input_ids, word_ids, attention_mask, **options)
 
     def decoding_beam_size(self, decoder: str, k: int, beam_size: int | None) -> int:
         """
