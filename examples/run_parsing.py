@@ -64,11 +64,11 @@ from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
+from hf_structure.pipelines.encoding import read_beside
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import (
     SUBWORD_KINDS,
     encode,
-    form_ids,
     is_word_level,
     train_subword_tokenizer,
     train_word_tokenizer,
@@ -467,7 +467,7 @@ def encode_paragraph(
 ) -> dict:
     """Running text: words without heads to learn."""
     words = paragraph["words"]
-    row = {**encode(words, tokenizer), **read_beside(paragraph, config), "heads": [-1] * len(words)}
+    row = {**encode(words, tokenizer), **beside(paragraph, config), "heads": [-1] * len(words)}
     row["length"] = len(row["input_ids"])
     row["labels"] = ids_of(paragraph["deprels"], labels, words, IGNORE_INDEX)  # counted, as words to learn from
     row |= {"sentence_starts": paragraph["sentence_starts"], "punctuation": [False] * len(words), "left_out": None}
@@ -482,7 +482,7 @@ def encode_sentence(
     labels: dict[str, int] | None,
     tags: dict[str, int] | None,
 ) -> dict:
-    row = {**encode(sentence["words"], tokenizer), **read_beside(sentence, config), "heads": sentence["heads"]}
+    row = {**encode(sentence["words"], tokenizer), **beside(sentence, config), "heads": sentence["heads"]}
     row["length"] = len(row["input_ids" if getattr(config, "max_pieces", None) else "heads"])  # some read words
     row["labels"] = ids_of(sentence["deprels"], labels, row["heads"], IGNORE_INDEX)
     for name, values in (getattr(config, "columns", None) or {}).items():
@@ -496,17 +496,11 @@ def encode_sentence(
     return row
 
 
-def read_beside(sentence: dict, config: PreTrainedConfig) -> dict[str, list]:
-    """What a model reads of words beside their pieces: what they look like, and whose habits they follow."""
+def beside(sentence: dict, config: PreTrainedConfig) -> dict[str, list]:
+    """What a model reads of words beside their pieces."""
     abilities = config.abilities
-    read = {}
-    if abilities.form_buckets:
-        read["form_ids"] = [form_ids(word, abilities.form_buckets) for word in sentence["words"]]
-    if abilities.treebanks:
-        treebank = sentence["treebank"]
-        number = 0 if treebank is None else abilities.treebanks.index(treebank)
-        read["treebank_ids"] = [number] * len(sentence["words"])
-    return read
+    treebank = 0 if sentence["treebank"] is None else abilities.treebanks.index(sentence["treebank"])
+    return read_beside(sentence["words"], abilities.form_buckets, treebank if abilities.treebanks else None)
 
 
 def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:

@@ -641,3 +641,141 @@ def test_vectors_of_pieces_stand_for_them(word_vectors):
     assert_close(dict(model(inputs_embeds=vectors, **rest)), dict(model(**PIECES)), rtol=0, atol=0)
     decoded = model.decode(inputs_embeds=vectors, attention_mask=rest["attention_mask"], word_ids=rest["word_ids"])
     assert_close(dict(decoded), dict(decode(model)), rtol=0, atol=0)
+
+
+# Columns, forms, treebanks, sentence starts
+
+COLUMNS = {"upos": ["NOUN", "VERB"], "feats": ["NOUN _", "NOUN Number=Plur", "VERB _"], "lemma": ["keep-0+"] * 4}
+TAGGER = {
+    "columns": COLUMNS,
+    "column_size": 8,
+    "num_form_buckets": 11,
+    "form_size": 5,
+    "treebanks": ["one", "other"],
+    "num_segmentation_layers": 1,
+}
+FORMS = torch.arange(2 * 5 * 7).view(2, 5, 7) % 11
+NUM_WORDS = [5, 3]
+
+
+def tag(model, **options):
+    return model.decode(**PIECES, form_ids=FORMS, **options)
+
+
+class TestRNGTransformerWithColumns(TestRNGTransformer):
+    settings = {"columns": COLUMNS, "column_size": 8, "treebanks": ["one", "other"]}
+
+
+@pytest.mark.parametrize("settings", [{}, {"word_vectors": "mean"}, {"use_graph_input": False}, {"num_rounds": 1}])
+def test_columns_are_scored_as_written(settings):
+    """The equations, word by word, with the vectors that the encoder gives."""
+    model = tiny_model(**(TAGGER | settings))
+    output = tag(model)
+    seen = {}
+    model.tagger.hidden.register_forward_pre_hook(lambda module, inputs: seen.update(hidden=inputs[0]))
+    tag(model)
+    tagger = model.tagger
+    for row, length in enumerate(NUM_WORDS):
+        forms = model.forms.embeddings.weight[FORMS[row]].sum(1)
+        for word in range(length):
+            read = seen["hidden"][row, word]
+            assert_close(read[-5:], forms[word])
+            t = torch.nn.functional.leaky_relu(tagger.hidden.weight @ read + tagger.hidden.bias, 0.1)
+            scores = {name: column.weight @ t + column.bias for name, column in tagger.columns.items()}
+            upos = int(scores["upos"].argmax())
+            fitting = [
+                place for place, label in enumerate(COLUMNS["feats"]) if label.startswith(COLUMNS["upos"][upos])
+            ]
+            assert output.columns["upos"][row, 0, word] == upos
+            assert output.columns["lemma"][row, 0, word] == scores["lemma"].argmax()
+            best = max(fitting, key=lambda place: scores["feats"][place])
+            assert output.columns["feats"][row, 0, word] == best
+        for name in COLUMNS:
+            assert (output.columns[name][row, 0, length:] == -1).all()
+
+
+def test_columns_do_not_depend_on_the_batch():
+    model = tiny_model(**TAGGER)
+    together = tag(model)
+    starts = model.sentence_starts(**PIECES, form_ids=FORMS)
+    for row, length in enumerate(NUM_WORDS):
+        pieces = int(PIECES["attention_mask"][row].sum())
+        alone = {name: values[row : row + 1, :pieces] for name, values in PIECES.items()}
+        output = model.decode(**alone, form_ids=FORMS[row : row + 1, :length])
+        for name in COLUMNS:
+            assert_close(output.columns[name], together.columns[name][row : row + 1, :, :length])
+        found = model.sentence_starts(**alone, form_ids=FORMS[row : row + 1, :length])
+        assert_close(found, starts[row : row + 1, :length])
+
+
+def test_forms_and_treebanks_are_read():
+    model = tiny_model(**TAGGER)
+    logits = model(**PIECES, form_ids=FORMS).logits
+    assert not torch.allclose(logits[0], model(**PIECES, form_ids=FORMS + 1).logits[0])
+    zeros = torch.zeros(2, 5, dtype=torch.long)
+    assert_close(model(**PIECES, form_ids=FORMS, treebank_ids=zeros).logits, logits)
+    assert not torch.allclose(model(**PIECES, form_ids=FORMS, treebank_ids=zeros + 1).logits[0], logits[0])
+
+
+def gold():
+    heads = torch.tensor([[3, 3, 0, 5, 3], [2, 0, 2, -1, -1]])
+    columns = {name: (heads >= 0).long() - 101 * (heads < 0) for name in COLUMNS}
+    columns = {name: values.masked_fill(heads < 0, -100) for name, values in columns.items()}
+    return {"heads": heads, "labels": heads.clamp(0, 2).masked_fill(heads < 0, -100), "columns": columns}
+
+
+def test_the_loss_of_columns_is_their_cross_entropy():
+    model = tiny_model(num_rounds=1, **TAGGER)
+    given = gold()
+    seen = {}
+    model.tagger.register_forward_hook(lambda module, inputs, scores: seen.update(scores))
+    loss = model(**PIECES, form_ids=FORMS, **given).loss
+    without = model(**PIECES, form_ids=FORMS, **(given | {"columns": None})).loss
+    expected = 0.0
+    for name, values in given["columns"].items():
+        for row, length in enumerate(NUM_WORDS):
+            scores = seen[name][row, :length].log_softmax(-1)
+            expected -= sum(scores[word, values[row, word]] for word in range(length))
+    assert_close(loss - without, expected / sum(NUM_WORDS))
+
+
+def test_running_text_is_segmented_and_not_parsed():
+    model = tiny_model(num_rounds=2, **TAGGER)
+    given = gold()
+    given["heads"][0] = -1
+    given["labels"][0] = 1
+    starts = torch.tensor([[-100, 0, 1, 0, 1], [-100] * 5])
+    seen = {}
+    model.segmenter.register_forward_hook(lambda module, inputs, scores: seen.update(scores=scores.squeeze(2)))
+    output = model(**PIECES, form_ids=FORMS, **given, sentence_starts=starts)
+    targets = starts[0, 1:].float()
+    segmentation = torch.nn.functional.binary_cross_entropy(seen["scores"][0, 1:].sigmoid(), targets, reduction="sum")
+    alone = {name: values[1:, :5] for name, values in PIECES.items()}
+    rest = {name: values[1:, :3] for name, values in given.items() if name != "columns"}
+    rest["columns"] = {name: values[1:, :3] for name, values in given["columns"].items()}
+    parsing = model(**alone, form_ids=FORMS[1:, :3], **rest).loss
+    assert output.logits.shape[0] == 1
+    assert_close(output.loss, (segmentation + parsing * 3) / 8)
+    given["heads"][1] = -1
+    only_text = model(**PIECES, form_ids=FORMS, **given, sentence_starts=starts)
+    assert only_text.logits is None
+    only_text.loss.backward()
+    assert model.segmenter[0].weight.grad.abs().sum() > 0
+
+
+def test_a_model_without_segmentation_finds_no_sentences():
+    with pytest.raises(ValueError, match="does not find where sentences begin"):
+        tiny_model().sentence_starts(PIECES["input_ids"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"columns": {"upos": []}}, "upos has no values"),
+        ({"num_segmentation_layers": 3}, "num_segmentation_layers must be 0, or between 0"),
+        ({"num_segmentation_layers": 1, "num_hidden_layers": 4, "num_graph_layers": 1}, "between 3"),
+    ],
+)
+def test_settings_of_columns_that_make_no_model(settings, message):
+    with pytest.raises((ValueError, StrictDataclassError), match=message):
+        tiny_config(**settings)

@@ -76,6 +76,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--rounds", type=positive, metavar="N", help="how often a model that refines its trees does so at most"
     )
+    parser.add_argument(
+        "--treebank", metavar="NAME", help="the treebank whose habits are followed, of a model that knows several"
+    )
     parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
     parser.add_argument(
         "--punctuation",
@@ -122,7 +125,7 @@ def run_parse(options: argparse.Namespace) -> None:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of the command line, what [`~hf_structure.parse`] calls the same."""
     names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words")
-    names += ("skip_long", "word_tokenizer")
+    names += ("skip_long", "word_tokenizer", "treebank")
     settings = {name: getattr(options, name) for name in names}
     return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
 

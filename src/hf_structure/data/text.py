@@ -139,6 +139,7 @@ RUN_TOGETHER = rf"can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 _BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
 _PARAGRAPH = re.compile(r"\n\s*\n")
+_CONTENT = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _END = regex.compile(r"""(?P<word>.*?)(?P<mark>[\p{Sentence_Terminal}…]+)['"\p{Pe}\p{Pi}\p{Pf}]*""", regex.DOTALL)
 _BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]""")
 _NO_END = regex.compile(rf"(?:{_ABBREVIATIONS}|\p{{L}}\p{{M}}*|(?:\p{{L}}\.)+\p{{L}})", regex.IGNORECASE)
@@ -221,6 +222,14 @@ def split_sentences(text: str) -> list[str]:
     Single line breaks are white space like any other.
     """
     return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def paragraph_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of what stands between empty lines, without white space around it."""
+    ends = [match.span() for match in _PARAGRAPH.finditer(text)]
+    bounds = pairwise([0, *chain.from_iterable(ends), len(text)])
+    found = (_CONTENT.search(text, start, end) for start, end in bounds)
+    return [match.span() for match in found if match]
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:

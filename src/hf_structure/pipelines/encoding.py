@@ -146,14 +146,24 @@ def encode_sentence(
     _check_positions(len(seen), "words", model_words)
     encoded = {"words": words, "keep": keep, "source": _source(given, words), **encode_words(seen, tokenizer)}
     _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
-    if form_buckets:
-        encoded["form_ids"] = [form_ids(word, form_buckets) for word in seen]
-    if treebank_id is not None:
-        encoded["treebank_ids"] = [treebank_id] * len(seen)
+    encoded |= read_beside(seen, form_buckets, treebank_id)
     if tag_ids is not None:
         encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
     initial = given.get("initial") if initial is None else initial
     return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
+
+
+def read_beside(words: Sequence[str], form_buckets: int, treebank_id: int | None) -> dict[str, list]:
+    """
+    What a model reads of words beside their pieces: what they look like (`form_ids`, if it has `form_buckets`), and
+    whose habits they follow (`treebank_ids`).
+    """
+    read: dict[str, list] = {}
+    if form_buckets:
+        read["form_ids"] = [form_ids(word, form_buckets) for word in words]
+    if treebank_id is not None:
+        read["treebank_ids"] = [treebank_id] * len(words)
+    return read
 
 
 def _as_dictionary(sentence: Any) -> Mapping[str, Any]:

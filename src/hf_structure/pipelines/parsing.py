@@ -37,6 +37,7 @@ from hf_structure.pipelines.encoding import (
 )
 from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
+from hf_structure.pipelines.segmentation import sentence_splitter
 from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
@@ -59,6 +60,7 @@ class ParseOptions(TypedDict, total=False):
     marginals: bool
     punctuation: str
     word_tokenizer: WordTokenizer | None
+    treebank: str | None
     max_words: int
     skip_long: bool
     skip_empty: bool
@@ -71,7 +73,7 @@ class ParseOptions(TypedDict, total=False):
 
 
 Model = str | Path | PreTrainedModel
-Splitter = Literal["split"] | Callable[[str], list[str]]
+Splitter = Literal["split", "model"] | Callable[[str], list[str]]
 
 
 @overload
@@ -118,6 +120,7 @@ def parse(
     marginals: bool = False,
     punctuation: str = "attach",
     word_tokenizer: WordTokenizer | None = None,
+    treebank: str | None = None,
     max_words: int = MAX_WORDS,
     skip_long: bool = False,
     skip_empty: bool = False,
@@ -139,10 +142,10 @@ def parse(
             optionally `tags` (which a model that reads none ignores) and `initial`. Nothing else of them is read.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
-        sentences (`"line"`, `"split"` or `Callable[[str], list[str]]`, *optional*):
+        sentences (`"line"`, `"split"`, `"model"` or `Callable[[str], list[str]]`, *optional*):
             Whether a string is one sentence, or running text that is split into sentences by the rules of
-            [`~hf_structure.data.text.split_sentences`] or by a function. By default it is one sentence, and there is a
-            warning where the rules find several.
+            [`~hf_structure.data.text.split_sentences`], by the model, if it finds sentences, or by a function. By
+            default it is one sentence, and there is a warning where the rules find several.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         tags (`list[list[str]]` or an iterator of lists, *optional*):
@@ -177,6 +180,8 @@ def parse(
             How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`]),
             `"unicode"` ([`~hf_structure.data.text.unicode_words`], for any language), `"spaces"`, or a function. By
             default as the checkpoint's tokenizer says, else `"english"`.
+        treebank (`str`, *optional*):
+            For a model that has learned from several treebanks: the one whose habits it follows; by default the first.
         max_words (`int`):
             Longer sentences are refused: memory grows with the square of the length. So are those that are too long
             for the model.
@@ -217,7 +222,6 @@ def parse(
             string holds several sentences, and `sentences` does not say what to do.
     """
     check_punctuation(punctuation)
-    split = choose_splitter(sentences, tags, initial)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
@@ -225,12 +229,17 @@ def parse(
     check_given(model, tags, initial)
     structures = choose_structures(model, structure)
     search = search_options(model, beam_size, rounds)
+    treebank_id = choose_treebank(model, treebank)
+    word_tokenizer = choose_word_tokenizer(tokenizer, word_tokenizer)
+    by_model = functools.partial(sentence_splitter, model, tokenizer, word_tokenizer, treebank_id, batch_size)
+    split = choose_splitter(sentences, tags, initial, by_model)
     encode = functools.partial(
         encode_sentence,
         tokenizer=tokenizer,
         punctuation=punctuation,
-        word_tokenizer=choose_word_tokenizer(tokenizer, word_tokenizer),
+        word_tokenizer=word_tokenizer,
         max_words=max_words,
+        treebank_id=treebank_id,
         **encoding_options(model),
     )
     decode = functools.partial(
@@ -290,6 +299,18 @@ def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[st
             names = " and ".join(NAMES[name] for name in given)
             raise ValueError(f"{type(model).__name__} gives {names}, but no {NAMES[kind]}")
     return wanted
+
+
+def choose_treebank(model: PreTrainedModel, treebank: str | None) -> int | None:
+    """The number of the treebank whose habits are followed. Raises `ValueError` for one that the model has not."""
+    known = abilities_of(model.config).treebanks
+    if treebank is None:
+        return None
+    if not known:
+        raise ValueError(f"this {type(model).__name__} follows the habits of one treebank alone: leave treebank out")
+    if treebank not in known:
+        raise ValueError(f"treebank must be one of {', '.join(known)}, not {treebank!r}")
+    return known.index(treebank)
 
 
 def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | None) -> dict[str, int]:

@@ -13,19 +13,23 @@ T = TypeVar("T")
 Split = Callable[[str], list[tuple[int, int]]]  # gives start and end of each sentence of a text
 
 
-def choose_splitter(sentences: str | Callable[[str], list[str]] | None, tags: object, initial: object) -> Split | None:
+def choose_splitter(
+    sentences: str | Callable[[str], list[str]] | None, tags: object, initial: object, by_model: Callable[[], Split]
+) -> Split | None:
     """
-    What splits text, if it is to be split.
+    What splits text, if it is to be split; `by_model` gives what does so by a model.
 
     Raises:
-        ValueError: an unknown name, or annotations of sentences for text that is to be split.
+        ValueError: an unknown name, annotations of sentences for text that is to be split, or what `by_model` raises.
     """
-    if not callable(sentences) and sentences not in (None, *SENTENCES):
-        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
+    if not callable(sentences) and sentences not in (None, *SENTENCES, "model"):
+        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, model, or a function, not {sentences!r}")
     if sentences in (None, "line"):
         return None
     if not (tags is None and initial is None):
         raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
+    if sentences == "model":
+        return by_model()
     return partial(_given_spans, sentences) if callable(sentences) else sentence_spans
 
 

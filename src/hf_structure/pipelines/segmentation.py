@@ -1,0 +1,113 @@
+"""Where sentences begin in running text, as a model finds it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.abilities import abilities_of
+from hf_structure.data.batching import similar_length_batches
+from hf_structure.data.collators import WordCollator
+from hf_structure.data.text import find_words, paragraph_spans
+from hf_structure.pipelines.encoding import read_beside
+from hf_structure.pipelines.loading import compute_device
+from hf_structure.pipelines.splitting import Split
+from hf_structure.tokenization import encode
+
+WINDOW = 128  # words that are read at a time
+OVERLAP = 32  # words that two windows share; each tells of the half that lies further inside
+
+
+def sentence_splitter(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    word_tokenizer: Callable[[str], list[str]],
+    treebank_id: int | None = None,
+    batch_size: int = 64,
+) -> Split:
+    """
+    What splits text into the sentences that a model finds. An empty line ends a sentence in any case.
+
+    Raises:
+        ValueError: if the model finds none; when called, if the words are not those of the text.
+    """
+    if not abilities_of(model.config).segments:
+        raise ValueError(f"this {type(model).__name__} finds no sentences: sentences='split' splits text by rules")
+    starts = partial(find_starts, model=model, tokenizer=tokenizer, treebank_id=treebank_id, batch_size=batch_size)
+    return partial(_split, word_tokenizer=word_tokenizer, starts=starts)
+
+
+def _split(
+    text: str, word_tokenizer: Callable[[str], list[str]], starts: Callable[[Sequence[str]], list[bool]]
+) -> list[tuple[int, int]]:
+    """Start and end of each sentence."""
+    sentences: list[tuple[int, int]] = []
+    for paragraph, end in paragraph_spans(text):
+        words = word_tokenizer(text[paragraph:end])
+        spans = find_words(text[paragraph:end], words)
+        if spans is None:
+            raise ValueError("the word tokenizer changes the text, so that sentences of words cannot be found in it")
+        for (start, end), begins in zip(spans, starts(words), strict=True):
+            begin = start + paragraph if begins else sentences.pop()[0]
+            sentences.append((begin, end + paragraph))
+    return sentences
+
+
+def find_starts(
+    words: Sequence[str],
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    treebank_id: int | None = None,
+    batch_size: int = 64,
+) -> list[bool]:
+    """Whether a sentence begins with each word of a paragraph; one begins with the first."""
+    encoded = encode(words, tokenizer)
+    pieces = _pieces_of_words(encoded, len(words))
+    windows = list(_windows(list(map(len, pieces)), abilities_of(model.config).max_tokens))
+    probabilities: list[float] = [0.0] * len(words)
+    sizes = [sum(map(len, pieces[start:end])) for start, end in windows]
+    for batch in similar_length_batches(sizes, batch_size):
+        chosen = [windows[place] for place in batch]
+        rows = [_row(words[start:end], pieces[start:end], model, treebank_id) for start, end in chosen]
+        inputs = WordCollator(cast(int, tokenizer.pad_token_id))(rows)
+        found = model.sentence_starts(**{name: value.to(compute_device(model)) for name, value in inputs.items()})
+        for (start, end), row in zip(chosen, found.tolist(), strict=True):
+            # The first half of what a window shares with the one before is told by that one, and so on.
+            first = start + OVERLAP // 2 if start else 0
+            last = end if end == len(words) else end - OVERLAP // 2
+            probabilities[first:last] = row[first - start : last - start]
+    return [number == 0 or probability > 0.5 for number, probability in enumerate(probabilities)]
+
+
+def _pieces_of_words(encoded: Mapping[str, list[int]], num_words: int) -> list[list[int]]:
+    pieces: list[list[int]] = [[] for _ in range(num_words)]
+    for piece, word in zip(encoded["input_ids"], encoded.get("word_ids", range(num_words)), strict=True):
+        pieces[word].append(piece)
+    return pieces
+
+
+def _windows(lengths: Sequence[int], max_pieces: int | None) -> Iterator[tuple[int, int]]:
+    """Start and end of the windows of words with so many pieces; a longer word than fits is cut off later."""
+    start = 0
+    while True:
+        end = start
+        left = max_pieces or sum(lengths[start : start + WINDOW])
+        while end < len(lengths) and end - start < WINDOW and (lengths[end] <= left or end == start):
+            left -= lengths[end]
+            end += 1
+        yield start, end
+        if end == len(lengths):
+            return
+        start = max(end - OVERLAP, start + 1)
+
+
+def _row(
+    words: Sequence[str], pieces: Sequence[Sequence[int]], model: PreTrainedModel, treebank_id: int | None
+) -> dict[str, Any]:
+    """What the model reads of a window."""
+    abilities = abilities_of(model.config)
+    word_ids = [number for number, each in enumerate(pieces) for _ in each]
+    row = {"input_ids": [piece for each in pieces for piece in each], "word_ids": word_ids}
+    row = {name: values[: abilities.max_tokens] for name, values in row.items()}
+    return row | read_beside(words, abilities.form_buckets, treebank_id)
