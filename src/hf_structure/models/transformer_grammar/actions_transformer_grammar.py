@@ -152,4 +152,24 @@ def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list
     ]
 
 
-__all__ = ["actions_to_heads", "actions_to_spans", "at_tokens", "head_actions", "span_actions"]
+def before_words(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list[list[int]]:
+    """The inverse of [`at_tokens`]: the actions before each word and before the end, without the padding by -1."""
+    places = [place for place in range(1, len(word_ids)) if word_ids[place] != word_ids[place - 1]]
+    return [[action for action in actions[place] if action >= 0] for place in places]
+
+
+def word_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int]]:
+    """The constituents that actions make, of more than one word or the whole sentence, outer ones first, once each."""
+    spans = dict.fromkeys((start, end) for start, end, _ in actions_to_spans(actions, config))
+    return [(start, end) for start, end in spans if end - start > 1]
+
+
+__all__ = [
+    "actions_to_heads",
+    "actions_to_spans",
+    "at_tokens",
+    "before_words",
+    "head_actions",
+    "span_actions",
+    "word_spans",
+]

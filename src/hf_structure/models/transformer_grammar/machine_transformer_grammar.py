@@ -20,6 +20,7 @@ from hf_structure.models.transformer_grammar.configuration_transformer_grammar i
     UNLABELLED,
     TransformerGrammarConfig,
 )
+from hf_structure.modules.structured_lm.transformer_xl import RelativePositions
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
 COMPLETE, IS_WORD = -1, -2  # in the place of the label of an open constituent
@@ -31,7 +32,7 @@ class View:
     What keys are to newest events.
 
     Args:
-        visible (`torch.BoolTensor` of shape `(rows, 1 or num_heads, columns)`): Which keys each sees, its own included.
+        visible (`torch.BoolTensor` of shape `(rows, 1 or num_heads, columns)`): Which keys each sees.
         positions (`torch.LongTensor` of shape `(rows, columns)`): Their relative positions.
     """
 
@@ -75,6 +76,11 @@ class Machine:
         nothing = torch.zeros(rows, 0, dtype=torch.long, device=device)
         count = torch.zeros(rows, dtype=torch.long, device=device)
         return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing, nothing.bool())
+
+    @property
+    def is_last_join(self) -> torch.Tensor:
+        """`(rows,)`: whether nothing but the end can come after a closing or a right arc."""
+        return self.size == 2 if self.config.formalism == "dependency" else self.innermost == 1
 
     def with_room(self, columns: int, items: int) -> "Machine":
         """The same with room for so many more keys and items."""
@@ -136,6 +142,46 @@ class Machine:
         has_two = self.size > 2
         bars_left = _pick(self.by_right, self.size - 1) & self.config.one_derivation
         return [~is_finished, is_finished, has_two & ~bars_left, self.size > 1]
+
+    def words_needed(self, is_one_word: torch.Tensor) -> torch.Tensor:
+        """
+        How many words must come at least until all constituents can be closed, the next one included: if that is a
+        word, an opening, or a closing. Of constituents that begin together, all need a second child but for the
+        `max_unary` that may stand one above the other.
+
+        Args:
+            is_one_word (`torch.BoolTensor` of shape `(rows,)`): Whether sentences have one word only, which is then a
+                constituent in any case.
+
+        Returns:
+            `torch.LongTensor` of shape `(rows, 3)`.
+        """
+        max_unary = self.config.max_unary
+        step = max_unary + 1 + is_one_word.long() * (max_unary == 0)
+        is_open = self._is_open
+        count = is_open.sum(1)
+        children = (self.size - 1 - self.innermost) * (count > 0)
+        item = torch.arange(is_open.shape[1], device=is_open.device)
+        begins = is_open & ~torch.nn.functional.pad(is_open, (1, 0))[:, :-1]
+        ends = is_open & ~torch.nn.functional.pad(is_open, (0, 1))[:, 1:]
+        together = (
+            item - (item * begins).cummax(1).values + 1
+        ) * ends  # at the innermost of those that begin together
+        own = _pick(together, self.innermost) * (count > 0)
+        around = ((together - 1).clamp(min=0) // step.unsqueeze(1)).sum(1)  # with a second child in the last of each
+        outside = around - (own - 1).clamp(min=0) // step
+
+        def needed(together: torch.Tensor, children: torch.Tensor, unary: torch.Tensor) -> torch.Tensor:
+            chain = together + unary * (children == 1) - (children > 1).long()
+            return (children == 0).long() + chain.clamp(min=0) // step
+
+        none = torch.zeros_like(own)
+        unary = _pick(self.unary, self.size - 1)
+        word = 1 + outside + needed(own, children + 1, none)
+        is_first = children == 0
+        opening = torch.where(is_first, outside, around) + needed(torch.where(is_first, own, none) + 1, none, none)
+        closing = outside + needed(own - 1, none + 1, torch.where(children == 1, unary + 1, none)) * (own > 1)
+        return torch.stack([word, opening, closing], dim=1)
 
     def head_of(self, events: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: the place of the last token of the head of arcs to be read, and of their copies; -1 of others."""
@@ -321,6 +367,13 @@ def is_join(events: torch.Tensor, config: TransformerGrammarConfig) -> torch.Ten
     return events >= FIRST_ACTION + openings
 
 
+def relative_positions(positions: torch.Tensor, config: TransformerGrammarConfig) -> RelativePositions:
+    """Positions `(batch_size, queries, keys)` as attention reads them."""
+    if config.relative_positions == "linear":
+        return RelativePositions(positions, 0, positions.shape[2])
+    return RelativePositions(positions + 1, -1, config.max_depth + 2)
+
+
 def _pick(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """One value of each row; any where the column is negative."""
     return values.gather(1, columns.clamp(min=0).unsqueeze(1)).squeeze(1)  # (rows,)
@@ -332,4 +385,4 @@ def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: 
     return torch.where(chosen & where.unsqueeze(1), new.unsqueeze(1).to(values.dtype), values)
 
 
-__all__ = ["Machine", "Replay", "Tape", "View"]
+__all__ = ["Machine", "Replay", "Tape", "View", "is_join", "relative_positions"]

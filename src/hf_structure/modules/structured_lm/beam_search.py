@@ -31,7 +31,13 @@ class Found:
     structure_log_probs: torch.Tensor  # (B, k)
 
     def keep(self, sentences: torch.Tensor, best: torch.Tensor, beam: Beam, structures: torch.Tensor) -> None:
-        """Keeps the structures `(rows, ...)` in the `best` rows, `(number, k)` or -1, of sentences `(number,)`."""
+        """
+        Keeps the structures `(rows, ...)` in the `best` rows, `(number, k)` or -1, of sentences `(number,)`; there is
+        more room if they need it.
+        """
+        sizes = zip(structures.shape[1:], self.structures.shape[2:], strict=True)
+        missing = [length for size, room in sizes for length in (max(size - room, 0), 0)]
+        self.structures = torch.nn.functional.pad(self.structures, missing[::-1])
         number, rank = (best >= 0).nonzero(as_tuple=True)
         rows = best[number, rank]
         place = (sentences[number], rank)
@@ -75,7 +81,7 @@ def beam_search(
     return kind.output_class(
         found.log_prob,
         torch.zeros_like(log_probs).scatter(1, order, log_probs),  # (B, n)
-        kind.at_tokens(structures, order),
+        kind.at_tokens(found.structures, order),
         found.structure_log_probs,
     )
 
@@ -121,19 +127,18 @@ def _search_group(
     group: torch.Tensor,
 ) -> None:
     """Searches the sentences of a `group`, of columns `(batch_size, seq_len)`, token by token."""
-    ids = columns[0]
     first = _first_alike(columns)
-    batch, length = ids.shape
+    batch, length = first.shape
     k = found.structures.shape[1]
-    beam = Beam.start(batch, ids.device)
-    masses = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)  # of the beams, as logarithms
+    beam = Beam.start(batch, first.device)
+    masses = torch.zeros(batch, length, dtype=torch.float32, device=first.device)  # of the beams, as logarithms
     for place in range(length):
         if not place or not torch.equal(first[:, place], first[:, place - 1]):
             rows, sentences = _split(beam.sentences, first, place, lengths)
             beam = replace(beam.select(rows), sentences=sentences)
             hypotheses.select(rows)
         if place:
-            beam = beam.add(hypotheses.log_probs(ids[beam.sentences, place]))
+            beam = hypotheses.predict(beam, place, beam_size)
             masses[:, place] = beam.masses(batch)[first[:, place]]
         beam = hypotheses.branch(beam, place, beam_size)
         ended = (lengths == place + 1).nonzero().squeeze(1)
@@ -148,7 +153,7 @@ def _search_group(
             beam = beam.select(rows)
             hypotheses.select(rows)
         hypotheses.read(place, beam.sentences)
-    padding = torch.arange(length, device=ids.device) >= lengths.unsqueeze(1)
+    padding = torch.arange(length, device=first.device) >= lengths.unsqueeze(1)
     found.token_log_probs[group, :length] = masses.diff(dim=1, prepend=masses[:, :1]).masked_fill(padding, 0.0)
     found.log_prob[group] = masses.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)  # (B,)
 

@@ -24,7 +24,8 @@ class Hypotheses:
     - `room_for` allocates the structures of the output, and `at_tokens` moves them if they have one entry per token;
     - `branch` makes the choices when a token is known, `lookup` the tapes that it is then read with, and `structures`
       returns what has been built;
-    - `read` and `select` are extended to keep more than keys and values.
+    - `predict` is extended to make choices before a token comes, `read` and `select` to keep more than keys and
+      values.
 
     Args:
         model (`PreTrainedModel`): A causal language model with a `model.backbone` and an `lm_head`.
@@ -58,7 +59,8 @@ class Hypotheses:
     @classmethod
     def room_for(cls, k: int, *columns: torch.Tensor) -> torch.Tensor:
         """
-        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words.
+        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words;
+        they may need more.
 
         Raises:
             ValueError: sentences that structures cannot be found of.
@@ -69,6 +71,10 @@ class Hypotheses:
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
         """Structures of sentences padded on the right, for those whose tokens were at the places in `order`."""
         return structures
+
+    def predict(self, beam: Beam, place: int, beam_size: int) -> Beam:
+        """The hypotheses with the probabilities of the tokens at a place, which come next."""
+        return beam.add(self.log_probs(self.ids[beam.sentences, place]))
 
     def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
         """What is chosen when the tokens at a place are known, which have not been read yet."""

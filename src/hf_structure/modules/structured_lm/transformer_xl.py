@@ -189,7 +189,7 @@ class RelativeAttention(nn.Module):
         return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
 
     def _scores_at(self, query: torch.Tensor, positions: RelativePositions) -> torch.Tensor:
-        """`(batch_size, num_heads, queries, keys)`: the same, where r_kj is that of the position of `j` seen by `k`."""
+        """`(batch_size, num_heads, queries, keys)`: the same, where r_kj is that of the position given."""
         values = torch.arange(positions.lowest, positions.lowest + positions.count, device=query.device)
         scores = torch.einsum("bhqd,hvd->bhqv", query, self._position_keys(values, query))
         index = positions.index.to(query.device).unsqueeze(1)  # (B, 1, Q, keys)
