@@ -82,7 +82,7 @@ def test_actions_of_the_papers_trees():
 @pytest.mark.parametrize("kind", ["tg", "plm"])
 @pytest.mark.parametrize("labels", [LABELS, None])
 def test_spans_come_back(kind, labels):
-    config, generator = config_of(kind, labels=labels, max_unary=9), torch.Generator().manual_seed(0)
+    config, generator = config_of(kind, labels=labels), torch.Generator().manual_seed(0)
     for length in [*range(1, 9)] * 10:
         spans = random_spans(length, generator, labels)
         actions = span_actions(spans, length, config)
@@ -95,13 +95,12 @@ def test_spans_come_back(kind, labels):
         )
 
 
-def test_constituents_that_are_left_out_or_added():
-    config = config_of("tg", max_unary=1)
+def test_a_sentence_becomes_one_constituent():
+    config = config_of("tg")
     assert actions_to_spans(span_actions([(0, 1, "NP"), (1, 2, "VP")], 2, config), config)[0] == (0, 2, "S")
-    alike = [(0, 2, "S"), (0, 2, "VP"), (0, 2, "NP"), (0, 1, "NP"), (0, 1, "VP")]
-    assert actions_to_spans(span_actions(alike, 2, config), config) == [(0, 2, "S"), (0, 2, "VP"), (0, 1, "NP")]
-    one = config_of("tg", labels=None)
-    assert actions_to_spans(span_actions([(0, 1)], 1, one), one) == [(0, 1, "X")]
+    alike = [(0, 2, "VP"), (0, 2, "S"), (0, 2, "NP"), (0, 1, "NP"), (0, 1, "VP")]
+    assert actions_to_spans(span_actions(alike, 2, config), config) == alike
+    assert span_actions([], 1, config_of("tg", labels=None)) == [[0], [1]]
 
 
 @pytest.mark.parametrize("spans", [[(0, 2, "S"), (1, 3, "S")], [(1, 1, "S")], [(0, 4, "S")], [(0, 3, "PP")]])
@@ -309,7 +308,7 @@ def test_the_machine_walks_as_a_naive_one(kind, max_depth):
 @pytest.mark.parametrize("kind", ["tg", "plm", "plm-mask", "dtg", "arcs"])
 def test_what_happens_is_legal(kind):
     """And the end alone at the end."""
-    config, generator = config_of(kind, max_unary=9), torch.Generator().manual_seed(2)
+    config, generator = config_of(kind), torch.Generator().manual_seed(2)
     texts = [[[], *random_actions(length, generator, config)] for length in (1, 2, 4, 6, 6, 6)]
     tape, found = replay(texts, config)
     for row, text in enumerate(texts):
@@ -362,16 +361,14 @@ def test_derivations_of_dependency_trees():
                 assert all(head_actions(each) == text for each, text in zip(heads, texts, strict=True))
 
 
-def test_constituency_trees_are_the_legal_actions():
-    """Without labels and lonely children: the little Schröder numbers. With unary ones there are more."""
-    config = config_of("plm", labels=None, max_open=4)
-    for length, count in enumerate((1, 1, 3, 11), start=1):
+@pytest.mark.parametrize("labels", [None, ["A", "B"]])
+def test_constituency_trees_are_the_legal_actions(labels):
+    """All of two levels: a flat constituent, of which each part is a word or a flat constituent."""
+    config = config_of("plm", labels=labels, max_open=2)
+    kinds = len(labels or "X")
+    parts = [1]  # ways to divide so many words
+    for length in (1, 2, 3, 4):
+        parts.append(parts[-1] + kinds * sum(parts))
         texts = all_texts(config, length)
-        assert len(texts) == count
+        assert len(texts) == len({str(text) for text in texts}) == kinds * parts[length]
         assert all(span_actions(actions_to_spans(text, config), length, config) == text for text in texts)
-    unary = config_of("plm", labels=None, max_open=3, max_unary=1)
-    assert sorted(actions_to_spans(text, unary) for text in all_texts(unary, 1)) == [[(0, 1, "X")]]
-    labelled = config_of("tg", labels=["A", "B"], max_open=3, max_unary=1)
-    texts = all_texts(labelled, 2)
-    # one constituent, maybe one above it; each word alone or in one of its own
-    assert len(texts) == (2 + 4) * 3 * 3

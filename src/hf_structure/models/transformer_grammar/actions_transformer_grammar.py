@@ -15,7 +15,6 @@ There is no left arc to what has got a right one before, so that a tree has one 
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import (
@@ -35,8 +34,7 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
             and in a model with labels a label. Where there is none of the whole sentence, one with the first label is
             added.
         length (`int`): Number of words.
-        config ([`TransformerGrammarConfig`]): Knows the labels, and how many constituents may stand one above the
-            other; further ones are left out.
+        config ([`TransformerGrammarConfig`]): Knows the labels.
 
     Raises:
         ValueError: constituents that are empty, out of range or cross; an unknown label.
@@ -54,24 +52,16 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
             end, closing = open_spans.pop()
             actions[end].append(closing)
 
-    for (start, end), same in groupby(known, lambda span: span[:2]):
+    for start, end, label in known:
         close_until(start)
         if not 0 <= start < end <= (open_spans[-1][0] if open_spans else length):
             raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
-        for _, _, label in list(same)[: _most_alike(end - start, length, config)]:
-            if label not in labels:
-                raise ValueError(f"{label!r} is none of the model's labels: {', '.join(labels)}")
-            actions[start].append(labels[label])
-            open_spans.append((end, len(labels) + labels[label] * config.label_closings))
+        if label not in labels:
+            raise ValueError(f"{label!r} is none of the model's labels: {', '.join(labels)}")
+        actions[start].append(labels[label])
+        open_spans.append((end, len(labels) + labels[label] * config.label_closings))
     close_until(length)
     return actions
-
-
-def _most_alike(width: int, length: int, config: TransformerGrammarConfig) -> int:
-    """How many constituents of the same words there may be."""
-    if width > 1:
-        return config.max_unary + 1
-    return max(config.max_unary, int(length == 1))
 
 
 def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, str]]:

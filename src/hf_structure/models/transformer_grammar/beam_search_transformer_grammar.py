@@ -3,8 +3,8 @@ Word-synchronous beam search (Stern et al. 2017): the probability of given sente
 
 A hypothesis is the actions so far. Before each token, hypotheses take actions until they predict the token: then they
 have *arrived*, and wait for the others. What has not arrived is as probable as it will ever be, and is dropped if
-there are enough that have arrived and are more probable. So that no beam is lost at the end, nothing is opened that
-the words to come cannot fill, and the tree is not completed before the end.
+there are enough that have arrived and are more probable. Actions after which the token cannot come are not taken:
+none within a word, no opening before the end, and nothing that completes the tree before a word.
 
     p(x, y) = prod of all tokens and actions,    p(x) >= sum over the beam of p(x, y)
 
@@ -83,10 +83,6 @@ class GrammarHypotheses(Hypotheses):
         before = torch.nn.functional.pad(words, (1, 0))[:, :-1]
         self.is_piece = (words > 0) & (words == before)
         self.is_end = model.is_end(ids)
-        is_word = (words > 0) & ~self.is_piece
-        is_open_text = ~self.is_end.any(1, keepdim=True)  # no end is near that all has to be closed before
-        self.to_come = is_word.flip(1).cumsum(1).flip(1) + is_open_text * self.config.max_open * ids.shape[1]
-        self.is_one_word = (is_word.sum(1) == 1) & ~is_open_text.squeeze(1)
         self.embedded = model.get_input_embeddings()(ids)
         self.machine = Machine.empty(self.config, len(ids), ids.device)
         self.events = self.room_for(1, ids, words).squeeze(1)
@@ -163,20 +159,17 @@ class GrammarHypotheses(Hypotheses):
         return log_probs.masked_fill(~possible, -torch.inf)
 
     def leads_on(self, sentences: torch.Tensor, place: int, legal: torch.Tensor) -> torch.Tensor:
-        """`(rows, 1 + actions)`: which of a token and the actions can be part of a tree of the whole sentence."""
-        is_piece, is_end, to_come = (each[sentences, place] for each in (self.is_piece, self.is_end, self.to_come))
-        acts = legal[:, 2:] & ~is_piece.unsqueeze(1)
-        comes = torch.where(is_end, legal[:, 1], legal[:, 0])
-        ends_too_early = self.machine.is_last_join & ~is_end
+        """`(rows, 1 + actions)`: whether the token at a place can come, now and after each of the actions."""
+        is_piece = self.is_piece[sentences, place].unsqueeze(1)
+        is_end = self.is_end[sentences, place].unsqueeze(1)
+        comes = torch.where(is_end, legal[:, 1:2], legal[:, :1])
+        actions = torch.arange(legal.shape[1] - 2, device=legal.device)
+        joins = is_join(actions + FIRST_ACTION, self.config)
+        completes = joins & self.machine.is_last_join.unsqueeze(1)
         if self.config.formalism == "dependency":
-            acts[:, RIGHT_ARC] &= ~ends_too_early
-        else:
-            word, opening, closing = (self.machine.words_needed(self.is_one_word[sentences]) <= to_come.unsqueeze(1)).T
-            comes &= word | is_end | is_piece
-            actions = torch.arange(acts.shape[1], device=acts.device)
-            is_closing = is_join(actions + FIRST_ACTION, self.config)
-            acts &= torch.where(is_closing, (closing & ~ends_too_early).unsqueeze(1), opening.unsqueeze(1))
-        return torch.cat([comes.unsqueeze(1), acts], dim=1)
+            completes = completes & (actions == RIGHT_ARC)
+        acts = legal[:, 2:] & ~is_piece & torch.where(is_end, joins, ~completes)
+        return torch.cat([comes, acts], dim=1)
 
     def act(self, rows: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor) -> None:
         """Some rows take actions; all `(number,)`."""

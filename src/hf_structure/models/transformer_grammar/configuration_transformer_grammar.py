@@ -52,10 +52,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
         buffer_heads, stack_heads (`int`, defaults to 1):
             How many attention heads of each layer are restricted, with `"heads"`.
         max_open (`int`, defaults to 64):
-            How many constituents may be open.
-        max_unary (`int`, *optional*):
-            How many constituents with a single child may stand one above the other; by default 3, without labels 0. A
-            sentence of one word is a constituent in any case.
+            How many constituents may be open: without a bound there would be infinitely many trees.
 
     Example:
 
@@ -81,7 +78,6 @@ class TransformerGrammarConfig(StructuredLMConfig):
     buffer_heads: int = 1
     stack_heads: int = 1
     max_open: int = 64
-    max_unary: int | None = None
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
@@ -92,8 +88,6 @@ class TransformerGrammarConfig(StructuredLMConfig):
             self.relative_positions = "depth" if composes else "linear"
         if self.arcs_read_heads is None:
             self.arcs_read_heads = composes and self.formalism == "dependency"
-        if self.max_unary is None:
-            self.max_unary = 3 if self.labels else 0
 
     @property
     def action_names(self) -> list[str]:
@@ -140,8 +134,6 @@ class TransformerGrammarConfig(StructuredLMConfig):
                 raise ValueError("buffer_heads and stack_heads must not be negative")
             if self.buffer_heads + self.stack_heads > self.num_attention_heads:
                 raise ValueError(f"there are only {self.num_attention_heads} attention heads to restrict")
-        if self.max_unary < 0:
-            raise ValueError(f"max_unary must not be negative, but is {self.max_unary}")
         if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
             raise ValueError("labels must be distinct, and at least one")
 

@@ -8,7 +8,8 @@ DTG, section 3.2):
 - the action itself, *compose*, sees the items and replaces them on the stack;
 - its copy, *stack*, sees all of the stack, predicts what comes next, and is on the stack no longer when that is read.
 
-All other events are *stack* events, and are pushed. Each event has one *key*, in the next column of a tape.
+All other events are *stack* events, and are pushed; pieces of a word are one item together. Each event has one *key*,
+in the next column of a tape.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -23,7 +24,7 @@ from hf_structure.models.transformer_grammar.configuration_transformer_grammar i
 from hf_structure.modules.structured_lm.transformer_xl import RelativePositions
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
-COMPLETE, IS_WORD = -1, -2  # in the place of the label of an open constituent
+COMPLETE = -1  # in the place of the label of an open constituent
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ class Machine:
         times (`torch.LongTensor` of shape `(rows, columns)`): The number of its event; -1 for a column without key.
         time (`torch.LongTensor` of shape `(rows,)`): Number of events.
         size (`torch.LongTensor` of shape `(rows,)`): Number of items on the stack, the first token included.
-        labels (`torch.LongTensor` of shape `(rows, room)`): Labels of open constituents; else complete, or a word.
-        unary (`torch.LongTensor` of shape `(rows, room)`):
-            How many constituents with a single child stand one above the other in an item.
+        labels (`torch.LongTensor` of shape `(rows, room)`): Labels of open constituents; -1 of other items.
         heads (`torch.LongTensor` of shape `(rows, room)`): The place in the text of the last token of its head word.
         by_right (`torch.BoolTensor` of shape `(rows, room)`): Whether it was last made by a right arc.
     """
@@ -66,7 +65,6 @@ class Machine:
     time: torch.Tensor
     size: torch.Tensor
     labels: torch.Tensor
-    unary: torch.Tensor
     heads: torch.Tensor
     by_right: torch.Tensor
 
@@ -75,7 +73,7 @@ class Machine:
         """Machines that have read nothing, and have no room."""
         nothing = torch.zeros(rows, 0, dtype=torch.long, device=device)
         count = torch.zeros(rows, dtype=torch.long, device=device)
-        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing, nothing.bool())
+        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool())
 
     @property
     def is_last_join(self) -> torch.Tensor:
@@ -87,7 +85,7 @@ class Machine:
         columns = (0, max(self.used + columns - self.items.shape[1], 0))
         items = (0, max(int(self.size.max()) + items - self.labels.shape[1], 0))
         grown = {name: torch.nn.functional.pad(getattr(self, name), columns, value=-1) for name in ("items", "times")}
-        for name in ("labels", "unary", "heads", "by_right"):
+        for name in ("labels", "heads", "by_right"):
             grown[name] = torch.nn.functional.pad(getattr(self, name), items)
         return replace(self, **grown)
 
@@ -126,11 +124,7 @@ class Machine:
         innermost = self.innermost
         is_finished = (self.size == 2) & (count == 0)
         can_open = ~is_finished & (count < config.max_open)
-        children = self.size - 1 - innermost
-        top = self.size - 1
-        is_sentence = (innermost == 1) & (_pick(self.labels, top) == IS_WORD)  # of one word
-        has_enough = (children > 1) | (_pick(self.unary, top) < config.max_unary) | is_sentence
-        can_close = (count > 0) & (children > 0) & has_enough
+        can_close = (count > 0) & (self.size - 1 > innermost)  # not without children
         closings = [can_close]
         if config.label_closings:
             label = _pick(self.labels, innermost)
@@ -142,46 +136,6 @@ class Machine:
         has_two = self.size > 2
         bars_left = _pick(self.by_right, self.size - 1) & self.config.one_derivation
         return [~is_finished, is_finished, has_two & ~bars_left, self.size > 1]
-
-    def words_needed(self, is_one_word: torch.Tensor) -> torch.Tensor:
-        """
-        How many words must come at least until all constituents can be closed, the next one included: if that is a
-        word, an opening, or a closing. Of constituents that begin together, all need a second child but for the
-        `max_unary` that may stand one above the other.
-
-        Args:
-            is_one_word (`torch.BoolTensor` of shape `(rows,)`): Whether sentences have one word only, which is then a
-                constituent in any case.
-
-        Returns:
-            `torch.LongTensor` of shape `(rows, 3)`.
-        """
-        max_unary = self.config.max_unary
-        step = max_unary + 1 + is_one_word.long() * (max_unary == 0)
-        is_open = self._is_open
-        count = is_open.sum(1)
-        children = (self.size - 1 - self.innermost) * (count > 0)
-        item = torch.arange(is_open.shape[1], device=is_open.device)
-        begins = is_open & ~torch.nn.functional.pad(is_open, (1, 0))[:, :-1]
-        ends = is_open & ~torch.nn.functional.pad(is_open, (0, 1))[:, 1:]
-        together = (
-            item - (item * begins).cummax(1).values + 1
-        ) * ends  # at the innermost of those that begin together
-        own = _pick(together, self.innermost) * (count > 0)
-        around = ((together - 1).clamp(min=0) // step.unsqueeze(1)).sum(1)  # with a second child in the last of each
-        outside = around - (own - 1).clamp(min=0) // step
-
-        def needed(together: torch.Tensor, children: torch.Tensor, unary: torch.Tensor) -> torch.Tensor:
-            chain = together + unary * (children == 1) - (children > 1).long()
-            return (children == 0).long() + chain.clamp(min=0) // step
-
-        none = torch.zeros_like(own)
-        unary = _pick(self.unary, self.size - 1)
-        word = 1 + outside + needed(own, children + 1, none)
-        is_first = children == 0
-        opening = torch.where(is_first, outside, around) + needed(torch.where(is_first, own, none) + 1, none, none)
-        closing = outside + needed(own - 1, none + 1, torch.where(children == 1, unary + 1, none)) * (own > 1)
-        return torch.stack([word, opening, closing], dim=1)
 
     def head_of(self, events: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: the place of the last token of the head of arcs to be read, and of their copies; -1 of others."""
@@ -207,7 +161,7 @@ class Machine:
         is_right = is_dependency & (action == RIGHT_ARC)
         joins = is_join(events, config)
         opens = (action >= 0) & ~joins
-        pushes = (events == WORD) | opens | ((events == PIECE) & (not is_dependency))
+        pushes = (events == WORD) | opens
         top = self.size - 1
         first = top - 1 if is_dependency else self.innermost  # the lowest of the items that are joined
         own = torch.where(pushes, self.size, torch.where(joins, first, top)).clamp(min=0)
@@ -227,8 +181,7 @@ class Machine:
             times=times,
             time=self.time + is_read.long(),
             size=torch.where(joins, first + 1, self.size + pushes.long()),
-            labels=_put(self.labels, own, torch.where(opens, action, COMPLETE - is_word.long()), pushes | joins),
-            unary=_put(self.unary, own, (_pick(self.unary, top) + 1) * (top - first == 1) * joins, pushes | joins),
+            labels=_put(self.labels, own, torch.where(opens, action, COMPLETE), pushes | joins),
             heads=_put(self.heads, own, torch.where(is_word, places, self.head_of(events)), is_word | joins),
             by_right=_put(self.by_right, own, is_right, pushes | joins),
         )
@@ -256,7 +209,7 @@ class Machine:
         """`(rows, columns)`: relative positions; of no meaning for keys that are not seen."""
         config = self.config
         if config.relative_positions == "linear":
-            return (self.time.unsqueeze(1) - times).clamp(min=0)
+            return (self.time.unsqueeze(1) - times).masked_fill(times < 0, 0)
         level = torch.arange(self.labels.shape[1], device=own.device).expand_as(self.labels)
         if config.formalism == "constituency":
             is_open = self._is_open.long()
@@ -370,7 +323,7 @@ def is_join(events: torch.Tensor, config: TransformerGrammarConfig) -> torch.Ten
 def relative_positions(positions: torch.Tensor, config: TransformerGrammarConfig) -> RelativePositions:
     """Positions `(batch_size, queries, keys)` as attention reads them."""
     if config.relative_positions == "linear":
-        return RelativePositions(positions, 0, positions.shape[2])
+        return RelativePositions(positions, 0, int(positions.max()) + 1)
     return RelativePositions(positions + 1, -1, config.max_depth + 2)
 
 
