@@ -100,12 +100,16 @@ def test_a_sentence_becomes_one_constituent():
     assert actions_to_spans(span_actions([(0, 1, "NP"), (1, 2, "VP")], 2, config), config)[0] == (0, 2, "S")
     alike = [(0, 2, "VP"), (0, 2, "S"), (0, 2, "NP"), (0, 1, "NP"), (0, 1, "VP")]
     assert actions_to_spans(span_actions(alike, 2, config), config) == alike
+    assert actions_to_spans(span_actions([(0, 2, "PP"), (1, 2, "VP")], 2, config), config) == [
+        (0, 2, "S"),
+        (1, 2, "VP"),
+    ]
     assert span_actions([], 1, config_of("tg", labels=None)) == [[0], [1]]
 
 
-@pytest.mark.parametrize("spans", [[(0, 2, "S"), (1, 3, "S")], [(1, 1, "S")], [(0, 4, "S")], [(0, 3, "PP")]])
+@pytest.mark.parametrize("spans", [[(0, 2, "S"), (1, 3, "S")], [(1, 1, "S")], [(0, 4, "S")]])
 def test_impossible_spans(spans):
-    with pytest.raises(ValueError, match=r"crosses|none of the model's labels"):
+    with pytest.raises(ValueError, match="crosses another one"):
         span_actions(spans, 3, config_of("tg"))
 
 

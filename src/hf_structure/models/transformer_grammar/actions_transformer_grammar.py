@@ -14,7 +14,8 @@ the top the head of the second, a right arc the second the head of the top. Eith
 There is no left arc to what has got a right one before, so that a tree has one sequence of actions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import (
@@ -31,16 +32,17 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
 
     Args:
         spans: Constituents, outer ones first among those of the same words: start and end, half-open in words from 0,
-            and in a model with labels a label. Where there is none of the whole sentence, one with the first label is
-            added.
+            and in a model with labels a label; those with a label that it does not know are left out. Where there is
+            none of the whole sentence, one with the first label is added.
         length (`int`): Number of words.
         config ([`TransformerGrammarConfig`]): Knows the labels.
 
     Raises:
-        ValueError: constituents that are empty, out of range or cross; an unknown label.
+        ValueError: constituents that are empty, out of range or cross.
     """
     labels = {label: number for number, label in enumerate(config.labels or [UNLABELLED])}
-    known = [(start, end, rest[0] if config.labels else UNLABELLED) for start, end, *rest in spans]
+    labelled = ((start, end, rest[0] if config.labels else UNLABELLED) for start, end, *rest in spans)
+    known = [span for span in labelled if span[2] in labels]
     if not any((start, end) == (0, length) for start, end, _ in known):
         known.insert(0, (0, length, next(iter(labels))))
     known.sort(key=lambda span: (span[0], -span[1]))  # keeps the order of those of the same words
@@ -56,8 +58,6 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
         close_until(start)
         if not 0 <= start < end <= (open_spans[-1][0] if open_spans else length):
             raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
-        if label not in labels:
-            raise ValueError(f"{label!r} is none of the model's labels: {', '.join(labels)}")
         actions[start].append(labels[label])
         open_spans.append((end, len(labels) + labels[label] * config.label_closings))
     close_until(length)
@@ -126,6 +126,14 @@ def actions_to_heads(actions: Sequence[Sequence[int]]) -> list[int]:
     return heads
 
 
+def tree_actions(sentence: Mapping[str, Any], config: TransformerGrammarConfig) -> list[list[int]]:
+    """The actions of a sentence's `spans` and `labels`, or `heads`, by the formalism of the configuration."""
+    if config.formalism == "dependency":
+        return head_actions(sentence["heads"])
+    spans = [(*span, label) for span, label in zip(sentence["spans"], sentence["labels"], strict=True)]
+    return span_actions(spans, len(sentence["words"]), config)
+
+
 def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list[list[int]]:
     """
     The actions before each token of a sentence, which begins with a token of no word and ends with another one; none
@@ -161,5 +169,6 @@ __all__ = [
     "before_words",
     "head_actions",
     "span_actions",
+    "tree_actions",
     "word_spans",
 ]

@@ -1,0 +1,80 @@
+"""Transformer grammars in the pipelines: their trees and their probabilities."""
+
+import pytest
+import torch
+from tiny_models import new_transformer_grammar, unigram_tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+
+import hf_structure
+from hf_structure import encode_subwords, parse, score
+from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
+    actions_to_heads,
+    before_words,
+    word_spans,
+)
+
+SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
+KINDS = {"tg": {"labels": ["S", "NP"]}, "plm": {"composition": "none"}, "dtg": {"formalism": "dependency"}}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return new_transformer_grammar(folder, unigram_tokenizer(SENTENCES), **KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def searched(folder):
+    """The trees of the beam of each sentence, and its output."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    found = []
+    for words in SENTENCES:
+        encoded = encode_subwords(words, tokenizer)
+        ids, word_ids = (torch.tensor([encoded[name]]) for name in ("input_ids", "word_ids"))
+        output = model.beam_search(ids, word_ids, beam_size=6, k=2)
+        trees = [before_words(actions, encoded["word_ids"]) for actions in output.actions[0].tolist()]
+        found.append((trees, output))
+    return model.config, found
+
+
+def test_the_likeliest_trees(folder, searched):
+    config, found = searched
+    is_dependency = config.formalism == "dependency"
+    parses = parse(SENTENCES, folder, beam_size=6, k=2 if is_dependency else 1)
+    for words, parsed, (trees, output) in zip(SENTENCES, parses, found, strict=True):
+        if is_dependency:
+            assert parsed.constituency is None
+            assert list(parsed.dependency.heads) == actions_to_heads(trees[0])
+            assert parsed.dependency.log_probability == pytest.approx(output.action_log_probs[0, 0].item(), abs=1e-4)
+            heads = [list(tree.heads) for tree in parsed.alternatives]
+            assert heads == [actions_to_heads(tree) for tree in trees[: len(heads)]]
+        else:
+            assert parsed.dependency is None
+            assert sorted(parsed.constituency.spans) == sorted(word_spans(trees[0], config))
+            assert parsed.constituency.words == tuple(words)
+
+
+def test_the_pipeline_gives_the_same(folder, searched):
+    kind = searched[0].formalism
+    texts = [" ".join(words) for words in SENTENCES]
+    outputs = pipeline(f"{kind}-parsing", model=str(folder))(texts)
+    parses = parse(texts, folder)
+    name = "heads" if kind == "dependency" else "spans"
+    assert [output[kind][name] for output in outputs] == [getattr(parsed, kind).to_dict()[name] for parsed in parses]
+    assert parses[0].to_svg()
+
+
+def test_scores_are_summed_over_the_beam(folder, searched):
+    for one, (_, output) in zip(score(SENTENCES, folder, beam_size=6), searched[1], strict=True):
+        assert one.log_prob == pytest.approx(output.log_prob.item(), abs=1e-4)
+        assert one.token_surprisals == pytest.approx((-output.token_log_probs[0, 1:]).tolist(), abs=1e-4)
+        assert one.tokens[-1] == "</s>"
+    raw = score("the cat slept", folder, raw=True)
+    assert raw.log_prob < 0
+
+
+def test_exported_code_is_whole(folder, tmp_path):
+    hf_structure.export(str(folder), tmp_path / "exported")
+    files = {file.name for file in (tmp_path / "exported").iterdir()}
+    assert {"modeling_transformer_grammar.py", "machine_transformer_grammar.py"} <= files
+    assert not any("gilt" in name or "pushdown" in name for name in files)
