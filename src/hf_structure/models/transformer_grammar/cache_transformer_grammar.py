@@ -13,11 +13,12 @@ class GrammarCache(StructureCache):
         embedded (`torch.FloatTensor` of shape `(batch_size, tokens, hidden_size)`): The embeddings of the tokens.
         word_ids (`torch.LongTensor` of shape `(batch_size, tokens)`): Their words.
         machine ([`Machine`]): The machines.
+        last (`torch.FloatTensor` of shape `(batch_size, hidden_size)`): The states after the last events.
     """
 
     _structure = "tree"
     _of_tokens = ("embedded", "word_ids")
-    _of_rows = ("machine",)
+    _of_rows = ("machine", "last")
 
     machine: Machine | None
 

@@ -246,13 +246,12 @@ class Tape:
         """
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, tokens, actions)`):
-                The actions before each token, filled with -1.
+                The actions before each token, filled with -1; none before padding.
             events (`torch.LongTensor` of shape `(batch_size, tokens)`): What kind of events the tokens are.
             config ([`TransformerGrammarConfig`]): Tells which actions are read twice.
             past (`int`): Number of tokens before these.
         """
         batch, tokens, most = actions.shape
-        actions = actions.masked_fill(events.unsqueeze(2) == NOTHING, -1)
         actions = torch.nn.functional.pad(actions, (0, 1), value=-1).flatten(1)  # (B, tokens * (actions + 1))
         events = torch.cat(
             [torch.full_like(actions.view(batch, tokens, -1)[..., :-1], NOTHING), events.unsqueeze(2)], 2

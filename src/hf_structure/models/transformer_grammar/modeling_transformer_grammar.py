@@ -177,7 +177,18 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             use_cache=use_cache,
             **kwargs,
         )
-        return Reading(tape, replay.legal, outputs)
+        reading = Reading(tape, replay.legal, outputs)
+        if outputs.cache is not None:
+            last = reading.at(outputs.last_hidden_state, tape.starts[:, -1, -1:] - 1).squeeze(1)
+            has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
+            known.last = torch.where(has_read, last, last if known.last is None else known.last)
+        return reading
+
+    def act(self, actions: torch.Tensor, cache: GrammarCache) -> None:
+        """Reads an action `(batch_size,)` of each text, or none (-1), before the next token is known."""
+        nothing = torch.zeros_like(cache.embedded[:, -1:])
+        word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
+        self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
 
     @torch.compiler.disable  # event by event
     def replay(
