@@ -11,9 +11,9 @@ graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency 
 GiLT's scorer between its perceptrons), the transformer grammars `plm`, `plm-mask`, `tg` (likewise, or on brackets) and
 `dtg`, and DTG's baseline `arcs`, which sees all before it. Table 4: GiLT without a feature of the graph (`no-degree`,
 `no-depth`, `no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that
-`--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained further without graphs
-(`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`);
-further on the same text, or on `--post_train_file`.
+`--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained
+further without graphs (`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks
+there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
 Table 6 is the column of arcs.
 
 `--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
