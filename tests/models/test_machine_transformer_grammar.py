@@ -104,6 +104,9 @@ def test_a_sentence_becomes_one_constituent():
         (0, 2, "S"),
         (1, 2, "VP"),
     ]
+    deep = [(0, 3, "S"), (1, 3, "S"), (1, 2, "S"), (2, 3, "S")]
+    flat = config_of("tg", max_open=2)
+    assert actions_to_spans(span_actions(deep, 3, flat), flat) == [(0, 3, "S"), (1, 3, "S")]
     assert span_actions([], 1, config_of("tg", labels=None)) == [[0], [1]]
 
 

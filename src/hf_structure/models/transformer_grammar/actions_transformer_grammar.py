@@ -32,8 +32,9 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
 
     Args:
         spans: Constituents, outer ones first among those of the same words: start and end, half-open in words from 0,
-            and in a model with labels a label; those with a label that it does not know are left out. Where there is
-            none of the whole sentence, one with the first label is added.
+            and in a model with labels a label. Those with a label that it does not know, or in more than
+            `config.max_open`, are left out. Where there is none of the whole sentence, one with the first label is
+            added.
         length (`int`): Number of words.
         config ([`TransformerGrammarConfig`]): Knows the labels.
 
@@ -58,6 +59,8 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
         close_until(start)
         if not 0 <= start < end <= (open_spans[-1][0] if open_spans else length):
             raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
+        if len(open_spans) == config.max_open:
+            continue
         actions[start].append(labels[label])
         open_spans.append((end, len(labels) + labels[label] * config.label_closings))
     close_until(length)
