@@ -92,7 +92,7 @@ class CausalCollator:
         padded = [[[*numbers, *[-1] * (most - len(numbers))] for numbers in sequence] for sequence in sequences]
         return self._pad(padded, -1)
 
-    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.Tensor:
+    def _pad(self, sequences: list[Sequence[Any]], value: int) -> torch.Tensor:
         tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
         return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
 
