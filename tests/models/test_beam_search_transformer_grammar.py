@@ -12,8 +12,8 @@ from hf_structure.models.transformer_grammar.actions_transformer_grammar import 
     actions_to_heads,
     at_tokens,
     before_words,
+    decoded_spans,
     head_actions,
-    word_spans,
 )
 from hf_structure.models.transformer_grammar.beam_search_transformer_grammar import GrammarHypotheses
 
@@ -192,7 +192,9 @@ def test_decoded_trees_are_those_of_the_beam(kind):
         trees = [before_words(actions, words[known].tolist()) for actions in found.actions[row][:, known].tolist()]
         if not is_dependency:
             spans = [tuple(span) for span in decoded.spans[row].tolist() if span[0] >= 0]
-            assert spans == word_spans(trees[0], model.config)
+            expected = decoded_spans(trees[0], model.config)
+            assert spans == [span[:2] for span in expected]
+            assert decoded.span_labels[row, : len(spans)].tolist() == [label for _, _, label in expected]
             assert int(words.max()) == 1 or (0, int(words.max())) in spans
             continue
         for rank, tree in enumerate(trees):

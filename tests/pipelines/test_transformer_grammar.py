@@ -10,7 +10,7 @@ from hf_structure import encode_subwords, parse, score
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
     actions_to_heads,
     before_words,
-    word_spans,
+    decoded_spans,
 )
 
 SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
@@ -50,7 +50,10 @@ def test_the_likeliest_trees(folder, searched):
             assert heads == [actions_to_heads(tree) for tree in trees[: len(heads)]]
         else:
             assert parsed.dependency is None
-            assert sorted(parsed.constituency.spans) == sorted(word_spans(trees[0], config))
+            expected = decoded_spans(trees[0], config)
+            assert list(parsed.constituency.spans) == [span[:2] for span in expected]
+            labels = tuple(config.label_names[number] for _, _, number in expected) if config.labels else None
+            assert parsed.constituency.labels == labels
             assert parsed.constituency.words == tuple(words)
 
 

@@ -41,7 +41,7 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
     Raises:
         ValueError: constituents that are empty, out of range or cross.
     """
-    labels = {label: number for number, label in enumerate(config.labels or [UNLABELLED])}
+    labels = {label: number for number, label in enumerate(config.label_names)}
     labelled = ((start, end, rest[0] if config.labels else UNLABELLED) for start, end, *rest in spans)
     known = [span for span in labelled if span[2] in labels]
     if not any((start, end) == (0, length) for start, end, _ in known):
@@ -69,7 +69,7 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
 
 def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, str]]:
     """The constituents that actions make, in pre-order, as for [`span_actions`]."""
-    labels = config.labels or [UNLABELLED]
+    labels = config.label_names
     spans: list[tuple[int, int, str]] = []
     open_spans: list[int] = []
     for place, some in enumerate(actions):
@@ -159,10 +159,13 @@ def before_words(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> l
     return [[action for action in actions[place] if action >= 0] for place in places]
 
 
-def word_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int]]:
-    """The constituents that actions make, of more than one word or the whole sentence, outer ones first, once each."""
-    spans = dict.fromkeys((start, end) for start, end, _ in actions_to_spans(actions, config))
-    return [(start, end) for start, end in spans if end - start > 1]
+def decoded_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, int]]:
+    """
+    The constituents that actions make, with the numbers of their labels, outer ones first. Without labels, those of
+    several words, once each.
+    """
+    spans = [(start, end, config.label_names.index(label)) for start, end, label in actions_to_spans(actions, config)]
+    return spans if config.labels else [span for span in dict.fromkeys(spans) if span[1] - span[0] > 1]
 
 
 __all__ = [
@@ -170,8 +173,8 @@ __all__ = [
     "actions_to_spans",
     "at_tokens",
     "before_words",
+    "decoded_spans",
     "head_actions",
     "span_actions",
     "tree_actions",
-    "word_spans",
 ]

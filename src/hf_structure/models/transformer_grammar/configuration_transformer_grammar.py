@@ -90,13 +90,17 @@ class TransformerGrammarConfig(StructuredLMConfig):
             self.arcs_read_heads = composes and self.formalism == "dependency"
 
     @property
+    def label_names(self) -> list[str]:
+        """The labels of constituents, by their numbers; without labels there is one for all."""
+        return self.labels or [UNLABELLED]
+
+    @property
     def action_names(self) -> list[str]:
         """The actions, by their numbers: openings and closings, or arcs."""
         if self.formalism == "dependency":
             return ["<left-arc>", "<right-arc>"]
-        labels = self.labels or [UNLABELLED]
-        closings = [f"</{label}>" for label in labels] if self.label_closings else ["</>"]
-        return [f"<{label}>" for label in labels] + closings
+        closings = [f"</{label}>" for label in self.label_names] if self.label_closings else ["</>"]
+        return [f"<{label}>" for label in self.label_names] + closings
 
     @property
     def structure_layers(self) -> int:
@@ -108,6 +112,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
         """What the models give and read."""
         return Abilities(
             structures=(self.formalism,),
+            span_labels=tuple(self.labels) if self.labels and self.formalism == "constituency" else None,
             decoders=("tree",),
             k_best=self.formalism == "dependency",
             beam=True,

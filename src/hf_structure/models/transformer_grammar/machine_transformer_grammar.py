@@ -17,10 +17,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
-from hf_structure.models.transformer_grammar.configuration_transformer_grammar import (
-    UNLABELLED,
-    TransformerGrammarConfig,
-)
+from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
 from hf_structure.modules.structured_lm.transformer_xl import RelativePositions
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
@@ -128,8 +125,8 @@ class Machine:
         closings = [can_close]
         if config.label_closings:
             label = _pick(self.labels, innermost)
-            closings = [can_close & (label == number) for number in range(len(config.labels or [UNLABELLED]))]
-        return [count > 0, is_finished, *[can_open] * len(config.labels or [UNLABELLED]), *closings]
+            closings = [can_close & (label == number) for number in range(len(config.label_names))]
+        return [count > 0, is_finished, *[can_open] * len(config.label_names), *closings]
 
     def _legal_arcs(self) -> list[torch.Tensor]:
         is_finished = self.by_right[:, 0]  # the root has got its dependent, its last one
@@ -315,7 +312,7 @@ class Replay:
 
 def is_join(events: torch.Tensor, config: TransformerGrammarConfig) -> torch.Tensor:
     """Which events make one item of several: arcs and closings."""
-    openings = 0 if config.formalism == "dependency" else len(config.labels or [UNLABELLED])
+    openings = 0 if config.formalism == "dependency" else len(config.label_names)
     return events >= FIRST_ACTION + openings
 
 

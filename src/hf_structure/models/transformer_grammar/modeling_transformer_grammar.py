@@ -27,7 +27,7 @@ from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
     actions_to_heads,
     before_words,
-    word_spans,
+    decoded_spans,
 )
 from hf_structure.models.transformer_grammar.beam_search_transformer_grammar import GrammarHypotheses
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
@@ -432,8 +432,10 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
         log_probs = found.action_log_probs
         if not is_dependency:
-            spans = [torch.tensor(word_spans(best, self.config), dtype=torch.long).view(-1, 2) for (best,) in trees]
-            return DecoderOutput(spans=nn.utils.rnn.pad_sequence(spans, True, padding_value=-1), log_probs=log_probs)
+            spans = [torch.tensor(decoded_spans(best, self.config), dtype=torch.long).view(-1, 3) for (best,) in trees]
+            spans = nn.utils.rnn.pad_sequence(spans, True, padding_value=-1)  # (B, num_spans, 3)
+            labels = spans[..., 2] if self.config.labels else None
+            return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)
         words = int(word_ids.max())
         heads = torch.full((len(trees), k, words), -1, device=input_ids.device)
         for row, rank in (log_probs > -torch.inf).nonzero().tolist():
