@@ -12,6 +12,7 @@ from hf_structure.models.transformer_grammar.actions_transformer_grammar import 
     before_words,
     decoded_spans,
 )
+from hf_structure.pipelines.attention import sentence_attention
 
 SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
 KINDS = {"tg": {"labels": ["S", "NP"]}, "plm": {"composition": "none"}, "dtg": {"formalism": "dependency"}}
@@ -23,16 +24,20 @@ def folder(request, tmp_path_factory):
     return new_transformer_grammar(folder, unigram_tokenizer(SENTENCES), **KINDS[request.param])
 
 
+def inputs_of(folder, words: list[str]) -> list[torch.Tensor]:
+    encoded = encode_subwords(words, AutoTokenizer.from_pretrained(folder))
+    return [torch.tensor([encoded[name]]) for name in ("input_ids", "word_ids")]
+
+
 @pytest.fixture(scope="module")
 def searched(folder):
     """The trees of the beam of each sentence, and its output."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
     found = []
     for words in SENTENCES:
-        encoded = encode_subwords(words, tokenizer)
-        ids, word_ids = (torch.tensor([encoded[name]]) for name in ("input_ids", "word_ids"))
+        ids, word_ids = inputs_of(folder, words)
         output = model.beam_search(ids, word_ids, beam_size=6, k=2)
-        trees = [before_words(actions, encoded["word_ids"]) for actions in output.actions[0].tolist()]
+        trees = [before_words(actions, word_ids[0].tolist()) for actions in output.actions[0].tolist()]
         found.append((trees, output))
     return model.config, found
 
@@ -74,6 +79,23 @@ def test_scores_are_summed_over_the_beam(folder, searched):
         assert one.tokens[-1] == "</s>"
     raw = score("the cat slept", folder, raw=True)
     assert raw.log_prob < 0
+
+
+@torch.no_grad()
+def test_the_tokenizer_tells_where_words_begin(folder):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    options = {"use_structure": True, "max_new_tokens": 4, "return_dict_in_generate": True, "tokenizer": tokenizer}
+    ids, words = (each[:, :-1] for each in inputs_of(folder, SENTENCES[0]))
+    output = model.generate(ids, **options)
+    assert torch.equal(output.word_ids[:, : ids.shape[1]], words)
+    assert output.actions.shape[:2] == output.sequences.shape == output.word_ids.shape
+
+
+def test_attention_is_not_of_tokens_to_tokens(folder):
+    """There are actions between them."""
+    with pytest.raises(ValueError, match="gives no attention of tokens to tokens"):
+        sentence_attention(SENTENCES[0], folder)
+    assert len(sentence_attention(SENTENCES[0], folder, with_structure=False).tokens) > len(SENTENCES[0])
 
 
 def test_exported_code_is_whole(folder, tmp_path):

@@ -40,7 +40,8 @@ class GrammarWriter(StructureWriter):
     Args:
         sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
         word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*):
-            Which tokens begin a word; all by default. What comes after an action always begins one.
+            Which tokens begin a word; by default as the `tokenizer` says, if one is given, or else all. What comes
+            after an action always begins one.
 
     Attributes:
         actions (`list[torch.LongTensor]`): The actions before each token, `(batch_size, tokens, actions)`, prompts
@@ -67,6 +68,13 @@ class GrammarWriter(StructureWriter):
         kwargs: dict[str, Any],
         word_starts: torch.Tensor | None = None,
     ) -> "GrammarWriter":
+        if word_starts is None and kwargs.get("tokenizer") is not None:
+            from hf_structure.tokenization import word_start_mask
+
+            word_starts = word_start_mask(kwargs["tokenizer"])
+        if word_starts is not None:
+            missing = max(model.config.vocab_size - len(word_starts), 0)
+            word_starts = torch.nn.functional.pad(word_starts.bool(), (0, missing))
         return cls(sample, word_starts)
 
     def cache_for(self, model: "TransformerGrammarForCausalLM", cache: Cache | None) -> GrammarCache:
