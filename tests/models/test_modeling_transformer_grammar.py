@@ -18,7 +18,7 @@ from hf_structure import (
     TransformerGrammarModel,
 )
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens
-from hf_structure.models.transformer_grammar.machine_transformer_grammar import Machine, relative_positions
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import Machine, scores_at
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]
@@ -134,8 +134,8 @@ def test_attention_reads_the_positions_that_are_given():
     weights = (scores / 2).masked_fill(~visible, -torch.inf).softmax(-1)
     expected = attention.output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
     mask = torch.zeros(2, 1, 7, 7).double().masked_fill(~visible, torch.finfo(torch.double).min)
-    given = relative_positions(positions, config)
-    assert_close(attention(hidden, mask, **biases, relative_positions=given)[0], expected, atol=1e-7, rtol=1e-5)
+    given = scores_at(positions, config)
+    assert_close(attention(hidden, mask, **biases, position_scores=given)[0], expected, atol=1e-7, rtol=1e-5)
 
 
 def literal_texts(batch: dict[str, torch.Tensor]) -> list[list[int]]:

@@ -90,9 +90,8 @@ def _constituency(
     if punctuation != "drop":
         known = restore_spans(known, encoded["keep"])
     order = span_order(known, len(words))
-    if labels is not None:
-        labels = [labels[0]] * (len(known) - len(labels)) + labels  # of the whole sentence, if that is new
-        labels = [labels[place] for place in order]
+    if labels is not None:  # if the whole sentence is new, it has the first one's
+        labels = [labels[max(place - len(known) + len(labels), 0)] for place in order]
     return {"words": words, "spans": [list(known[place]) for place in order], "labels": labels, "tags": None}
 
 

@@ -27,10 +27,9 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     WORD,
     Machine,
     is_join,
-    relative_positions,
+    scores_at,
 )
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
-from hf_structure.modules.structured_lm.transformer_xl import causal_mask
 
 if TYPE_CHECKING:
     from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
@@ -205,11 +204,8 @@ class GrammarHypotheses(Hypotheses):
         tokens, heads = (self.embedded[sentences, places] for places in (place, heads))
         states = self.backbone.scale(self.model.model.embed_events(actions, tokens, heads)).unsqueeze(1)
         visible = view.visible[rows].unsqueeze(2)  # (number, 1 or num_heads, 1, columns)
-        inputs = {
-            **self.backbone.biases(),
-            "attention_mask": causal_mask(visible, states, visible.shape[3] - 1),
-            "relative_positions": relative_positions(view.positions[rows].unsqueeze(1), self.config),
-        }
+        scores = scores_at(view.positions[rows].unsqueeze(1), self.config, visible)
+        inputs = {**self.backbone.biases(), "attention_mask": None, "position_scores": scores}
         self.keys_values.begin(len(rows), rows)
         for layer in self.layers:
             states = layer(states, cache=self.keys_values, **inputs)

@@ -12,13 +12,14 @@ All other events are *stack* events, and are pushed; pieces of a word are one it
 in the next column of a tape.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import torch
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
-from hf_structure.modules.structured_lm.transformer_xl import RelativePositions
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
 COMPLETE = -1  # in the place of the label of an open constituent
@@ -316,11 +317,29 @@ def is_join(events: torch.Tensor, config: TransformerGrammarConfig) -> torch.Ten
     return events >= FIRST_ACTION + openings
 
 
-def relative_positions(positions: torch.Tensor, config: TransformerGrammarConfig) -> RelativePositions:
-    """Positions `(batch_size, queries, keys)` as attention reads them."""
-    if config.relative_positions == "linear":
-        return RelativePositions(positions, 0, int(positions.max()) + 1)
-    return RelativePositions(positions + 1, -1, config.max_depth + 2)
+def scores_at(
+    positions: torch.Tensor, config: TransformerGrammarConfig, visible: torch.Tensor | None = None
+) -> Callable[[RelativeAttention, torch.Tensor], torch.Tensor]:
+    """
+    From attention and queries `(batch_size, num_heads, queries, head_dim)` to scores by position (TG, section 3.2):
+
+        score[k, j] = (W_q h_k + v) . W_k,r r of positions[k, j]
+
+    Args:
+        positions (`torch.LongTensor` of shape `(batch_size, queries, keys)`): Where keys are, as seen by queries.
+        config ([`TransformerGrammarConfig`]): What positions there are.
+        visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`, *optional*):
+            Which keys are seen, where there is no mask.
+    """
+    lowest, highest = (-1, config.max_depth) if config.relative_positions == "depth" else (0, int(positions.max()))
+    index = (highest - positions).unsqueeze(1)  # (B, 1, Q, keys): the highest comes first
+
+    def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
+        keys = attention.position_keys(highest + 1, query, lowest)  # (H, values, head_dim)
+        found = torch.einsum("bhqd,hvd->bhqv", query, keys).gather(-1, index.expand(-1, len(keys), -1, -1))
+        return found if visible is None else found.masked_fill(~visible, torch.finfo(found.dtype).min)
+
+    return scores
 
 
 def _pick(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
@@ -334,4 +353,4 @@ def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: 
     return torch.where(chosen & where.unsqueeze(1), new.unsqueeze(1).to(values.dtype), values)
 
 
-__all__ = ["Machine", "Replay", "Tape", "View", "is_join", "relative_positions"]
+__all__ = ["Machine", "Replay", "Tape", "View", "is_join", "scores_at"]

@@ -40,7 +40,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     Machine,
     Replay,
     Tape,
-    relative_positions,
+    scores_at,
 )
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
@@ -172,7 +172,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         outputs = self.backbone(
             inputs_embeds=self.embed_events(tape.actions, tokens, heads),
             attention_mask=replay.visible,
-            relative_positions=relative_positions(replay.positions, self.config),
+            position_scores=scores_at(replay.positions, self.config),
             cache=known if use_cache or known is cache else None,
             use_cache=use_cache,
             **kwargs,

@@ -31,13 +31,9 @@ class Found:
     structure_log_probs: torch.Tensor  # (B, k)
 
     def keep(self, sentences: torch.Tensor, best: torch.Tensor, beam: Beam, structures: torch.Tensor) -> None:
-        """
-        Keeps the structures `(rows, ...)` in the `best` rows, `(number, k)` or -1, of sentences `(number,)`; there is
-        more room if they need it.
-        """
-        sizes = zip(structures.shape[1:], self.structures.shape[2:], strict=True)
-        missing = [length for size, room in sizes for length in (max(size - room, 0), 0)]
-        self.structures = torch.nn.functional.pad(self.structures, missing[::-1])
+        """Keeps the structures `(rows, ...)` in the `best` rows, `(number, k)` or -1, of sentences `(number,)`."""
+        if (missing := structures.shape[-1] - self.structures.shape[-1]) > 0:
+            self.structures = torch.nn.functional.pad(self.structures, (0, missing))
         number, rank = (best >= 0).nonzero(as_tuple=True)
         rows = best[number, rank]
         place = (sentences[number], rank)

@@ -24,8 +24,7 @@ class Hypotheses:
     - `room_for` allocates the structures of the output, and `at_tokens` moves them if they have one entry per token;
     - `branch` makes the choices when a token is known, `lookup` the tapes that it is then read with, and `structures`
       returns what has been built;
-    - `predict` is extended to make choices before a token comes, `read` and `select` to keep more than keys and
-      values.
+    - `predict` is extended to choose before a token comes, `read` and `select` to keep more than keys and values.
 
     Args:
         model (`PreTrainedModel`): A causal language model with a `model.backbone` and an `lm_head`.
@@ -59,8 +58,7 @@ class Hypotheses:
     @classmethod
     def room_for(cls, k: int, *columns: torch.Tensor) -> torch.Tensor:
         """
-        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words;
-        they may need more.
+        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words.
 
         Raises:
             ValueError: sentences that structures cannot be found of.

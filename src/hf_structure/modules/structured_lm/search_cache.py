@@ -79,8 +79,7 @@ class SharedCache(SharedRows):
     def begin(self, count: int, reading: torch.Tensor | slice = slice(None)) -> None:
         """A place for the next token of each of the hypotheses, `count` of them, or of those that are `reading`."""
         new = self.new_places(count)
-        column = self.places[:, :1] if self.places.shape[1] else self.places.new_zeros(len(self.places), 1)
-        self.places = torch.cat([self.places, column], dim=1)
+        self.places = torch.nn.functional.pad(self.places, (0, 1))
         self.places[reading, -1] = new
         self.reading = reading
         self.lookup = None

@@ -5,7 +5,6 @@ et al. 2019), without memory across sentences. It knows nothing of structures.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -62,21 +61,6 @@ def add_bias(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
     return torch.where(mask > torch.finfo(mask.dtype).min / 2, bias + mask.to(bias.dtype), lowest)
 
 
-@dataclass(frozen=True)
-class RelativePositions:
-    """
-    Where tokens stand as seen from each other, if it is not how far apart they are.
-
-    Args:
-        index (`torch.LongTensor` of shape `(batch_size, queries, keys)`): Positions, counted from the lowest.
-        lowest, count (`int`): The lowest, and how many there are.
-    """
-
-    index: torch.Tensor
-    lowest: int
-    count: int
-
-
 class RelativeAttention(nn.Module):
     """Attention by content and relative position: eq. 5 of GiLT without graphs."""
 
@@ -109,20 +93,21 @@ class RelativeAttention(nn.Module):
         cache: Cache | SharedCache | None = None,
         output_attentions: bool = False,
         score_bias: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
-        relative_positions: RelativePositions | None = None,
+        position_scores: Callable[["RelativeAttention", torch.Tensor], torch.Tensor] | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
             hidden_states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Token vectors.
             attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`):
-                Added to scores; with a shared cache by default nothing.
+                Added to scores; not read with a shared cache.
             content_bias, position_bias (`torch.FloatTensor` of shape `(num_heads, 1, head_dim)`): u and v.
             cache (`Cache` or [`SharedCache`], *optional*):
                 Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
             score_bias (`Callable`, *optional*):
                 From the queries for content and for positions, which are scaled, to what is added to scores.
-            relative_positions ([`RelativePositions`], *optional*): By default the distances of tokens.
+            position_scores (`Callable`, *optional*):
+                From this module and the latter queries to scores by position, where that is not the distance.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
@@ -134,22 +119,15 @@ class RelativeAttention(nn.Module):
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
         more = 0 if score_bias is None else score_bias(content, position)
+        more = more + (0 if position_scores is None else position_scores(self, position))
         if isinstance(cache, SharedCache):
-            if relative_positions is None:
-                scores = self._newest_position_scores(position, cache) + more
-            else:
-                scores = self._scores_at(position, relative_positions) + more
-            if attention_mask is not None:
-                scores = add_bias(attention_mask, scores)
+            scores = more if position_scores else self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
             return self.output(mixed.flatten(1).unsqueeze(1)), None
         if cache is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
-        if relative_positions is None:
-            scores = self._position_scores(position, key.shape[2]) + more
-        else:
-            scores = self._scores_at(position, relative_positions) + more
+        scores = more if position_scores else self._position_scores(position, key.shape[2]) + more
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
@@ -172,8 +150,7 @@ class RelativeAttention(nn.Module):
         `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, where r_kj is that of the distance k - j;
         of no meaning for tokens still to come.
         """
-        distances = torch.arange(keys - 1, -1, -1, device=query.device)
-        scores = torch.einsum("bhqd,hkd->bhqk", query, self._position_keys(distances, query))
+        scores = torch.einsum("bhqd,hkd->bhqk", query, self.position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
         batch, num_heads, queries, _ = scores.shape
         shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)
@@ -182,22 +159,15 @@ class RelativeAttention(nn.Module):
     def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
         """The same, `(rows, num_heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
         if self.layer_idx not in cache.position_keys:
-            distances = torch.arange(cache.tokens - 1, -1, -1, device=query.device)
-            cache.position_keys[self.layer_idx] = self._position_keys(distances, query)
+            cache.position_keys[self.layer_idx] = self.position_keys(cache.tokens, query)
         keys = cache.position_keys[self.layer_idx][:, -cache.places.shape[1] :]
         scores = query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)  # (H, rows, keys)
         return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
 
-    def _scores_at(self, query: torch.Tensor, positions: RelativePositions) -> torch.Tensor:
-        """`(batch_size, num_heads, queries, keys)`: the same, where r_kj is that of the position given."""
-        values = torch.arange(positions.lowest, positions.lowest + positions.count, device=query.device)
-        scores = torch.einsum("bhqd,hvd->bhqv", query, self._position_keys(values, query))
-        index = positions.index.to(query.device).unsqueeze(1)  # (B, 1, Q, keys)
-        return scores.gather(-1, index.expand(-1, self.num_heads, -1, -1))  # (B, H, Q, keys)
-
-    def _position_keys(self, positions: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-        """`(num_heads, count, head_dim)`: W_k,r r of positions `(count,)`."""
-        encoded = sinusoids(positions, self.config.hidden_size).to(like.dtype)
+    def position_keys(self, count: int, like: torch.Tensor, lowest: int = 0) -> torch.Tensor:
+        """`(num_heads, count - lowest, head_dim)`: W_k,r r of positions from `count - 1` to the lowest."""
+        distances = torch.arange(count - 1, lowest - 1, -1, device=like.device)
+        encoded = sinusoids(distances, self.config.hidden_size).to(like.dtype)
         return self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)
 
 
