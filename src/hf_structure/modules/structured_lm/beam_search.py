@@ -74,12 +74,9 @@ def beam_search(
         parts = [column[group, :longest] for column in columns]
         hypotheses = kind(model, *parts, len(group) * beam_size)
         _search_group(hypotheses, parts, lengths[group], beam_size, found, group)
-    return kind.output_class(
-        found.log_prob,
-        torch.zeros_like(log_probs).scatter(1, order, log_probs),  # (B, n)
-        kind.at_tokens(found.structures, order),
-        found.structure_log_probs,
-    )
+    log_probs = torch.zeros_like(log_probs).scatter(1, order, log_probs)  # (B, n)
+    structures = kind.at_tokens(found.structures, order)
+    return kind.output_class(found.log_prob, log_probs, structures, found.structure_log_probs)
 
 
 def right_padded(

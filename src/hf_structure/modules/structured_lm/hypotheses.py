@@ -113,11 +113,9 @@ class Hypotheses:
 
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
-        parts = []
-        for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
-            logits = self.model.lm_head(states).float()
-            parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
-        return torch.cat(parts)
+        logits = (self.model.lm_head(states).float() for states in self.last.split(_LOGIT_ROWS))
+        parts = zip(logits, tokens.split(_LOGIT_ROWS), strict=True)
+        return -torch.cat([torch.nn.functional.cross_entropy(*part, reduction="none") for part in parts])
 
     def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""

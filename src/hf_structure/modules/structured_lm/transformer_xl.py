@@ -135,14 +135,9 @@ class RelativeAttention(nn.Module):
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
             mixed = weights @ value
         else:
-            mixed = nn.functional.scaled_dot_product_attention(
-                content,
-                key,
-                value,
-                attn_mask=mask.to(content.dtype),
-                dropout_p=self.dropout.p if self.training else 0.0,
-                scale=1.0,
-            )
+            dropout = self.dropout.p if self.training else 0.0
+            mask = mask.to(content.dtype)
+            mixed = nn.functional.scaled_dot_product_attention(content, key, value, mask, dropout, scale=1.0)
         return self.output(mixed.transpose(1, 2).flatten(2)), weights  # (B, Q, hidden_size)
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
@@ -271,13 +266,7 @@ class TransformerXLModel(PreTrainedModel):
         past = 0 if cache is None else int(cache.get_seq_length())
         hidden_states = self.scale(self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds)
         mask = causal_mask(attention_mask, hidden_states, past)
+        kwargs |= {"content_bias": self.content_bias, "position_bias": self.position_bias}
         for layer in self.layers[: self.config.num_hidden_layers]:  # fewer where text is drafted (early exit)
-            hidden_states = layer(
-                hidden_states,
-                attention_mask=mask,
-                content_bias=self.content_bias,
-                position_bias=self.position_bias,
-                cache=cache,
-                **kwargs,
-            )
+            hidden_states = layer(hidden_states, attention_mask=mask, cache=cache, **kwargs)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, cache=cache if use_cache else None)
