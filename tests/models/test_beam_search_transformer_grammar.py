@@ -129,10 +129,10 @@ def test_bounds_and_trees(kind):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_no_beam_is_lost(kind, beam_size):
     """However unlikely the end is: what is begun can always be completed."""
-    model = tiny_model(kind, max_open=6)
+    model = tiny_model(kind, max_open=4)
     with torch.no_grad():
         model.model.action_embeddings.weight.normal_(std=4.0)
-    for seed in range(5):
+    for seed in range(2):
         output = model.beam_search(**inputs_of(model, (1, 2, 3, 4, 6, 7), seed=seed), beam_size=beam_size)
         assert output.log_prob.isfinite().all()
 

@@ -14,7 +14,14 @@ from hf_structure.models.transformer_grammar.actions_transformer_grammar import 
     span_actions,
 )
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
-from hf_structure.models.transformer_grammar.machine_transformer_grammar import PIECE, WORD, Machine, Replay, Tape
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
+    FIRST_ACTION,
+    PIECE,
+    WORD,
+    Machine,
+    Replay,
+    Tape,
+)
 
 LABELS = ["S", "NP", "VP"]
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -331,27 +338,23 @@ def test_what_happens_is_legal(kind):
 
 
 def all_texts(config: TransformerGrammarConfig, length: int) -> list[list[list[int]]]:
-    """All legal actions of a sentence, the machine asked at each step."""
-    found, grown = [], [[[]]]
+    """All legal actions before each word of a sentence and its end, the machine asked at each step."""
+
+    def read(machine: Machine, event: int) -> Machine:
+        return machine.step(torch.tensor([event]), torch.zeros(1).long())[0]
+
+    found = []
+    grown = [([[]], read(Machine.empty(config, 1).with_room(50, 20), WORD))]
     while grown:
-        going = []
-        for text in grown:  # the actions before the token to come are the last
-            machine = Machine.empty(config, 1).with_room(200, 50)
-            for number, some in enumerate(text):
-                for event in [*(2 + 1 + action for action in some), WORD]:
-                    if number == len(text) - 1 and event == WORD and number:
-                        break
-                    machine, _ = machine.step(torch.tensor([event]), torch.zeros(1).long())
-            if len(text) == 1:
-                going.append([[], []])
-                continue
-            legal = machine.legal()[0].tolist()
-            if legal[0] and len(text) <= length + 1:
-                going.append([*text, []])
-            if legal[1] and len(text) == length + 2:
-                found.append(text[1:])
-            going += [[*text[:-1], [*text[-1], action]] for action, one in enumerate(legal[2:]) if one]
-        grown = going
+        text, machine = grown.pop()  # the last are the actions before what comes next
+        word, end, *actions = machine.legal()[0].tolist()
+        if end and len(text) == length + 1:
+            found.append(text)
+        if word and len(text) <= length:
+            grown.append(([*text, []], read(machine, WORD)))
+        for action, may_come in enumerate(actions):
+            if may_come:
+                grown.append(([*text[:-1], [*text[-1], action]], read(machine, FIRST_ACTION + action)))
     return found
 
 
