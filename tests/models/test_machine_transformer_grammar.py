@@ -1,4 +1,4 @@
-"""Trees as actions, and the stack machine: against the papers' tables, and a machine that walks a tree."""
+"""Trees as actions, and the stack machine: against tables after the papers, and a machine that walks a tree."""
 
 from itertools import pairwise
 
@@ -172,7 +172,7 @@ CAT = [[], [0, 1], [], [4, 2], [5, 3]]  # <s> (S (NP the cat NP) (VP meows VP) S
 
 
 def test_the_mask_of_a_transformer_grammar():
-    """Facts of the TG paper and its release, without the end token."""
+    """As the paper defines it and its release does it, up to the end token."""
     _, found = replay([CAT], config_of("tg"))
     assert rows_of(found)[:13] == table(
         """
@@ -194,7 +194,7 @@ def test_the_mask_of_a_transformer_grammar():
 
 
 def test_the_mask_of_a_dependency_transformer_grammar():
-    """There <- is -> difference, a <- difference: figure 2 of the DTG paper, with an arc from the root."""
+    """There <- is -> difference, a <- difference: after figure 2 of the DTG paper, with an arc from the root."""
     actions = [[], [], [], [0], [], [0, 1, 1]]
     _, found = replay([actions], config_of("dtg"))
     assert rows_of(found)[:13] == table(

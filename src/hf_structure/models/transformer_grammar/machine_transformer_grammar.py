@@ -2,8 +2,8 @@
 The stack machine: what each token and action sees, how deep it stands, and what may come next.
 
 A machine reads *events*: the first piece of a word, another piece, an action, or the copy of one. With
-`composition="compose"` an action that makes one item of several, a closing or an arc, is read twice (TG, section 3.1;
-DTG, section 3.2):
+`composition="compose"` an action that makes one item of several, a closing or an arc, is read twice, as in TG and in
+DTG:
 
 - the action itself, *compose*, sees the items and replaces them on the stack;
 - its copy, *stack*, sees all of the stack, predicts what comes next, and is on the stack no longer when that is read.
@@ -321,7 +321,7 @@ def scores_at(
     positions: torch.Tensor, config: TransformerGrammarConfig, visible: torch.Tensor | None = None
 ) -> Callable[[RelativeAttention, torch.Tensor], torch.Tensor]:
     """
-    From attention and queries `(batch_size, num_heads, queries, head_dim)` to scores by position (TG, section 3.2):
+    From attention and queries `(batch_size, num_heads, queries, head_dim)` to scores by position:
 
         score[k, j] = (W_q h_k + v) . W_k,r r of positions[k, j]
 

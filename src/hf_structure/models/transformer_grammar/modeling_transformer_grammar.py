@@ -223,7 +223,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
     def embed_events(self, actions: torch.Tensor, tokens: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """
         `(..., hidden_size)`: the embeddings of events. That of an arc is its own, plus that of the last token of its
-        head (DTG, section 3.3).
+        head, as in DTG.
 
         Args:
             actions (`torch.LongTensor` of shape `(...)`): Numbers of actions; -1 for tokens.
