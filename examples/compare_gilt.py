@@ -8,16 +8,17 @@ and write one table.
 
 Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
 graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; its attachments are as wide as
-GiLT's scorer between its perceptrons). Table 4: GiLT without a feature of the graph (`no-degree`, `no-depth`,
-`no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that `--annotation` says.
-Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained further without graphs
-(`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`);
-further on the same text, or on `--post_train_file`.
+GiLT's scorer between its perceptrons), the transformer grammars `plm`, `plm-mask`, `tg` (likewise, or on brackets) and
+`dtg`, and DTG's baseline `arcs`, which sees all before it. Table 4: GiLT without a feature of the graph (`no-degree`,
+`no-depth`, `no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that
+`--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained
+further without graphs (`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks
+there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
 Table 6 is the column of arcs.
 
 `--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
-the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` brackets,
-`trees=` CoNLL-U.
+the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` and `tg=`
+brackets, `trees=` CoNLL-U.
 
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
@@ -103,12 +104,21 @@ class Run:
         return self.options.get("model_type") == "pushdown"
 
     @property
+    def is_grammar(self) -> bool:
+        return self.options.get("model_type") == "transformer_grammar"
+
+    @property
     def has_graphs(self) -> bool:
         return not self.options.get("model_type") and self.options.get("graph_layers") != 0
 
     @property
     def has_beam(self) -> bool:
-        return self.has_graphs or self.is_pushdown
+        return self.has_graphs or self.is_pushdown or self.is_grammar
+
+
+def grammar(formalism: str, composition: str) -> Run:
+    """A transformer grammar."""
+    return Run({"model_type": "transformer_grammar", "formalism": formalism, "composition": composition})
 
 
 RUNS = {
@@ -117,6 +127,11 @@ RUNS = {
     "trees": Run({"annotation": "basic"}),
     "enhanced": Run({"annotation": "enhanced"}),
     "pushdown": Run({"model_type": "pushdown"}),
+    "plm": grammar("constituency", "none"),
+    "plm-mask": grammar("constituency", "heads"),
+    "tg": grammar("constituency", "compose"),
+    "dtg": grammar("dependency", "compose"),
+    "arcs": grammar("dependency", "none"),
     "no-degree": Run(settings={"graph_features": ["distance", "depth"]}),
     "no-depth": Run(settings={"graph_features": ["degree", "distance"]}),
     "no-distance": Run(settings={"graph_features": ["degree", "depth"]}),
@@ -277,6 +292,8 @@ def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
     model_type = settings.pop("model_type")
     own = {key: value for key, value in settings.items() if key.startswith(("graph_", "scorer_"))}
     shape, layers = {key: value for key, value in settings.items() if key not in own}, "graph_layers"
+    if run.is_grammar:
+        own = {}
     if run.is_pushdown:
         own, layers = (
             {"attachment_size": own["scorer_hidden_size"]} if "scorer_hidden_size" in own else {},

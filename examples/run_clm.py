@@ -4,7 +4,8 @@ Train a causal language model that reads dependency graphs or constituency trees
     accelerate launch examples/run_clm.py --model_type gilt \\
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/gilt
 
-`--model_type` is `gilt` (graphs), `pushdown` (trees), or a baseline without either: `transformer-xl` (the same
+`--model_type` is `gilt` (graphs), `pushdown` (trees), `transformer_grammar` (`--formalism constituency` or
+`dependency`, see docs/transformer-grammars.md), or a baseline without structures: `transformer-xl` (the same
 backbone) or `transformer-xl-large` (as many layers as give it at least GiLT's parameters). With `--base_model gpt2`
 graphs, or with `--model_type pushdown` trees, are grafted on a pretrained model instead (GPT-2, Llama, Qwen2 or
 Qwen3), on its last `--graph_layers` or `--stack_layers`; with 0 of them it is only trained further. Graphs are the
@@ -51,11 +52,12 @@ from transformers import (
 )
 
 import hf_structure
-from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
+from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, TransformerGrammarConfig
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.attachments import spans_to_attachments, token_spans
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.data.binary_trees import load_binary_trees
+from hf_structure.data.binary_trees import load_binary_trees, load_constituents, load_projective_trees
+from hf_structure.data.bracket_tree import UNLABELLED
 from hf_structure.data.collators import CausalCollator
 from hf_structure.data.corpus import column_numbers, load_sentences
 from hf_structure.data.graph_batches import add_tapes
@@ -64,6 +66,7 @@ from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.exporting.families import is_registered, model_classes
 from hf_structure.families import FAMILIES, families_of
 from hf_structure.hub.suggestions import did_you_mean
+from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens, tree_actions
 from hf_structure.pipelines.loading import load_trained, read_config, read_tokenizer
 from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.training.arguments import ModelArguments, RunArguments
@@ -85,7 +88,8 @@ from hf_structure.training.trainers import StructuredLMTrainer, base_parameters
 
 logger = logging.getLogger("run_clm")
 
-STRUCTURED = {"graph_layers": "graphs", "stack_layers": "trees"}  # settings of families that read such structures
+# Settings of families that read structures, and how these are read; of a transformer grammar, the setting says it.
+STRUCTURED = {"graph_layers": "graphs", "stack_layers": "trees", "formalism": None}
 VARIANTS = families_of("causal_lm")
 BASELINES = FAMILIES["gilt"].baselines
 PURPOSE = "causal language model"
@@ -102,6 +106,17 @@ class CLMModelArguments(ModelArguments):
         default=None, metadata={"help": "How many layers, the last ones, read graphs; by default all, 0 for none."}
     )
     stack_layers: int | None = field(default=None, metadata={"help": "The same of the stacks of a Pushdown-LM."})
+    formalism: str | None = field(
+        default=None,
+        metadata={
+            "help": "Trees of a transformer grammar; by default constituency.",
+            "choices": ["constituency", "dependency"],
+        },
+    )
+    composition: str | None = field(
+        default=None,
+        metadata={"help": "How it reads them; by default compose.", "choices": ["none", "heads", "compose"]},
+    )
     tokenizer_name: str | None = field(
         default=None,
         metadata={
@@ -187,7 +202,7 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         check_family(settings["model_type"])
     if model_args.base_model and settings["model_type"] in BASELINES:
         raise ValueError("--base_model is grafted on: it has no other --model_type than gilt and pushdown")
-    for name in ("graph_layers", "stack_layers"):
+    for name in ("graph_layers", "stack_layers", "formalism", "composition"):
         if getattr(model_args, name) is not None:
             settings[name] = getattr(model_args, name)
     return model_args, data_args, training_args, settings
@@ -213,12 +228,15 @@ def check_family(name: str) -> None:
 
 
 def structure_setting(config: PreTrainedConfig | type[PreTrainedConfig]) -> str | None:
-    """The setting that says how many layers read structures; None in a family without any."""
+    """The setting that says how structures are read; None in a family without any."""
     return next((name for name in STRUCTURED if hasattr(config, name)), None)
 
 
 def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
-    """The kind of structure that the model that is asked for reads: `"graphs"`, `"trees"`, or None."""
+    """
+    The kind of structure that the model that is asked for reads: `"graphs"`, binary `"trees"`, `"constituency"` or
+    `"dependency"` trees, or None.
+    """
     if args.model_name_or_path:
         trust = {"trust_remote_code": args.trust_remote_code}
         config = read_config(hf_structure.resolve_model(args.model_name_or_path, **trust), PURPOSE, **trust)
@@ -227,9 +245,9 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
     else:
         config = config_class_of(settings.get("model_type", "gilt"))
     name = structure_setting(config)
-    if name is None or settings.get(name, getattr(config, name)) == 0:
+    if name is None or (value := settings.get(name, getattr(config, name))) == 0:
         return None
-    return STRUCTURED[name]
+    return STRUCTURED[name] or value
 
 
 def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
@@ -240,6 +258,10 @@ def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure
         raise ValueError(f"--dataset_name has no {structure}, which this model reads: parse it, and give the file")
     if structure == "trees":
         return Reading(load_binary_trees, {"words": STRINGS, "spans": PAIRS})
+    if structure == "constituency":
+        return Reading(load_constituents, {"words": STRINGS, "spans": PAIRS, "labels": STRINGS})
+    if structure == "dependency":
+        return Reading(load_projective_trees, {"words": STRINGS, "heads": NUMBERS})
     return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
 
 
@@ -340,24 +362,39 @@ def layers_to_match(config: GiLTConfig) -> int:
     return layers
 
 
+def set_labels(settings: dict, sentences: Dataset | None) -> None:
+    """Gives a new model the labels of the constituents that it is trained on, if it is not said which it has."""
+    if sentences is not None and "labels" in sentences.column_names and "labels" not in settings:
+        found = {label for labels in sentences["labels"] for label in labels}
+        settings["labels"] = sorted(found - {UNLABELLED}) or None
+
+
 def encode_sentences(
-    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, tapes: TapeFeatures | None = None
+    sentences: list[dict],
+    tokenizer: PreTrainedTokenizerBase,
+    tapes: TapeFeatures | None = None,
+    grammar: TransformerGrammarConfig | None = None,
 ) -> list[dict]:
     """
     Token ids and lengths; if the sentences have graphs, also these, which word each token belongs to, and the features
-    of graphs that are to be computed; if they have trees, what each token is reduced with.
+    of graphs that are to be computed; if they have trees, what each token is reduced with, or for a grammar what is
+    done before it.
     """
-    rows = [encode_sentence(sentence, tokenizer) for sentence in sentences]
+    rows = [encode_sentence(sentence, tokenizer, grammar) for sentence in sentences]
     if tapes is not None:
         columns = {name: [sentence[name] for sentence in sentences] for name in ("words", "arcs")}
         rows = [{**row, "tapes": tape} for row, tape in zip(rows, add_tapes(columns, tapes)["tapes"], strict=True)]
     return rows
 
 
-def encode_sentence(sentence: dict, tokenizer: PreTrainedTokenizerBase) -> dict:
+def encode_sentence(
+    sentence: dict, tokenizer: PreTrainedTokenizerBase, grammar: TransformerGrammarConfig | None = None
+) -> dict:
     words, encoded = sentence["words"], encode_subwords(sentence["words"], tokenizer)
     row = {**encoded, "length": len(encoded["input_ids"]), "num_words": len(words), "arcs": sentence.get("arcs")}
-    if sentence.get("spans") is not None:
+    if grammar is not None:
+        row["actions"] = at_tokens(tree_actions(sentence, grammar), encoded["word_ids"])
+    elif sentence.get("spans") is not None:
         spans = token_spans(sentence["spans"], encoded["word_ids"])
         row["attachments"] = spans_to_attachments(spans, len(encoded["input_ids"]) - 2)
     return row
@@ -373,7 +410,10 @@ def to_dataset(
         if cache_tapes:
             features["tapes"] = Value("binary")
             encode = partial(encode_sentences, tapes=model.config.tape_features)
-    if "spans" in sentences.column_names:
+    if isinstance(model.config, TransformerGrammarConfig):
+        features |= {"word_ids": NUMBERS, "actions": PAIRS}
+        encode = partial(encode_sentences, grammar=model.config)
+    elif "spans" in sentences.column_names:
         features["attachments"] = NUMBERS
     dataset = corpora.encode(sentences, encode, tokenizer, features)
     check_lengths(column_numbers(dataset, "length"), abilities_of(model.config).max_tokens)
@@ -388,7 +428,8 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
     else:
         collator = CausalCollator(tokenizer.pad_token_id)
     if data_args.streaming:
-        encode = partial(encode_sentences, tokenizer=tokenizer)
+        grammar = model.config if isinstance(model.config, TransformerGrammarConfig) else None
+        encode = partial(encode_sentences, tokenizer=tokenizer, grammar=grammar)
         longest = abilities_of(model.config).max_tokens
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
     return StructuredLMTrainer(
@@ -426,6 +467,8 @@ def main() -> None:
     others = (data_args.validation_file, data_args.test_file)
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
+    if not model_args.model_name_or_path:
+        set_labels(settings, train)
     model = load_model(model_args, settings, tokenizer)
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest

@@ -59,6 +59,19 @@ from hf_structure.models.structformer.modeling_structformer import StructFormerM
 from hf_structure.models.structformer.modeling_structformer import (
     StructFormerPreTrainedModel as StructFormerPreTrainedModel,
 )
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache as GrammarCache
+from hf_structure.models.transformer_grammar.configuration_transformer_grammar import (
+    TransformerGrammarConfig as TransformerGrammarConfig,
+)
+from hf_structure.models.transformer_grammar.modeling_transformer_grammar import (
+    TransformerGrammarForCausalLM as TransformerGrammarForCausalLM,
+)
+from hf_structure.models.transformer_grammar.modeling_transformer_grammar import (
+    TransformerGrammarModel as TransformerGrammarModel,
+)
+from hf_structure.models.transformer_grammar.modeling_transformer_grammar import (
+    TransformerGrammarPreTrainedModel as TransformerGrammarPreTrainedModel,
+)
 from hf_structure.models.udgn.classification_udgn import UDGNForSequenceClassification as UDGNForSequenceClassification
 from hf_structure.models.udgn.classification_udgn import UDGNForTokenClassification as UDGNForTokenClassification
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig as UDGNConfig

@@ -44,6 +44,7 @@ class Abilities:
     Args:
         structures (`tuple[str, ...]`): Kinds of structure it gives: `"dependency"`, `"constituency"`, `"graph"`.
         columns (`tuple[Column, ...]`): What it says of each word of a dependency tree.
+        span_labels (`tuple[str, ...]`, *optional*): Names of the labels that it gives constituents; None without any.
         decoders (`tuple[str, ...]`): How it decodes: `"tree"`, `"projective"`, `"argmax"`.
         k_best (`bool`): Whether it gives several structures, best first.
         marginals (`bool`): Whether it gives probabilities of all arcs.
@@ -67,6 +68,7 @@ class Abilities:
 
     structures: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    span_labels: tuple[str, ...] | None = None
     decoders: tuple[str, ...] = ()
     k_best: bool = False
     marginals: bool = False

@@ -61,6 +61,8 @@ class DecoderOutput(ModelOutput):
             Head of every word; -1 for padding and where there are fewer than `k` trees.
         spans (`torch.LongTensor` of shape `(batch_size, num_spans, 2)`):
             Constituents, half-open in words from 0, outermost first; -1 for padding.
+        span_labels (`torch.LongTensor` of shape `(batch_size, num_spans)`):
+            Their labels, by the numbers of `span_labels` in [`~hf_structure.abilities.Abilities`]; -1 for padding.
         graphs (`torch.BoolTensor` of shape `(batch_size, k, num_words + 1, num_words + 1)`):
             `graphs[b, i, h, d]` says whether word `h` is a head of word `d`; no arcs where there are fewer graphs.
         log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
@@ -81,6 +83,7 @@ class DecoderOutput(ModelOutput):
 
     heads: torch.Tensor | None = None
     spans: torch.Tensor | None = None
+    span_labels: torch.Tensor | None = None
     graphs: torch.Tensor | None = None
     log_probs: torch.Tensor | None = None
     marginals: torch.Tensor | None = None

@@ -1,6 +1,6 @@
 import pytest
 
-from hf_structure.data.binary_trees import load_binary_trees
+from hf_structure.data.binary_trees import load_binary_trees, load_constituents, load_projective_trees
 from hf_structure.data.files import DataError
 
 BRACKETS = "( (S (NP-SBJ (DT the) (NN dog) (-NONE- *)) (VP (VBZ sees) (NP (PRP it))) (. .)) )\n( (X (UH yes)) )\n"
@@ -26,15 +26,38 @@ def test_dependency_trees(tmp_path):
     assert lifted["spans"] == [[0, 4], [1, 4], [2, 4]]  # as of 3, 3, 0, 3
 
 
+def test_constituents_with_their_labels(tmp_path):
+    (tmp_path / "some.mrg").write_text(BRACKETS)
+    (tmp_path / "some.conllu").write_text(conllu([2, 3, 0, 5, 3], [0]))
+    first, second = load_constituents(tmp_path / "some.mrg")
+    assert first["spans"] == [[0, 5], [0, 2], [2, 4], [3, 4]]
+    assert first["labels"] == ["S", "NP", "VP", "NP"]
+    assert second == {"words": ["yes"], "spans": [[0, 1]], "labels": ["X"]}
+    first, second = load_constituents(tmp_path / "some.conllu")
+    assert first["spans"] == [[0, 5], [0, 2], [2, 5], [3, 5]]
+    assert first["labels"] == ["X"] * 4
+    assert second == {"words": ["w1"], "spans": [], "labels": []}
+
+
+def test_projective_trees(tmp_path):
+    (tmp_path / "some.conllu").write_text(conllu([2, 0], [3, 4, 0, 3]))
+    first, lifted = load_projective_trees(tmp_path / "some.conllu")
+    assert first == {"words": ["w1", "w2"], "heads": [2, 0]}
+    assert lifted["heads"] == [3, 3, 0, 3]
+
+
+@pytest.mark.parametrize("load", [load_binary_trees, load_projective_trees])
 @pytest.mark.parametrize(
     ("tree", "message"), [(["_", 0], "a word has no head"), ([2, 1], "do not form a tree"), ([0, 0], "one root")]
 )
-def test_sentences_without_a_tree(tmp_path, tree, message):
+def test_sentences_without_a_tree(tmp_path, tree, message, load):
     (tmp_path / "some.conllu").write_text(conllu([0], tree))
     with pytest.raises(DataError, match=message):
-        list(load_binary_trees(tmp_path / "some.conllu"))
+        list(load(tmp_path / "some.conllu"))
 
 
 def test_formats_without_trees(tmp_path):
     with pytest.raises(ValueError, match="text files hold no trees; brackets and CoNLL-U do"):
         load_binary_trees(tmp_path / "some.txt")
+    with pytest.raises(ValueError, match="brackets files hold no dependency trees; CoNLL-U files do"):
+        list(load_projective_trees(tmp_path / "some.mrg"))

@@ -429,8 +429,9 @@ def formalisms(corpus, tmp_path) -> list[str]:
 def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpus, tmp_path, capsys):
     """Each is a GiLT on its own graphs; the text, the tokenizer and what is scored are those of all."""
     brackets = f"pushdown={corpus}/train.mrg,{corpus}/dev.mrg,{corpus}/dev.mrg"
-    options = [*formalisms, brackets, "--beam_size=2", "--runs", "trees", "DM", "PSD", "pushdown"]
-    trees, dm, psd, pushdown = compare_gilt(*options)
+    options = [*formalisms, brackets, brackets.replace("pushdown", "tg"), "--beam_size=2"]
+    options += ["--runs", "trees", "DM", "PSD", "pushdown", "tg", "dtg"]
+    trees, dm, psd, pushdown, tg, dtg = compare_gilt(*options)
     assert value(trees, "train_file") == f"{corpus}/train.conllu"
     for command, name in ((dm, "DM"), (psd, "PSD")):
         assert value(command, "model_type") == "gilt"
@@ -438,12 +439,16 @@ def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpu
         assert value(command, "test_file") == str(tmp_path / f"{name}-dev.sdp")
         assert value(command, "output_dir") == str(tmp_path / "out" / f"{name}-seed1")
     assert (value(pushdown, "model_type"), value(pushdown, "train_file")) == ("pushdown", f"{corpus}/train.mrg")
-    assert len({value(command, "tokenizer_name") for command in (trees, dm, psd, pushdown)}) == 1
-    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-4:]]
+    for command, formalism, file in ((tg, "constituency", "train.mrg"), (dtg, "dependency", "train.conllu")):
+        assert value(command, "model_type") == "transformer_grammar"
+        assert (value(command, "formalism"), value(command, "composition")) == (formalism, "compose")
+        assert value(command, "train_file") == f"{corpus}/{file}"
+    assert len({value(command, "tokenizer_name") for command in (trees, dm, psd, pushdown, tg, dtg)}) == 1
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-6:]]
     sentences = [sentence["words"] for sentence in load_sentences(corpus / "train.conllu")]
     arcs = f"{sum(map(len, sentences)) / len(sentences):.1f}"  # every word has one head, the root's included
     assert [row[:3] for row in rows] == [[name, arcs, "2"] for name in ("trees", "DM", "PSD")] + [
-        ["pushdown", "-", "2"]
+        [name, "-", "2"] for name in ("pushdown", "tg", "dtg")
     ]
     assert compare_gilt(*options) == []
 

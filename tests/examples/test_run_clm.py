@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM
 from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")
@@ -137,6 +137,34 @@ def test_pushdown_reads_trees(corpus, run, tmp_path, suffix):
     run(*arguments, "--output_dir", tmp_path / "eval")
     again = results(tmp_path / "eval", "test")
     assert again["test_perplexity_gold_trees"] == pytest.approx(scores["eval_perplexity_gold_trees"], rel=1e-4)
+
+
+GRAMMARS = {  # options, files, and the actions that there are
+    "tg": (["--formalism", "constituency"], "mrg", ["<S>", "</S>"]),
+    "plm": (["--composition", "none"], "conllu", ["<X>", "</>"]),
+    "dtg": (["--formalism", "dependency"], "conllu", ["<left-arc>", "<right-arc>"]),
+}
+
+
+@pytest.mark.parametrize("kind", GRAMMARS)
+def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
+    options, suffix, actions = GRAMMARS[kind]
+    output_dir = tmp_path / "run"
+    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
+    new = ["--model_type", "transformer_grammar", *options, "--config_overrides", json.dumps(sizes)]
+    run(*new, *files(corpus, output_dir, suffix, epochs=4), "--max_predicted_sentences", "10")
+    scores = results(output_dir)
+    assert losses(output_dir, "eval_loss")[-1] < 0.9 * losses(output_dir, "eval_loss")[0]
+    gold, predicted = (scores[f"eval_perplexity_{trees}_trees"] for trees in ("gold", "predicted"))
+    assert gold == pytest.approx(math.exp(scores["eval_loss"]), rel=1e-4)
+    assert predicted < 2 * gold
+    model = AutoModelForCausalLM.from_pretrained(output_dir)
+    assert isinstance(model, TransformerGrammarForCausalLM)
+    assert model.config.action_names == actions
+    arguments = ["--model_name_or_path", output_dir, "--test_file", corpus / f"dev.{suffix}", *OPTIONS]
+    run(*arguments, "--output_dir", tmp_path / "eval")
+    again = results(tmp_path / "eval", "test")
+    assert again["test_perplexity_gold_trees"] == pytest.approx(gold, rel=1e-4)
 
 
 def test_pushdown_is_grafted(corpus, run, base_model, tmp_path):

@@ -19,6 +19,8 @@ from hf_structure import (
     RNGTransformerForParsing,
     StructFormerConfig,
     StructFormerForMaskedLM,
+    TransformerGrammarConfig,
+    TransformerGrammarForCausalLM,
     train_subword_tokenizer,
 )
 from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS
@@ -101,6 +103,12 @@ def new_pushdown(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -
     sizes = {**TINY, "num_hidden_layers": 2, "intermediate_size": 16, "attachment_size": 8}
     config = PushdownLMConfig(**{"vocab_size": len(tokenizer), **sizes, **settings})
     return save(randomise(PushdownLMForCausalLM(config), std=0.3), tokenizer, folder)
+
+
+def new_transformer_grammar(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:
+    sizes = {**TINY, "num_hidden_layers": 2, "intermediate_size": 16, "max_open": 6}
+    config = TransformerGrammarConfig(**{"vocab_size": len(tokenizer), **sizes, **settings})
+    return save(randomise(TransformerGrammarForCausalLM(config), std=0.3), tokenizer, folder)
 
 
 def new_gpt2(folder: Path, texts: Iterable[str], vocab_size: int = 280) -> Path:

@@ -1,9 +1,10 @@
-"""Sentences annotated with binary constituency trees, read from brackets or made from dependency trees."""
+"""Sentences annotated with the trees that language models learn to build, read from brackets or CoNLL-U files."""
 
 import os
 from collections.abc import Iterator
 
 from hf_structure.algorithms.attachments import binarise, dependency_spans, projective_heads
+from hf_structure.data.bracket_tree import UNLABELLED
 from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.data.corpus import guess_format, load_sentences
 
@@ -35,20 +36,55 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     raise ValueError(f"{path}: {format} files hold no trees; brackets and CoNLL-U do")
 
 
+def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
+    """
+    Streams the sentences of a file with constituency trees over their words: those of brackets, without traces, or
+    else binary trees as from [`load_binary_trees`]; errors as there.
+
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`); `spans`, constituents `[start, end]`, half-open, counted from 0, outer
+            ones first; and `labels`, one for each, `"X"` where there are none.
+    """
+    if guess_format(path) != "brackets":
+        return (row | {"labels": [UNLABELLED] * len(row["spans"])} for row in load_binary_trees(path))
+    return map(_with_labels, load_sentences(path))
+
+
+def load_projective_trees(path: str | os.PathLike) -> Iterator[dict]:
+    """
+    Streams the sentences of a CoNLL-U file with dependency trees, made projective by
+    [`~hf_structure.algorithms.attachments.projective_heads`]; errors as from [`load_binary_trees`].
+
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`) and `heads` (`list[int]`, 0 = root).
+    """
+    if (format := guess_format(path)) != "conllu":
+        raise ValueError(f"{path}: {format} files hold no dependency trees; CoNLL-U files do")
+    for sentence in read_conllu(path):
+        yield {"words": list(sentence.forms), "heads": _projective(sentence, os.fspath(path))}
+
+
+def _with_labels(sentence: dict) -> dict:
+    row = _row(sentence["words"], [(start, end) for start, end, _ in sentence["spans"]])
+    return row | {"labels": [label for _, _, label in sentence["spans"]]}
+
+
 def _of_brackets(sentence: dict) -> dict:
     spans = [(start, end) for start, end, _ in sentence["spans"]]
     return _row(sentence["words"], binarise(spans, len(sentence["words"])))
 
 
 def _of_dependencies(sentence: ConlluSentence, name: str) -> dict:
-    heads = sentence.heads
+    return _row(sentence.forms, dependency_spans(_projective(sentence, name)))
+
+
+def _projective(sentence: ConlluSentence, name: str) -> list[int]:
     try:
-        if heads is None:
+        if sentence.heads is None:
             raise ValueError("a word has no head")
-        spans = dependency_spans(projective_heads(heads))
+        return projective_heads(sentence.heads)
     except ValueError as error:
         raise ConlluError(f"{error}: {' '.join(sentence.forms)}", name, sentence.line) from error
-    return _row(sentence.forms, spans)
 
 
 def _row(words: list[str], spans: list[tuple[int, int]]) -> dict:

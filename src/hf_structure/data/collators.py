@@ -65,8 +65,9 @@ class CausalCollator:
     Pads sentences for a causal language model, on the `padding_side`, `"right"` or `"left"`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `attachments` (see
-    [`~hf_structure.algorithms.attachments`]); returns `input_ids`, `attention_mask`, `labels` and `attachments`, each
-    of shape `(batch_size, seq_len)`.
+    [`~hf_structure.algorithms.attachments`]), or `word_ids` and the `actions` before each token; returns `input_ids`,
+    `attention_mask`, `labels`, `attachments` and `word_ids`, each of shape `(batch_size, seq_len)`, and `actions`,
+    filled with -1, of shape `(batch_size, seq_len, most)`.
     """
 
     pad_token_id: int
@@ -80,9 +81,18 @@ class CausalCollator:
         batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
         if examples[0].get("attachments") is not None:
             batch["attachments"] = self._pad([example["attachments"] for example in examples], 0)
+        if examples[0].get("actions") is not None:
+            batch["word_ids"] = self._pad([example["word_ids"] for example in examples], 0)
+            batch["actions"] = self._pad_lists([example["actions"] for example in examples])
         return batch
 
-    def _pad(self, sequences: list[Sequence[int]], value: int) -> torch.Tensor:
+    def _pad_lists(self, sequences: list[Sequence[Sequence[int]]]) -> torch.Tensor:
+        """`(batch_size, seq_len, most)` from lists of numbers for each token."""
+        most = max(len(numbers) for sequence in sequences for numbers in sequence)
+        padded = [[[*numbers, *[-1] * (most - len(numbers))] for numbers in sequence] for sequence in sequences]
+        return self._pad(padded, -1)
+
+    def _pad(self, sequences: list[Sequence[Any]], value: int) -> torch.Tensor:
         tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
         return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from hf_structure.abilities import Column
+from hf_structure.abilities import Abilities, Column
 from hf_structure.algorithms.trees import restore_spans, restore_words, span_order
 from hf_structure.modeling_outputs import DecoderOutput
 
@@ -28,12 +28,12 @@ def assemble_parse(
     encoded: Mapping[str, Any],
     decoded: Mapping[str, Any],
     structures: Sequence[str],
-    columns: Sequence[Column],
+    abilities: Abilities,
     punctuation: str = "attach",
 ) -> dict[str, Any]:
     """
     Parse of a sentence as [`~hf_structure.pipelines.encoding.encode_sentence`] and [`sentences_of`] gave it, with the
-    kinds of structure asked for and the columns that the model predicts for each word.
+    kinds of structure asked for and all that the model says of them.
 
     Raises:
         ValueError: there are marginals, but no dependencies are asked for.
@@ -48,9 +48,9 @@ def assemble_parse(
     if "distances" in decoded:
         parse["distances"] = _distances(_seen(encoded), decoded)
     if "constituency" in structures:
-        parse["constituency"] = _constituency(encoded, decoded["spans"].tolist(), punctuation)
+        parse["constituency"] = _constituency(encoded, decoded, abilities.span_labels, punctuation)
     if "dependency" in structures:
-        trees = _trees(encoded, decoded, columns, punctuation)
+        trees = _trees(encoded, decoded, abilities.columns, punctuation)
         parse["dependency"] = trees[0]
         if len(decoded["heads"]) > 1:
             parse["alternatives"] = trees
@@ -81,13 +81,18 @@ def _distances(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
     return {"words": words, "distances": distances, "heights": heights}
 
 
-def _constituency(encoded: Mapping[str, Any], spans: list[list[int]], punctuation: str) -> dict[str, Any]:
+def _constituency(
+    encoded: Mapping[str, Any], decoded: Mapping[str, Any], names: Sequence[str] | None, punctuation: str
+) -> dict[str, Any]:
     words = _seen(encoded) if punctuation == "drop" else encoded["words"]
-    known = [(start, end) for start, end in spans if start >= 0]
+    known = [(start, end) for start, end in decoded["spans"].tolist() if start >= 0]
+    labels = None if names is None else [names[number] for number in decoded["span_labels"][: len(known)].tolist()]
     if punctuation != "drop":
         known = restore_spans(known, encoded["keep"])
-    ordered = [list(known[place]) for place in span_order(known, len(words))]
-    return {"words": words, "spans": ordered, "labels": None, "tags": None}
+    order = span_order(known, len(words))
+    if labels is not None:  # if the whole sentence is new, it has the first one's
+        labels = [labels[max(place - len(known) + len(labels), 0)] for place in order]
+    return {"words": words, "spans": [list(known[place]) for place in order], "labels": labels, "tags": None}
 
 
 def _trees(

@@ -9,18 +9,13 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
-from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import Sentence, encode_sentence
 from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model
 from hf_structure.pipelines.parsing import parse
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
-from hf_structure.structures.constituency_tree import ConstituencyTree
-from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.tokenization import encode_subwords
-
-Structure = DependencyGraph | ConstituencyTree
 
 
 @torch.no_grad()
@@ -71,7 +66,7 @@ def sentence_attention(
     if with_structure and abilities_of(model.config).incremental:
         parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency
-        reading = _reading(structure, ids, word_ids, model, beam_size)
+        reading = _reading(ids, word_ids, model, beam_size)
     maps = _attention_maps(model, ids, reading)
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
@@ -79,15 +74,10 @@ def sentence_attention(
     return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
 
 
-def _reading(
-    structure: Structure, ids: torch.Tensor, word_ids: torch.Tensor, model: Any, beam_size: int
-) -> dict[str, torch.Tensor]:
-    """The inputs by which the model reads the structure."""
-    if isinstance(structure, DependencyGraph):
-        graph = pad_graphs([structure.arcs], len(structure.words)).to(ids.device)
-        return {"word_ids": word_ids, "graph": graph}
-    found = model.beam_search(ids, beam_size=beam_size)  # of tokens: the tree is of words
-    return {"attachments": found.attachments[:, 0]}
+def _reading(ids: torch.Tensor, word_ids: torch.Tensor, model: Any, beam_size: int) -> dict[str, torch.Tensor]:
+    """The inputs by which the model reads the likeliest structure: over tokens, where what is shown is over words."""
+    found = model.beam_search(ids, word_ids, beam_size=beam_size).to_tuple()[2][:, 0]
+    return {model.structure_input: found} | ({"word_ids": word_ids} if model.hypotheses_class.reads_words else {})
 
 
 def _attention_maps(model: PreTrainedModel, ids: torch.Tensor, reading: dict) -> list[torch.Tensor | None]:

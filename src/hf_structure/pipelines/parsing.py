@@ -373,10 +373,11 @@ def parse_batch(
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
     decoded = sentences_of(decode_batch(encoded, model, tokenizer, **options))
-    columns = abilities_of(model.config).columns
+    abilities = abilities_of(model.config)
     pairs = zip(encoded, decoded, strict=True)
     return [
-        Parse.from_dict(assemble_parse(sentence, found, structures, columns, punctuation)) for sentence, found in pairs
+        Parse.from_dict(assemble_parse(sentence, found, structures, abilities, punctuation))
+        for sentence, found in pairs
     ]
 
 

@@ -118,8 +118,7 @@ class ParsingPipeline(Pipeline):
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:
         if model_outputs["encoded"] is None:
             return None
-        columns = abilities_of(self.model.config).columns
-        return assemble_parse(**model_outputs, columns=columns, **options)
+        return assemble_parse(**model_outputs, abilities=abilities_of(self.model.config), **options)
 
 
 class DependencyParsingPipeline(ParsingPipeline):

@@ -500,7 +500,7 @@ class StructuredLMTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         sums = self._sums(model, dataset)
         metrics = {"loss": sums["loss"] / sums["tokens"]}
-        kinds = {"arcs": "graphs", "attachments": "trees"}
+        kinds = {"arcs": "graphs", "attachments": "trees", "actions": "trees"}
         kind = next((kinds[column] for column in kinds if column in dataset.column_names), None)
         if kind is None:
             return metrics | language_model_scores(sums)

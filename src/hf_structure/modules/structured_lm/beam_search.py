@@ -32,6 +32,8 @@ class Found:
 
     def keep(self, sentences: torch.Tensor, best: torch.Tensor, beam: Beam, structures: torch.Tensor) -> None:
         """Keeps the structures `(rows, ...)` in the `best` rows, `(number, k)` or -1, of sentences `(number,)`."""
+        if (missing := structures.shape[-1] - self.structures.shape[-1]) > 0:
+            self.structures = torch.nn.functional.pad(self.structures, (0, missing))
         number, rank = (best >= 0).nonzero(as_tuple=True)
         rows = best[number, rank]
         place = (sentences[number], rank)
@@ -73,12 +75,9 @@ def beam_search(
         parts = [column[group, :longest] for column in columns]
         hypotheses = kind(model, *parts, len(group) * beam_size)
         _search_group(hypotheses, parts, lengths[group], beam_size, found, group, watch)
-    return kind.output_class(
-        found.log_prob,
-        torch.zeros_like(log_probs).scatter(1, order, log_probs),  # (B, n)
-        kind.at_tokens(structures, order),
-        found.structure_log_probs,
-    )
+    log_probs = torch.zeros_like(log_probs).scatter(1, order, log_probs)  # (B, n)
+    structures = kind.at_tokens(found.structures, order)
+    return kind.output_class(found.log_prob, log_probs, structures, found.structure_log_probs)
 
 
 def right_padded(
@@ -123,12 +122,11 @@ def _search_group(
     watch: Callable | None,
 ) -> None:
     """Searches the sentences of a `group`, of columns `(batch_size, seq_len)`, token by token."""
-    ids = columns[0]
     first = _first_alike(columns)
-    batch, length = ids.shape
+    batch, length = first.shape
     k = found.structures.shape[1]
-    beam = Beam.start(batch, ids.device)
-    masses = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)  # of the beams, as logarithms
+    beam = Beam.start(batch, first.device)
+    masses = torch.zeros(batch, length, dtype=torch.float32, device=first.device)  # of the beams, as logarithms
     for place in range(length):
         if place and watch is not None:
             watch(group, place, first[:, place - 1], beam, hypotheses)
@@ -137,7 +135,7 @@ def _search_group(
             beam = replace(beam.select(rows), sentences=sentences)
             hypotheses.select(rows)
         if place:
-            beam = beam.add(hypotheses.log_probs(ids[beam.sentences, place]))
+            beam = hypotheses.predict(beam, place, beam_size)
             masses[:, place] = beam.masses(batch)[first[:, place]]
         beam = hypotheses.branch(beam, place, beam_size)
         ended = (lengths == place + 1).nonzero().squeeze(1)
@@ -152,7 +150,7 @@ def _search_group(
             beam = beam.select(rows)
             hypotheses.select(rows)
         hypotheses.read(place, beam.sentences)
-    padding = torch.arange(length, device=ids.device) >= lengths.unsqueeze(1)
+    padding = torch.arange(length, device=first.device) >= lengths.unsqueeze(1)
     found.token_log_probs[group, :length] = masses.diff(dim=1, prepend=masses[:, :1]).masked_fill(padding, 0.0)
     found.log_prob[group] = masses.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)  # (B,)
 

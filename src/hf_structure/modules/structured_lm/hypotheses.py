@@ -24,7 +24,7 @@ class Hypotheses:
     - `room_for` allocates the structures of the output, and `at_tokens` moves them if they have one entry per token;
     - `branch` makes the choices when a token is known, `lookup` the tapes that it is then read with, and `structures`
       returns what has been built;
-    - `read` and `select` are extended to keep more than keys and values.
+    - `predict` is extended to choose before a token comes, `read` and `select` to keep more than keys and values.
 
     Args:
         model (`PreTrainedModel`): A causal language model with a `model.backbone` and an `lm_head`.
@@ -70,6 +70,10 @@ class Hypotheses:
         """Structures of sentences padded on the right, for those whose tokens were at the places in `order`."""
         return structures
 
+    def predict(self, beam: Beam, place: int, beam_size: int) -> Beam:
+        """The hypotheses with the probabilities of the tokens at a place, which come next."""
+        return beam.add(self.log_probs(self.ids[beam.sentences, place]))
+
     def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
         """What is chosen when the tokens at a place are known, which have not been read yet."""
         raise NotImplementedError
@@ -109,11 +113,9 @@ class Hypotheses:
 
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
-        parts = []
-        for states, some in zip(self.last.split(_LOGIT_ROWS), tokens.split(_LOGIT_ROWS), strict=True):
-            logits = self.model.lm_head(states).float()
-            parts.append(-torch.nn.functional.cross_entropy(logits, some, reduction="none"))
-        return torch.cat(parts)
+        logits = (self.model.lm_head(states).float() for states in self.last.split(_LOGIT_ROWS))
+        parts = zip(logits, tokens.split(_LOGIT_ROWS), strict=True)
+        return -torch.cat([torch.nn.functional.cross_entropy(*part, reduction="none") for part in parts])
 
     def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""

@@ -61,7 +61,7 @@ class SharedRows:
 
 class SharedCache(SharedRows):
     """
-    Keys and values of hypotheses; `places` has a column for each token so far.
+    Keys and values of hypotheses; `places` has a column for each token so far, or for each that may still be seen.
 
     Args:
         batch (`int`): Number of hypotheses at first.
@@ -73,12 +73,15 @@ class SharedCache(SharedRows):
         super().__init__(torch.zeros(batch, 0, dtype=torch.long, device=device), tokens * most)
         self.tokens = tokens
         self.position_keys: dict[int, torch.Tensor] = {}
+        self.reading: torch.Tensor | slice = slice(None)
         self.lookup: Lookup | None = None
 
-    def begin(self, rows: int) -> None:
-        """A place for the next token of each of the hypotheses, `rows` of them."""
-        new = self.new_places(rows)
-        self.places = torch.cat([self.places, new.unsqueeze(1)], dim=1)
+    def begin(self, count: int, reading: torch.Tensor | slice = slice(None)) -> None:
+        """A place for the next token of each of the hypotheses, `count` of them, or of those that are `reading`."""
+        new = self.new_places(count)
+        self.places = torch.nn.functional.pad(self.places, (0, 1))
+        self.places[reading, -1] = new
+        self.reading = reading
         self.lookup = None
 
     def attend(
@@ -119,7 +122,7 @@ class SharedCache(SharedRows):
         """Keys and values of `rows * num_heads` queries, the same in all layers."""
         if self.lookup is None:
             head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
-            index = self.places.unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
+            index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
             self.lookup = Lookup(index.flatten(0, 1))
         return self.lookup
 

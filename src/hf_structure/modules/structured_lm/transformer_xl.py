@@ -93,6 +93,7 @@ class RelativeAttention(nn.Module):
         cache: Cache | SharedCache | None = None,
         output_attentions: bool = False,
         score_bias: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+        position_scores: Callable[["RelativeAttention", torch.Tensor], torch.Tensor] | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
@@ -105,6 +106,8 @@ class RelativeAttention(nn.Module):
                 Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
             score_bias (`Callable`, *optional*):
                 From the queries for content and for positions, which are scaled, to what is added to scores.
+            position_scores (`Callable`, *optional*):
+                From this module and the latter queries to scores by position, where that is not the distance.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
@@ -116,14 +119,15 @@ class RelativeAttention(nn.Module):
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
         more = 0 if score_bias is None else score_bias(content, position)
+        more = more + (0 if position_scores is None else position_scores(self, position))
         if isinstance(cache, SharedCache):
-            scores = self._newest_position_scores(position, cache) + more
+            scores = more if position_scores else self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
             return self.output(mixed.flatten(1).unsqueeze(1)), None
         if cache is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
-        scores = self._position_scores(position, key.shape[2]) + more
+        scores = more if position_scores else self._position_scores(position, key.shape[2]) + more
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
@@ -131,14 +135,9 @@ class RelativeAttention(nn.Module):
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
             mixed = weights @ value
         else:
-            mixed = nn.functional.scaled_dot_product_attention(
-                content,
-                key,
-                value,
-                attn_mask=mask.to(content.dtype),
-                dropout_p=self.dropout.p if self.training else 0.0,
-                scale=1.0,
-            )
+            dropout = self.dropout.p if self.training else 0.0
+            mask = mask.to(content.dtype)
+            mixed = nn.functional.scaled_dot_product_attention(content, key, value, mask, dropout, scale=1.0)
         return self.output(mixed.transpose(1, 2).flatten(2)), weights  # (B, Q, hidden_size)
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
@@ -146,7 +145,7 @@ class RelativeAttention(nn.Module):
         `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, where r_kj is that of the distance k - j;
         of no meaning for tokens still to come.
         """
-        scores = torch.einsum("bhqd,hkd->bhqk", query, self._position_keys(keys, query))  # by distance, falling
+        scores = torch.einsum("bhqd,hkd->bhqk", query, self.position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
         batch, num_heads, queries, _ = scores.shape
         shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)
@@ -155,14 +154,14 @@ class RelativeAttention(nn.Module):
     def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
         """The same, `(rows, num_heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
         if self.layer_idx not in cache.position_keys:
-            cache.position_keys[self.layer_idx] = self._position_keys(cache.tokens, query)
+            cache.position_keys[self.layer_idx] = self.position_keys(cache.tokens, query)
         keys = cache.position_keys[self.layer_idx][:, -cache.places.shape[1] :]
         scores = query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)  # (H, rows, keys)
         return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
 
-    def _position_keys(self, count: int, like: torch.Tensor) -> torch.Tensor:
-        """`(num_heads, count, head_dim)`: W_k,r r of distances from `count - 1` to 0."""
-        distances = torch.arange(count - 1, -1, -1, device=like.device)
+    def position_keys(self, count: int, like: torch.Tensor, lowest: int = 0) -> torch.Tensor:
+        """`(num_heads, count - lowest, head_dim)`: W_k,r r of positions from `count - 1` to the lowest."""
+        distances = torch.arange(count - 1, lowest - 1, -1, device=like.device)
         encoded = sinusoids(distances, self.config.hidden_size).to(like.dtype)
         return self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)
 
@@ -267,13 +266,7 @@ class TransformerXLModel(PreTrainedModel):
         past = 0 if cache is None else int(cache.get_seq_length())
         hidden_states = self.scale(self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds)
         mask = causal_mask(attention_mask, hidden_states, past)
+        kwargs |= {"content_bias": self.content_bias, "position_bias": self.position_bias}
         for layer in self.layers[: self.config.num_hidden_layers]:  # fewer where text is drafted (early exit)
-            hidden_states = layer(
-                hidden_states,
-                attention_mask=mask,
-                content_bias=self.content_bias,
-                position_bias=self.position_bias,
-                cache=cache,
-                **kwargs,
-            )
+            hidden_states = layer(hidden_states, attention_mask=mask, cache=cache, **kwargs)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, cache=cache if use_cache else None)

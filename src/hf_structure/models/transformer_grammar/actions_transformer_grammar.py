@@ -1,0 +1,180 @@
+"""
+Trees as actions between words, and back.
+
+Before each word of a sentence, and before its end, come some actions, as a list of numbers; the last list is that of
+the end. Constituents are opened and closed: of `(S (NP the cat) (VP meows))`
+
+    [<S>, <NP>] the [] cat [</NP>, <VP>] meows [</VP>, </S>] end
+
+Dependencies are made on a stack with the root at its bottom, as soon as they can be (arc-standard): a left arc makes
+the top the head of the second, a right arc the second the head of the top. Either removes the dependent.
+
+    [] the [] cat [<left-arc>] meows [<left-arc>, <right-arc>] end
+
+There is no left arc to what has got a right one before, so that a tree has one sequence of actions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hf_structure.algorithms.trees import is_projective, is_tree
+from hf_structure.models.transformer_grammar.configuration_transformer_grammar import (
+    UNLABELLED,
+    TransformerGrammarConfig,
+)
+
+LEFT_ARC, RIGHT_ARC = range(2)
+
+
+def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGrammarConfig) -> list[list[int]]:
+    """
+    The actions of a constituency tree.
+
+    Args:
+        spans: Constituents, outer ones first among those of the same words: start and end, half-open in words from 0,
+            and in a model with labels a label. Those with a label that it does not know, or in more than
+            `config.max_open`, are left out. Where there is none of the whole sentence, one with the first label is
+            added.
+        length (`int`): Number of words.
+        config ([`TransformerGrammarConfig`]): Knows the labels.
+
+    Raises:
+        ValueError: constituents that are empty, out of range or cross.
+    """
+    labels = {label: number for number, label in enumerate(config.label_names)}
+    labelled = ((start, end, rest[0] if config.labels else UNLABELLED) for start, end, *rest in spans)
+    known = [span for span in labelled if span[2] in labels]
+    if not any((start, end) == (0, length) for start, end, _ in known):
+        known.insert(0, (0, length, next(iter(labels))))
+    known.sort(key=lambda span: (span[0], -span[1]))  # keeps the order of those of the same words
+    actions: list[list[int]] = [[] for _ in range(length + 1)]
+    open_spans: list[tuple[int, int]] = []  # ends and closings
+
+    def close_until(place: int) -> None:
+        while open_spans and open_spans[-1][0] <= place:
+            end, closing = open_spans.pop()
+            actions[end].append(closing)
+
+    for start, end, label in known:
+        close_until(start)
+        if not 0 <= start < end <= (open_spans[-1][0] if open_spans else length):
+            raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
+        if len(open_spans) == config.max_open:
+            continue
+        actions[start].append(labels[label])
+        open_spans.append((end, len(labels) + labels[label] * config.label_closings))
+    close_until(length)
+    return actions
+
+
+def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, str]]:
+    """The constituents that actions make, in pre-order, as for [`span_actions`]."""
+    labels = config.label_names
+    spans: list[tuple[int, int, str]] = []
+    open_spans: list[int] = []
+    for place, some in enumerate(actions):
+        for action in some:
+            if action < len(labels):
+                open_spans.append(len(spans))
+                spans.append((place, place, labels[action]))
+            else:
+                number = open_spans.pop()
+                start, _, label = spans[number]
+                spans[number] = (start, place, label)
+    return spans
+
+
+def head_actions(heads: Sequence[int]) -> list[list[int]]:
+    """
+    The actions of a dependency tree, heads numbered from 1, 0 for the root.
+
+    Raises:
+        ValueError: no projective tree with one root.
+    """
+    if not is_tree(heads) or not is_projective(heads):
+        raise ValueError("the heads form no projective tree with one root")
+    left = [0] * (len(heads) + 1)  # dependents to come
+    for head in heads:
+        left[head] += 1
+    actions: list[list[int]] = [[]]
+    stack = [0]
+    for word in range(1, len(heads) + 1):
+        stack.append(word)
+        arcs = []
+        while len(stack) > 1:
+            second, top = stack[-2:]
+            if second and heads[second - 1] == top and not left[second]:
+                arcs.append(LEFT_ARC)
+                stack.pop(-2)
+                left[top] -= 1
+            elif heads[top - 1] == second and not left[top]:
+                arcs.append(RIGHT_ARC)
+                stack.pop()
+                left[second] -= 1
+            else:
+                break
+        actions.append(arcs)
+    return actions
+
+
+def actions_to_heads(actions: Sequence[Sequence[int]]) -> list[int]:
+    """The heads that actions make, as for [`head_actions`]; -1 for a word without one."""
+    heads = [-1] * (len(actions) - 1)
+    stack = [0]
+    for word, arcs in enumerate(actions[1:], start=1):
+        stack.append(word)
+        for arc in arcs:
+            dependent = stack.pop(-2 if arc == LEFT_ARC else -1)
+            heads[dependent - 1] = stack[-1]
+    return heads
+
+
+def tree_actions(sentence: Mapping[str, Any], config: TransformerGrammarConfig) -> list[list[int]]:
+    """The actions of a sentence's `spans` and `labels`, or `heads`, by the formalism of the configuration."""
+    if config.formalism == "dependency":
+        return head_actions(sentence["heads"])
+    spans = [(*span, label) for span, label in zip(sentence["spans"], sentence["labels"], strict=True)]
+    return span_actions(spans, len(sentence["words"]), config)
+
+
+def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list[list[int]]:
+    """
+    The actions before each token of a sentence, which begins with a token of no word and ends with another one; none
+    before the first, and none within words.
+
+    Args:
+        actions: Those before each word, and before the end.
+        word_ids: Word of each token, from 1; 0 for the first and the last.
+    """
+    places = [word - 1 for word in word_ids[:-1]] + [len(actions) - 1]
+    return [
+        actions[place] if number and place != before else []
+        for number, (before, place) in enumerate(zip([None, *places], places, strict=False))
+    ]
+
+
+def before_words(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list[list[int]]:
+    """The inverse of [`at_tokens`]: the actions before each word and before the end, without the padding by -1."""
+    places = [place for place in range(1, len(word_ids)) if word_ids[place] != word_ids[place - 1]]
+    return [[action for action in actions[place] if action >= 0] for place in places]
+
+
+def decoded_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, int]]:
+    """
+    The constituents that actions make, with the numbers of their labels, outer ones first. Without labels, those of
+    several words, once each.
+    """
+    spans = [(start, end, config.label_names.index(label)) for start, end, label in actions_to_spans(actions, config)]
+    return spans if config.labels else [span for span in dict.fromkeys(spans) if span[1] - span[0] > 1]
+
+
+__all__ = [
+    "actions_to_heads",
+    "actions_to_spans",
+    "at_tokens",
+    "before_words",
+    "decoded_spans",
+    "head_actions",
+    "span_actions",
+    "tree_actions",
+]

@@ -1,0 +1,33 @@
+"""The cache of a transformer grammar: keys and values of all events, and the machines."""
+
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import Machine
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
+
+
+class GrammarCache(StructureCache):
+    """
+    [`~transformers.DynamicCache`] with the machines that have read what is in it. It has a place for every event, of
+    which there are more than tokens.
+
+    Attributes:
+        embedded (`torch.FloatTensor` of shape `(batch_size, tokens, hidden_size)`): The embeddings of the tokens.
+        word_ids (`torch.LongTensor` of shape `(batch_size, tokens)`): Their words.
+        machine ([`Machine`]): The machines.
+        last (`torch.FloatTensor` of shape `(batch_size, hidden_size)`): The states after the last events.
+    """
+
+    _structure = "tree"
+    _of_tokens = ("embedded", "word_ids")
+    _of_rows = ("machine", "last")
+
+    machine: Machine | None
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """
+        Raises:
+            ValueError: always. A machine does not go back.
+        """
+        raise ValueError("tokens cannot be taken from the cache of a transformer grammar")
+
+
+__all__ = ["GrammarCache"]

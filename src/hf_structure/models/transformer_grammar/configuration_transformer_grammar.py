@@ -1,0 +1,146 @@
+"""Transformer grammar configuration."""
+
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+
+from hf_structure.abilities import Abilities
+from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
+
+UNLABELLED = "X"
+
+
+@strict
+class TransformerGrammarConfig(StructuredLMConfig):
+    r"""
+    Configuration of language models that write the actions of a tree between their tokens, on the Transformer-XL that
+    GiLT and Pushdown-LM have: PLM and PLM-Mask (Qian et al. 2021), Transformer Grammars (TG, Sartran et al. 2022) and
+    Dependency Transformer Grammars (DTG, Zhao et al. 2024). The defaults are a TG of 16 layers.
+
+    | | `formalism` | `composition` |
+    |---|---|---|
+    | PLM | `"constituency"` | `"none"` |
+    | PLM-Mask | `"constituency"` | `"heads"` |
+    | TG | `"constituency"` | `"compose"` |
+    | DTG | `"dependency"` | `"compose"` |
+
+    Args:
+        vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_dropout,
+        attention_dropout, layer_norm_eps, scale_embeddings, lm_head_bias, use_cache:
+            As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]. Tokens alone are counted:
+            actions have embeddings of their own, which are also what they are predicted with.
+        formalism (`"constituency"` or `"dependency"`):
+            Whether constituents are opened and closed, or words on a stack get arcs.
+        composition (`"none"`, `"heads"` or `"compose"`):
+            What a token sees: all before it; all, but some heads only what is in the innermost open constituent and
+            others only what is before it; or the stack, where a closed constituent or a head with its dependent is a
+            single vector.
+        labels (`list[str]`, *optional*):
+            Labels of constituents; by default they have none.
+        label_closings (`bool`, *optional*):
+            Whether there is a closing action for each label, or one for all; by default with `"compose"`, as in TG.
+        relative_positions (`"depth"` or `"linear"`, *optional*):
+            Whether attention reads how much deeper in the tree (with dependencies: on the stack) a token is than
+            another, or how far away. By default depth with `"compose"`, and distance else.
+        max_depth (`int`, defaults to 62):
+            Greater differences of depth are read as this one.
+        arcs_read_heads (`bool`, *optional*):
+            Whether an arc is read with the embedding of its head's last token; by default with `"compose"`, as in DTG.
+        one_derivation (`bool`, defaults to `True`):
+            Whether left arcs are barred to a word that has got a right one. Each dependency tree then has one sequence
+            of actions; else probabilities are summed over all of them.
+        buffer_heads, stack_heads (`int`, defaults to 1):
+            How many attention heads of each layer are restricted, with `"heads"`.
+        max_open (`int`, defaults to 64):
+            How many constituents may be open: without a bound there would be infinitely many trees.
+
+    Example:
+
+    ```python
+    >>> from hf_structure import TransformerGrammarConfig, TransformerGrammarForCausalLM
+    >>> config = TransformerGrammarConfig(vocab_size=5000, hidden_size=128, num_hidden_layers=4, labels=["S", "NP"])
+    >>> model = TransformerGrammarForCausalLM(config)
+    ```
+    """
+
+    model_type = "transformer_grammar"
+    grafted: ClassVar[str] = "actions"
+    keys_to_ignore_at_inference = ["cache", "hidden_states", "attentions", "lm_loss", "action_loss"]
+
+    formalism: Literal["constituency", "dependency"] = "constituency"
+    composition: Literal["none", "heads", "compose"] = "compose"
+    labels: list[str] | None = None
+    label_closings: bool | None = None
+    relative_positions: Literal["depth", "linear"] | None = None
+    max_depth: int = 62
+    arcs_read_heads: bool | None = None
+    one_derivation: bool = True
+    buffer_heads: int = 1
+    stack_heads: int = 1
+    max_open: int = 64
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        composes = self.composition == "compose"
+        if self.label_closings is None:
+            self.label_closings = composes
+        if self.relative_positions is None:
+            self.relative_positions = "depth" if composes else "linear"
+        if self.arcs_read_heads is None:
+            self.arcs_read_heads = composes and self.formalism == "dependency"
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels of constituents, by their numbers; without labels there is one for all."""
+        return self.labels or [UNLABELLED]
+
+    @property
+    def action_names(self) -> list[str]:
+        """The actions, by their numbers: openings and closings, or arcs."""
+        if self.formalism == "dependency":
+            return ["<left-arc>", "<right-arc>"]
+        closings = [f"</{label}>" for label in self.label_names] if self.label_closings else ["</>"]
+        return [f"<{label}>" for label in self.label_names] + closings
+
+    @property
+    def structure_layers(self) -> int:
+        """How many layers read structures."""
+        return self.num_hidden_layers
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the models give and read."""
+        return Abilities(
+            structures=(self.formalism,),
+            span_labels=tuple(self.labels) if self.labels and self.formalism == "constituency" else None,
+            decoders=("tree",),
+            k_best=self.formalism == "dependency",
+            beam=True,
+            reads="pieces",
+            incremental=True,
+            reads_sentences=True,
+        )
+
+    def validate_sizes(self):
+        """Raises `ValueError` where a setting makes no model."""
+        self._check_sizes("max_depth", "max_open")
+        if self.base_config is not None:
+            raise ValueError("a transformer grammar is not grafted on another model: leave base_config out")
+        if self.relative_positions == "depth" and self.composition != "compose":
+            raise ValueError(
+                'what has been popped has no depth: relative_positions="depth" needs composition="compose"'
+            )
+        if self.composition == "heads":
+            if self.formalism == "dependency":
+                raise ValueError(
+                    'composition="heads" is about constituents: there are none with formalism="dependency"'
+                )
+            if min(self.buffer_heads, self.stack_heads) < 0:
+                raise ValueError("buffer_heads and stack_heads must not be negative")
+            if self.buffer_heads + self.stack_heads > self.num_attention_heads:
+                raise ValueError(f"there are only {self.num_attention_heads} attention heads to restrict")
+        if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
+            raise ValueError("labels must be distinct, and at least one")
+
+
+__all__ = ["TransformerGrammarConfig"]

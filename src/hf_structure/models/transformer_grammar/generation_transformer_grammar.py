@@ -1,0 +1,138 @@
+"""Text and tree written together: before each token, the model takes actions until it decides that a token comes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.cache_utils import Cache
+from transformers.generation import GenerateDecoderOnlyOutput
+from transformers.utils import ModelOutput
+
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.modules.structured_lm.generation import StructureWriter
+
+if TYPE_CHECKING:
+    from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
+
+
+@dataclass
+class GrammarGenerateOutput(GenerateDecoderOnlyOutput):
+    """
+    Output of generation, and the trees of what was generated.
+
+    Args:
+        sequences, scores, logits, attentions, hidden_states, cache:
+            As in [`~transformers.generation.GenerateDecoderOnlyOutput`].
+        actions (`torch.LongTensor` of shape `(batch_size, sequence_length, actions)`):
+            The actions before each token of each text, prompt and all, filled with -1.
+        word_ids (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
+            Word of each token, from 1; 0 for tokens of no word.
+    """
+
+    actions: torch.Tensor | None = None
+    word_ids: torch.Tensor | None = None
+
+
+class GrammarWriter(StructureWriter):
+    """
+    Builds the trees of texts while their tokens are read; those of prompts greedily.
+
+    Args:
+        sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
+        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*):
+            Which tokens begin a word; by default as the `tokenizer` says, if one is given, or else all. What comes
+            after an action always begins one.
+
+    Attributes:
+        actions (`list[torch.LongTensor]`): The actions before each token, `(batch_size, tokens, actions)`, prompts
+            first; the last have no token yet.
+        word_ids (`list[torch.LongTensor]`): Words of the tokens that have been read, `(batch_size, tokens)`.
+        has_ended (`torch.BoolTensor` of shape `(batch_size,)`): Whether the end of the text has been read.
+    """
+
+    structures = "trees"
+    options = ("word_starts",)
+    refused = (*StructureWriter.refused, "cache", "actions")
+
+    def __init__(self, sample: bool | None = None, word_starts: torch.Tensor | None = None):
+        super().__init__(sample)
+        self.word_starts = word_starts
+        self.actions: list[torch.Tensor] = []
+        self.word_ids: list[torch.Tensor] = []
+
+    @classmethod
+    def of(
+        cls,
+        model: "TransformerGrammarForCausalLM",
+        sample: bool | None,
+        kwargs: dict[str, Any],
+        word_starts: torch.Tensor | None = None,
+    ) -> "GrammarWriter":
+        if word_starts is None and kwargs.get("tokenizer") is not None:
+            from hf_structure.tokenization import word_start_mask
+
+            word_starts = word_start_mask(kwargs["tokenizer"])
+        if word_starts is not None:
+            missing = max(model.config.vocab_size - len(word_starts), 0)
+            word_starts = torch.nn.functional.pad(word_starts.bool(), (0, missing))
+        return cls(sample, word_starts)
+
+    def cache_for(self, model: "TransformerGrammarForCausalLM", cache: Cache | None) -> GrammarCache:
+        return GrammarCache.of(cache)
+
+    def read(self, model: "TransformerGrammarForCausalLM", inputs: dict, is_prompt: bool) -> dict:
+        ids = inputs["input_ids"]
+        self.model = model
+        self.cache = inputs["cache"]
+        if not self.actions:
+            words = self._words(ids, inputs.get("attention_mask"))
+            self.has_ended = model.is_end(ids).any(1)
+            self.actions.append(model.predict_structures(ids, words, inputs.get("attention_mask")))
+        else:
+            begins = torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()
+            begins[(self.actions[-1] >= 0).any(2)] = 1
+            words = (self.word_ids[-1][:, -1:] + begins) * ~model.is_end(ids)
+            self.has_ended = self.has_ended | model.is_end(ids).squeeze(1)
+        self.word_ids.append(words)
+        # What has been done before a new token has been read already.
+        known = self.actions[-1] if len(self.actions) == 1 else torch.full_like(self.actions[-1], -1)
+        return {**inputs, "word_ids": words, "actions": known}
+
+    def _words(self, ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Words of the tokens of prompts, of which the first is of none."""
+        known = torch.ones_like(ids) if attention_mask is None else attention_mask.long()
+        begins = torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()
+        place = known.cumsum(1)
+        begins = torch.where(place == 2, 1, begins) * (place > 1) * known
+        return begins.cumsum(1) * known
+
+    def mix(self, logits: torch.Tensor) -> torch.Tensor:
+        """Takes the actions before the next token; the logits of that."""
+        actions = self.act()
+        self.actions.append(actions.unsqueeze(1))
+        tokens = self.model.predict(self.cache.last, self.cache.machine.legal()).tokens
+        return torch.where(self.has_ended.unsqueeze(1), logits.float(), tokens)
+
+    def act(self) -> torch.Tensor:
+        """`(batch_size, actions)`: what is done until a token comes in all texts that go on."""
+        is_going = ~self.has_ended
+        taken = []
+        while True:
+            kinds = self.model.predict(self.cache.last, self.cache.machine.legal()).kinds
+            kinds[~is_going] = 0.0
+            choice = torch.multinomial(kinds.softmax(-1), 1).squeeze(1) if self.sample else kinds.argmax(-1)
+            is_going = is_going & (choice > 0)
+            if not is_going.any():
+                return torch.stack(taken, 1) if taken else choice.new_zeros(len(choice), 0)
+            taken.append(torch.where(is_going, choice - 1, -1))
+            self.model.model.act(taken[-1], self.cache)
+
+    def finish(self, model: "TransformerGrammarForCausalLM", result: ModelOutput) -> GrammarGenerateOutput:
+        most = max(actions.shape[2] for actions in self.actions)
+        actions = [torch.nn.functional.pad(each, (0, most - each.shape[2]), value=-1) for each in self.actions]
+        last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)
+        word_ids = torch.cat([*self.word_ids, last], dim=1)
+        return GrammarGenerateOutput(**result, actions=torch.cat(actions, dim=1), word_ids=word_ids)
+
+
+__all__ = ["GrammarGenerateOutput", "GrammarWriter"]

@@ -1,0 +1,356 @@
+"""
+The stack machine: what each token and action sees, how deep it stands, and what may come next.
+
+A machine reads *events*: the first piece of a word, another piece, an action, or the copy of one. With
+`composition="compose"` an action that makes one item of several, a closing or an arc, is read twice, as in TG and in
+DTG:
+
+- the action itself, *compose*, sees the items and replaces them on the stack;
+- its copy, *stack*, sees all of the stack, predicts what comes next, and is on the stack no longer when that is read.
+
+All other events are *stack* events, and are pushed; pieces of a word are one item together. Each event has one *key*,
+in the next column of a tape.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import torch
+
+from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
+from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
+
+NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
+COMPLETE = -1  # in the place of the label of an open constituent
+
+
+@dataclass(frozen=True)
+class View:
+    """
+    What keys are to newest events.
+
+    Args:
+        visible (`torch.BoolTensor` of shape `(rows, 1 or num_heads, columns)`): Which keys each sees.
+        positions (`torch.LongTensor` of shape `(rows, columns)`): Their relative positions.
+    """
+
+    visible: torch.Tensor
+    positions: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Machine:
+    """
+    Machines, one in each row. No method changes one.
+
+    Args:
+        config ([`TransformerGrammarConfig`]): What kind of machine.
+        used (`int`): How many columns hold keys.
+        items (`torch.LongTensor` of shape `(rows, columns)`): Which item of the stack each key is of; -1 for none.
+        times (`torch.LongTensor` of shape `(rows, columns)`): The number of its event; -1 for a column without key.
+        time (`torch.LongTensor` of shape `(rows,)`): Number of events.
+        size (`torch.LongTensor` of shape `(rows,)`): Number of items on the stack, the first token included.
+        labels (`torch.LongTensor` of shape `(rows, room)`): Labels of open constituents; -1 of other items.
+        heads (`torch.LongTensor` of shape `(rows, room)`): The place in the text of the last token of its head word.
+        by_right (`torch.BoolTensor` of shape `(rows, room)`): Whether it was last made by a right arc.
+    """
+
+    config: TransformerGrammarConfig
+    used: int
+    items: torch.Tensor
+    times: torch.Tensor
+    time: torch.Tensor
+    size: torch.Tensor
+    labels: torch.Tensor
+    heads: torch.Tensor
+    by_right: torch.Tensor
+
+    @classmethod
+    def empty(cls, config: TransformerGrammarConfig, rows: int, device: torch.device | None = None) -> "Machine":
+        """Machines that have read nothing, and have no room."""
+        nothing = torch.zeros(rows, 0, dtype=torch.long, device=device)
+        count = torch.zeros(rows, dtype=torch.long, device=device)
+        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool())
+
+    @property
+    def is_last_join(self) -> torch.Tensor:
+        """`(rows,)`: whether nothing but the end can come after a closing or a right arc."""
+        return self.size == 2 if self.config.formalism == "dependency" else self.innermost == 1
+
+    def with_room(self, columns: int, items: int) -> "Machine":
+        """The same with room for so many more keys and items."""
+        columns = (0, max(self.used + columns - self.items.shape[1], 0))
+        items = (0, max(int(self.size.max()) + items - self.labels.shape[1], 0))
+        grown = {name: torch.nn.functional.pad(getattr(self, name), columns, value=-1) for name in ("items", "times")}
+        for name in ("labels", "heads", "by_right"):
+            grown[name] = torch.nn.functional.pad(getattr(self, name), items)
+        return replace(self, **grown)
+
+    def select(self, rows: torch.Tensor) -> "Machine":
+        """The machines in some rows, in this order."""
+        tensors = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return replace(
+            self, **{n: each.index_select(0, rows) for n, each in tensors if isinstance(each, torch.Tensor)}
+        )
+
+    def keep_columns(self, order: torch.Tensor) -> "Machine":
+        """The keys in columns `(rows, columns)` alone, in this order."""
+        items = self.items.gather(1, order)  # (rows, columns)
+        return replace(self, used=order.shape[1], items=items, times=self.times.gather(1, order))
+
+    @property
+    def _is_open(self) -> torch.Tensor:
+        """`(rows, room)`: which items are open constituents."""
+        item = torch.arange(self.labels.shape[1], device=self.size.device)
+        return (self.labels >= 0) & (item < self.size.unsqueeze(1)) & (self.config.formalism == "constituency")
+
+    @property
+    def innermost(self) -> torch.Tensor:
+        """`(rows,)`: the item that is the innermost open constituent, or -1."""
+        item = torch.arange(1, self.labels.shape[1] + 1, device=self.size.device)
+        return (item * self._is_open).amax(1) - 1
+
+    def legal(self) -> torch.Tensor:
+        """`(rows, 2 + actions)`: whether a word can come next, the end, and each of the actions."""
+        legal = self._legal_arcs() if self.config.formalism == "dependency" else self._legal_brackets()
+        return torch.stack(legal, dim=1)
+
+    def _legal_brackets(self) -> list[torch.Tensor]:
+        config = self.config
+        count = self._is_open.sum(1)
+        innermost = self.innermost
+        is_finished = (self.size == 2) & (count == 0)
+        can_open = ~is_finished & (count < config.max_open)
+        can_close = (count > 0) & (self.size - 1 > innermost)  # not without children
+        closings = [can_close]
+        if config.label_closings:
+            label = _pick(self.labels, innermost)
+            closings = [can_close & (label == number) for number in range(len(config.label_names))]
+        return [count > 0, is_finished, *[can_open] * len(config.label_names), *closings]
+
+    def _legal_arcs(self) -> list[torch.Tensor]:
+        is_finished = self.by_right[:, 0]  # the root has got its dependent, its last one
+        has_two = self.size > 2
+        bars_left = _pick(self.by_right, self.size - 1) & self.config.one_derivation
+        return [~is_finished, is_finished, has_two & ~bars_left, self.size > 1]
+
+    def head_of(self, events: torch.Tensor) -> torch.Tensor:
+        """`(rows,)`: the place of the last token of the head of arcs to be read, and of their copies; -1 of others."""
+        item = self.size - 1 - (events == FIRST_ACTION + RIGHT_ARC).long()
+        is_arc = (events >= COPY) & (self.config.formalism == "dependency")
+        return torch.where(is_arc, _pick(self.heads, item), -1)
+
+    def step(self, events: torch.Tensor, places: torch.Tensor) -> tuple["Machine", View]:
+        """
+        Reads an event, for which there is room.
+
+        Args:
+            events (`torch.LongTensor` of shape `(rows,)`): The events, which are legal; -1 for none.
+            places (`torch.LongTensor` of shape `(rows,)`): Where the last token is in the text.
+
+        Returns:
+            The machines after it, and what it sees.
+        """
+        config = self.config
+        action = events - FIRST_ACTION
+        is_dependency = config.formalism == "dependency"
+        is_left = is_dependency & (action == LEFT_ARC)
+        is_right = is_dependency & (action == RIGHT_ARC)
+        joins = is_join(events, config)
+        opens = (action >= 0) & ~joins
+        pushes = (events == WORD) | opens
+        top = self.size - 1
+        first = top - 1 if is_dependency else self.innermost  # the lowest of the items that are joined
+        own = torch.where(pushes, self.size, torch.where(joins, first, top)).clamp(min=0)
+        is_read = events != NOTHING
+        column = torch.arange(self.items.shape[1], device=events.device) == self.used
+        times = torch.where(column & is_read.unsqueeze(1), self.time.unsqueeze(1), self.times)
+        joined = joins.unsqueeze(1) & (self.items >= first.unsqueeze(1))  # (rows, columns)
+        is_word = (events == WORD) | (events == PIECE)
+        after = replace(
+            self,
+            used=self.used + 1,
+            items=torch.where(
+                column,
+                torch.where(is_read & (events != COPY), own, -1).unsqueeze(1),
+                self.items.masked_fill(joined, -1),
+            ),
+            times=times,
+            time=self.time + is_read.long(),
+            size=torch.where(joins, first + 1, self.size + pushes.long()),
+            labels=_put(self.labels, own, torch.where(opens, action, COMPLETE), pushes | joins),
+            heads=_put(self.heads, own, torch.where(is_word, places, self.head_of(events)), is_word | joins),
+            by_right=_put(self.by_right, own, is_right, pushes | joins),
+        )
+        return after, View(self._visible(after, column, joined, joins), self._positions(own, is_left, column, times))
+
+    def _visible(self, after: "Machine", column: torch.Tensor, joined: torch.Tensor, joins: torch.Tensor):
+        config = self.config
+        if config.composition == "compose":
+            seen = torch.where(joins.unsqueeze(1), joined, self.items >= 0)
+            return (seen | column).unsqueeze(1)  # (rows, 1, columns)
+        seen = ((after.times >= 0) | column).unsqueeze(1)  # (rows, 1, columns)
+        if config.composition == "none":
+            return seen
+        # p, where the innermost constituent was opened that is open after the event; before all if there is none
+        innermost = after.innermost.unsqueeze(1)
+        opened = after.times.masked_fill(after.items != innermost, -1).amax(1, keepdim=True)  # (rows, 1)
+        is_outside = (innermost < 0) | (after.times < opened)
+        is_inside = (innermost < 0) | (after.times >= opened)
+        restricted = [is_outside] * config.buffer_heads + [is_inside] * config.stack_heads
+        rest = config.num_attention_heads - len(restricted)
+        heads = torch.stack([*restricted, *[torch.ones_like(is_inside)] * rest], dim=1)
+        return heads & seen  # (rows, num_heads, columns)
+
+    def _positions(self, own: torch.Tensor, is_left: torch.Tensor, column: torch.Tensor, times: torch.Tensor):
+        """`(rows, columns)`: relative positions; of no meaning for keys that are not seen."""
+        config = self.config
+        if config.relative_positions == "linear":
+            return (self.time.unsqueeze(1) - times).masked_fill(times < 0, 0)
+        level = torch.arange(self.labels.shape[1], device=own.device).expand_as(self.labels)
+        if config.formalism == "constituency":
+            is_open = self._is_open.long()
+            level = (is_open.cumsum(1) - is_open + 1) * (level > 0)  # one deeper than what it is in
+        own_level = _pick(level, own).unsqueeze(1)
+        positions = own_level - level.gather(1, self.items.clamp(min=0))  # (rows, columns)
+        # Of a left arc, the top is the head, at 0, and the second is the dependent, at -1.
+        positions = torch.where(is_left.unsqueeze(1), -1 - positions, positions)
+        return positions.masked_fill(column, 0).clamp(-1, config.max_depth)
+
+
+@dataclass(frozen=True)
+class Tape:
+    """
+    The events of texts one after the other, copies included.
+
+    Args:
+        events (`torch.LongTensor` of shape `(batch_size, length)`): The events, filled with -1 on the right.
+        actions (`torch.LongTensor` of that shape): Which action each is, or a copy of; -1 for a token.
+        places (`torch.LongTensor` of that shape): Which token of the text it is; 0 for an action.
+        starts (`torch.LongTensor` of shape `(batch_size, tokens + 1, actions + 1)`):
+            Where the actions before each token stand, and the token. The last is for a token that may follow.
+    """
+
+    events: torch.Tensor
+    actions: torch.Tensor
+    places: torch.Tensor
+    starts: torch.Tensor
+
+    @classmethod
+    def of(
+        cls, actions: torch.Tensor, events: torch.Tensor, config: TransformerGrammarConfig, past: int = 0
+    ) -> "Tape":
+        """
+        Args:
+            actions (`torch.LongTensor` of shape `(batch_size, tokens, actions)`):
+                The actions before each token, filled with -1; none before padding.
+            events (`torch.LongTensor` of shape `(batch_size, tokens)`): What kind of events the tokens are.
+            config ([`TransformerGrammarConfig`]): Tells which actions are read twice.
+            past (`int`): Number of tokens before these.
+        """
+        batch, tokens, most = actions.shape
+        actions = torch.nn.functional.pad(actions, (0, 1), value=-1).flatten(1)  # (B, tokens * (actions + 1))
+        events = torch.cat(
+            [torch.full_like(actions.view(batch, tokens, -1)[..., :-1], NOTHING), events.unsqueeze(2)], 2
+        )
+        events = torch.where(actions >= 0, actions + FIRST_ACTION, events.flatten(1))
+        is_read = events != NOTHING
+        is_double = is_join(events, config) & (config.composition == "compose")
+        ends = (is_read.long() + is_double.long()).cumsum(1)
+        starts = torch.cat([torch.zeros_like(ends[:, :1]), ends], dim=1)  # (B, tokens * (actions + 1) + 1)
+        length = int(ends[:, -1].max())
+        first = starts[:, :-1].masked_fill(~is_read, length)
+        second = (starts[:, :-1] + 1).masked_fill(~is_double, length)
+        number = torch.arange(past, past + tokens, device=events.device).repeat_interleave(most + 1).expand_as(events)
+
+        def written(values: torch.Tensor, copies: torch.Tensor, filler: int) -> torch.Tensor:
+            tape = values.new_full((batch, length + 1), filler)
+            return tape.scatter(1, first, values).scatter(1, second, copies)[:, :-1]  # (B, length)
+
+        last = starts[:, -1:].expand(-1, most + 1)
+        return cls(
+            written(events, torch.full_like(events, COPY), NOTHING),
+            written(actions, actions, -1),
+            written(number, torch.zeros_like(number), 0),
+            torch.cat([starts[:, :-1], last], dim=1).view(batch, tokens + 1, most + 1),
+        )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """
+    What a machine says while a tape is read.
+
+    Args:
+        visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, length, columns)`), positions (of shape
+            `(batch_size, length, columns)`): As in [`View`].
+        legal (`torch.BoolTensor` of shape `(batch_size, length, 2 + actions)`): What may come after each event.
+        heads (`torch.LongTensor` of shape `(batch_size, length)`): As from [`Machine.head_of`].
+        machine ([`Machine`]): After the last event.
+    """
+
+    visible: torch.Tensor
+    positions: torch.Tensor
+    legal: torch.Tensor
+    heads: torch.Tensor
+    machine: Machine
+
+    @classmethod
+    def of(cls, tape: Tape, machine: Machine) -> "Replay":
+        length = tape.events.shape[1]
+        machine = machine.with_room(length, length)
+        steps = []
+        for events, places in zip(tape.events.unbind(1), tape.places.unbind(1), strict=True):
+            heads = machine.head_of(events)
+            machine, view = machine.step(events, places)
+            steps.append((view.visible, view.positions, machine.legal(), heads))
+        visible, positions, legal, heads = zip(*steps, strict=True)
+        return cls(
+            *(torch.stack(each, dim) for each, dim in ((visible, 2), (positions, 1), (legal, 1), (heads, 1))), machine
+        )
+
+
+def is_join(events: torch.Tensor, config: TransformerGrammarConfig) -> torch.Tensor:
+    """Which events make one item of several: arcs and closings."""
+    openings = 0 if config.formalism == "dependency" else len(config.label_names)
+    return events >= FIRST_ACTION + openings
+
+
+def scores_at(
+    positions: torch.Tensor, config: TransformerGrammarConfig, visible: torch.Tensor | None = None
+) -> Callable[[RelativeAttention, torch.Tensor], torch.Tensor]:
+    """
+    From attention and queries `(batch_size, num_heads, queries, head_dim)` to scores by position:
+
+        score[k, j] = (W_q h_k + v) . W_k,r r of positions[k, j]
+
+    Args:
+        positions (`torch.LongTensor` of shape `(batch_size, queries, keys)`): Where keys are, as seen by queries.
+        config ([`TransformerGrammarConfig`]): What positions there are.
+        visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`, *optional*):
+            Which keys are seen, where there is no mask.
+    """
+    lowest, highest = (-1, config.max_depth) if config.relative_positions == "depth" else (0, int(positions.max()))
+    index = (highest - positions).unsqueeze(1)  # (B, 1, Q, keys): the highest comes first
+
+    def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
+        keys = attention.position_keys(highest + 1, query, lowest)  # (H, values, head_dim)
+        found = torch.einsum("bhqd,hvd->bhqv", query, keys).gather(-1, index.expand(-1, len(keys), -1, -1))
+        return found if visible is None else found.masked_fill(~visible, torch.finfo(found.dtype).min)
+
+    return scores
+
+
+def _pick(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """One value of each row; any where the column is negative."""
+    return values.gather(1, columns.clamp(min=0).unsqueeze(1)).squeeze(1)  # (rows,)
+
+
+def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
+    """A copy with one value of each row replaced `where` it is to be."""
+    chosen = torch.arange(values.shape[1], device=values.device) == columns.unsqueeze(1)
+    return torch.where(chosen & where.unsqueeze(1), new.unsqueeze(1).to(values.dtype), values)
+
+
+__all__ = ["Machine", "Replay", "Tape", "View", "is_join", "scores_at"]

@@ -1,0 +1,462 @@
+"""
+Transformer grammars: language models that write the actions of a tree between their tokens, and attend along the tree.
+
+PLM and PLM-Mask (Qian et al. 2021, "Structural Guidance for Transformer Language Models"), Transformer Grammars
+(Sartran et al. 2022) and Dependency Transformer Grammars (Zhao et al. 2024), on the Transformer-XL on which Huang et
+al. ("GiLT") compare them. A token or an action is predicted by one distribution over all that may come next:
+
+    p(x, y) = prod_t p(a_t | a_<t),    p(a | a_<t) = exp(h . w_a) / sum of exp(h . w_b) over all b that are legal   (1)
+
+where h is the last state, and what it has seen is decided by the [`Machine`].
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
+
+from hf_structure.modeling_outputs import DecoderOutput
+from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
+    actions_to_heads,
+    before_words,
+    decoded_spans,
+)
+from hf_structure.models.transformer_grammar.beam_search_transformer_grammar import GrammarHypotheses
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
+from hf_structure.models.transformer_grammar.generation_transformer_grammar import GrammarWriter
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
+    NOTHING,
+    PIECE,
+    WORD,
+    Machine,
+    Replay,
+    Tape,
+    scores_at,
+)
+from hf_structure.modules.affine import all_rows
+from hf_structure.modules.padding import all_words, check_one_input, without_padding
+from hf_structure.modules.publishing import PublishingMixin
+from hf_structure.modules.structured_lm.backbones import new_backbone
+from hf_structure.modules.structured_lm.causal_lm import next_tokens
+from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
+from hf_structure.modules.structured_lm.modeling import (
+    StructuredLMMixin,
+    StructuredModelMixin,
+    StructuredPreTrainedMixin,
+)
+
+
+class Reading(NamedTuple):
+    """
+    What has been read of texts with their actions.
+
+    Attributes:
+        tape ([`Tape`]): The events.
+        legal (`torch.BoolTensor` of shape `(batch_size, length, 2 + actions)`): What may come after each.
+        outputs (`BaseModelOutputWithPast`): The backbone's, for each event.
+    """
+
+    tape: Tape
+    legal: torch.Tensor
+    outputs: BaseModelOutputWithPast
+
+    @property
+    def next_places(self) -> torch.Tensor:
+        """`(batch_size, tokens, actions + 1)`: after which event each action and token comes, after each token."""
+        return self.tape.starts[:, 1:] - 1
+
+    def at(self, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """`(batch_size, places, ...)`: values `(batch_size, length, ...)` at places `(batch_size, places)`."""
+        places = places.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # padding on the left is at no place
+        return values.gather(1, places)
+
+
+class TransformerGrammarPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
+    """Base of the transformer grammars."""
+
+    config_class = TransformerGrammarConfig
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if isinstance(module, nn.Embedding):  # actions begin as tokens do
+            bound = math.sqrt(3 / self.config.hidden_size)
+            init.uniform_(module.weight, -bound, bound)
+
+
+class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrainedModel):
+    """The backbone and the embeddings of actions, without a head on top."""
+
+    def __init__(self, config: TransformerGrammarConfig):
+        super().__init__(config)
+        self.backbone = new_backbone(config)
+        self.action_embeddings = nn.Embedding(len(config.action_names), config.hidden_size)
+        self.post_init()
+
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        actions: torch.Tensor | None = None,
+        cache: Cache | None = None,
+        use_cache: bool | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPast:
+        """
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
+            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
+                1 for tokens, 0 for padding; of four dimensions only without actions.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Word of each token, from 1; 0 for tokens of no word. By default each token is a word.
+            actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`, *optional*):
+                What is done before each token: numbers of `config.action_names`, filled with -1 on the right. Without
+                actions, the model is the backbone.
+            cache (`Cache`, *optional*): Tokens before these; with actions, a [`GrammarCache`] (or empty).
+            use_cache (`bool`, *optional*):
+                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
+            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): As of a Transformer-XL.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Instead of `input_ids`, what the input embeddings make of them.
+
+        The last state of a token is that of the last action before the next token. Hidden states and attentions are
+        those of all events, with actions and copies (see [`Machine`]).
+
+        Raises:
+            ValueError: not one of `input_ids` and `inputs_embeds`; actions that do not exist or do not fit the tokens,
+                with a mask of four dimensions, or after tokens without; positions with gaps.
+        """
+        check_one_input(input_ids, inputs_embeds)
+        use_cache = self.wants_cache(use_cache, cache)
+        if actions is None:
+            return self.run_backbone(
+                input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
+            )
+        embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        reading = self.read(embedded, attention_mask, word_ids, actions, cache, use_cache, **kwargs)
+        outputs = reading.outputs
+        outputs.last_hidden_state = reading.at(outputs.last_hidden_state, reading.next_places[..., -1])
+        return outputs
+
+    def read(
+        self,
+        embedded: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        word_ids: torch.Tensor | None,
+        actions: torch.Tensor,
+        cache: Cache | None,
+        use_cache: bool,
+        **kwargs,
+    ) -> Reading:
+        """Reads tokens and actions, given the embeddings of the tokens; as in `forward`."""
+        known = GrammarCache.of(cache)
+        tape, replay = self.replay(embedded, attention_mask, word_ids, actions, known)
+        tokens, heads = (
+            known.embedded.gather(1, places.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
+            for places in (tape.places, replay.heads)
+        )  # each (B, length, hidden_size)
+        outputs = self.backbone(
+            inputs_embeds=self.embed_events(tape.actions, tokens, heads),
+            attention_mask=replay.visible,
+            position_scores=scores_at(replay.positions, self.config),
+            cache=known if use_cache or known is cache else None,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        reading = Reading(tape, replay.legal, outputs)
+        if outputs.cache is not None:
+            last = reading.at(outputs.last_hidden_state, tape.starts[:, -1, -1:] - 1).squeeze(1)
+            has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
+            known.last = torch.where(has_read, last, last if known.last is None else known.last)
+        return reading
+
+    def act(self, actions: torch.Tensor, cache: GrammarCache) -> None:
+        """Reads an action `(batch_size,)` of each text, or none (-1), before the next token is known."""
+        nothing = torch.zeros_like(cache.embedded[:, -1:])
+        word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
+        self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
+
+    @torch.compiler.disable  # event by event
+    def replay(
+        self,
+        embedded: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        word_ids: torch.Tensor | None,
+        actions: torch.Tensor,
+        known: GrammarCache,
+    ) -> tuple[Tape, Replay]:
+        """The events of tokens and actions, and what the machines say of them; a cache takes the tokens in."""
+        batch, length = embedded.shape[:2]
+        if actions.dim() != 3 or actions.shape[:2] != (batch, length):
+            raise ValueError(f"actions of shape {tuple(actions.shape)} do not fit {batch} texts of {length} tokens")
+        if actions.numel() and int(actions.max()) >= len(self.config.action_names):
+            raise ValueError(f"there is no action {int(actions.max())}: there are {len(self.config.action_names)}")
+        if attention_mask is not None and attention_mask.dim() == 4:
+            raise ValueError("with actions, a mask has two dimensions: the tree decides on what is seen")
+        past = 0 if known.embedded is None else known.embedded.shape[1]
+        if word_ids is None:
+            word_ids = 0 * all_words(embedded)
+        known.append(embedded=embedded, word_ids=word_ids)
+        before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]
+        is_piece = (word_ids > 0) & (word_ids == before)
+        events = without_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
+        tape = Tape.of(actions, events, self.config, past)
+        machine = Machine.empty(self.config, batch, actions.device) if known.machine is None else known.machine
+        replay = Replay.of(tape, machine)
+        known.machine = replay.machine
+        return tape, replay
+
+    def embed_events(self, actions: torch.Tensor, tokens: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+        """
+        `(..., hidden_size)`: the embeddings of events. That of an arc is its own, plus that of the last token of its
+        head, as in DTG.
+
+        Args:
+            actions (`torch.LongTensor` of shape `(...)`): Numbers of actions; -1 for tokens.
+            tokens, heads (`torch.FloatTensor` of shape `(..., hidden_size)`): The embeddings of the tokens, and of the
+                last tokens of the heads of arcs.
+        """
+        of_actions = self.action_embeddings(actions.clamp(min=0)).to(tokens.dtype)
+        if self.config.arcs_read_heads:
+            of_actions = of_actions + heads
+        return torch.where((actions >= 0).unsqueeze(-1), of_actions, tokens)
+
+
+@dataclass
+class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
+    """
+    Output of a transformer grammar.
+
+    Args:
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
+            Training loss, the sum of the next two: of tokens and actions together.
+        lm_loss, action_loss (`torch.FloatTensor` of shape `(1,)`):
+            The part of which token comes where one comes, and that of whether one comes or which action.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
+            Prediction scores of the next token, after the actions before it; with actions, very small where a token
+            cannot come.
+        cache (`Cache`, returned when a cache is used):
+            Tokens so far, and with actions also the machines.
+        hidden_states, attentions:
+            As in [`DependencyModelOutput`]; with actions, those of all events.
+    """
+
+    lm_loss: torch.Tensor | None = None
+    action_loss: torch.Tensor | None = None
+
+
+class Predictions(NamedTuple):
+    """
+    What comes next.
+
+    Attributes:
+        tokens (`torch.FloatTensor` of shape `(..., vocab_size)`):
+            Logits of tokens, very small where one cannot come: the distribution where a token comes.
+        kinds (`torch.FloatTensor` of shape `(..., 1 + actions)`):
+            Logits of whether any token comes, or which action; `-inf` where it cannot.
+    """
+
+    tokens: torch.Tensor
+    kinds: torch.Tensor
+
+
+class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrainedModel, StructureGenerationMixin):
+    """A transformer grammar with a head for tokens and actions. A token of `config.eos_token_id` ends the text."""
+
+    hypotheses_class = GrammarHypotheses
+    writer_class = GrammarWriter
+    structure_input = "actions"
+
+    def __init__(self, config: TransformerGrammarConfig):
+        super().__init__(config)
+        self.model = TransformerGrammarModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
+        self._tie_head()
+        self.post_init()
+
+    def is_end(self, ids: torch.Tensor) -> torch.Tensor:
+        """Which tokens end a text, of the same shape."""
+        ends = self.config.eos_token_id
+        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=ids.device)
+        return torch.isin(ids, ends.view(-1))
+
+    def predict(self, states: torch.Tensor, legal: torch.Tensor, logits: torch.Tensor | None = None) -> Predictions:
+        """
+        What comes after states: eq. 1, as the product of whether a token comes and which.
+
+        Args:
+            states (`torch.FloatTensor` of shape `(..., hidden_size)`): The last states.
+            legal (`torch.BoolTensor` of shape `(..., 2 + actions)`): As from [`Machine.legal`].
+            logits (`torch.FloatTensor` of shape `(..., vocab_size)`, *optional*): What the head makes of the states.
+        """
+        logits = (self.lm_head(states) if logits is None else logits).float()
+        is_end = self.is_end(torch.arange(logits.shape[-1], device=logits.device))
+        may_come = torch.where(is_end, legal[..., 1:2], legal[..., :1])
+        tokens = logits.masked_fill(~may_come, torch.finfo(logits.dtype).min)
+        actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T
+        kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)
+        may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)
+        return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
+
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        actions: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        cache: Cache | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        position_ids: torch.Tensor | None = None,  # by name: `generate` looks for it
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs,
+    ) -> TransformerGrammarCausalLMOutput:
+        """
+        Args:
+            input_ids, attention_mask, word_ids, actions, cache, position_ids, inputs_embeds:
+                As in [`TransformerGrammarModel.forward`].
+            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
+            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                The tokens themselves, -100 where they, and the actions before them, do not count.
+            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
+                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers.
+            num_items_in_batch (`int`, *optional*):
+                What sums of losses are divided by; the number of labels in this batch by default. Actions are not
+                counted: the loss is minus the log-probability of text and trees, by the tokens.
+            logits_to_keep (`int` or `torch.LongTensor`):
+                How many last tokens, or which, get logits; 0 for all. Only without actions.
+
+        Raises:
+            ValueError: as in [`TransformerGrammarModel.forward`]; with labels, actions or a token that cannot come.
+        """
+        targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
+        has_loss = targets is not None
+        use_cache = self.model.wants_cache(use_cache, cache, has_loss)
+        common = {"attention_mask": attention_mask, "word_ids": word_ids, "cache": cache, "use_cache": use_cache}
+        if actions is None:
+            tokens = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "position_ids": position_ids}
+            outputs = self.model(**tokens, **common, **kwargs)
+            result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, logits_to_keep)
+            action_sum = None
+        else:
+            check_one_input(input_ids, inputs_embeds)
+            embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+            reading = self.model.read(embedded, actions=actions, **common, **kwargs)
+            result, action_sum = self._predict_events(reading, actions, targets)
+        if has_loss:
+            self.add_losses(result, targets, num_items_in_batch, "action_loss", action_sum)
+        return result
+
+    def _predict_events(
+        self, reading: Reading, actions: torch.Tensor, targets: torch.Tensor | None
+    ) -> tuple[TransformerGrammarCausalLMOutput, torch.Tensor | None]:
+        """The logits of the tokens, and with targets the sum of the cross-entropies of what kind of event comes."""
+        outputs = reading.outputs
+        states = outputs.last_hidden_state
+        places = reading.next_places
+        last_places = places[..., -1]
+        outputs.last_hidden_state = reading.at(states, last_places)
+        result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, 0)
+        legal = reading.at(reading.legal, last_places)
+        result.logits, kinds = self.predict(outputs.last_hidden_state, legal, result.logits)
+        if targets is None:
+            return result, None
+        counts = targets != -100
+        actions = nn.functional.pad(actions, (0, 0, 0, 1), value=-1)[:, 1:]  # after each token, (B, seq_len, actions)
+        row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
+        place = places[row, token, number]
+        others = self.predict(states[row, place], reading.legal[row, place]).kinds  # (events, 1 + actions)
+        kinds = torch.cat([kinds[counts], others])
+        gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])
+        check_events(result.logits, targets, kinds, gold, torch.cat([counts.nonzero()[:, 0], row]))
+        return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")
+
+    def decode(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.Tensor | None = None,
+        decoder: str = "tree",
+        k: int = 1,
+        beam_size: int | None = None,
+        marginals: bool = False,
+    ) -> DecoderOutput:
+        """
+        The likeliest trees of sentences that a beam finds.
+
+        Args:
+            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
+                0 or less for those of none; by default all tokens between the first and the one that ends the text are
+                words.
+            decoder (`str`): `"tree"`, what every model understands; there is no other.
+            k (`int`): Number of trees; 1 for constituency trees.
+            beam_size (`int`, *optional*): Trees followed: 16 by default, or `4 * k` if that is more.
+            marginals (`bool`): False.
+
+        Raises:
+            ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
+        """
+        is_dependency = self.config.formalism == "dependency"
+        if marginals or (k != 1 and not is_dependency):
+            raise ValueError("a transformer grammar gives no marginals, and of constituency trees the best alone")
+        beam_size = self.decoding_beam_size(decoder, k, beam_size)
+        is_token = all_words(input_ids) if attention_mask is None else attention_mask
+        if word_ids is None:
+            inner = ~self.is_end(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
+            word_ids = inner.cumsum(1) * inner
+        word_ids = word_ids.clamp(min=0)
+        found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=k)
+        trees = []  # for each sentence its best trees
+        for sentence, words, known in zip(found.actions, word_ids, is_token.bool(), strict=True):
+            numbers = words[known].tolist()
+            trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
+        log_probs = found.action_log_probs
+        if not is_dependency:
+            spans = [torch.tensor(decoded_spans(best, self.config), dtype=torch.long).view(-1, 3) for (best,) in trees]
+            spans = nn.utils.rnn.pad_sequence(spans, True, padding_value=-1)  # (B, num_spans, 3)
+            labels = spans[..., 2] if self.config.labels else None
+            return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)
+        words = int(word_ids.max())
+        heads = torch.full((len(trees), k, words), -1, device=input_ids.device)
+        for row, rank in (log_probs > -torch.inf).nonzero().tolist():
+            tree = actions_to_heads(trees[row][rank])
+            heads[row, rank, : len(tree)] = torch.tensor(tree)
+        return DecoderOutput(heads=heads, log_probs=log_probs)
+
+
+@torch.compiler.disable  # a question about values
+def check_events(
+    logits: torch.Tensor, targets: torch.Tensor, kinds: torch.Tensor, gold: torch.Tensor, texts: torch.Tensor
+) -> None:
+    """
+    Raises `ValueError` unless targets `(batch_size, seq_len)` and kinds of events `(events,)`, of these `texts`, may
+    come by their logits.
+    """
+    scores = logits.gather(2, targets.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, seq_len)
+    wrong = ((scores == torch.finfo(scores.dtype).min) & (targets != -100)).any(1)
+    wrong[texts[kinds.gather(1, gold.unsqueeze(1)).squeeze(1) == -torch.inf]] = True
+    if wrong.any():
+        raise ValueError(f"the actions of text {int(wrong.byte().argmax())} are not those of a tree")
+
+
+__all__ = ["TransformerGrammarForCausalLM", "TransformerGrammarModel", "TransformerGrammarPreTrainedModel"]

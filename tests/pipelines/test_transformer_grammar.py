@@ -1,0 +1,105 @@
+"""Transformer grammars in the pipelines: their trees and their probabilities."""
+
+import pytest
+import torch
+from tiny_models import new_transformer_grammar, unigram_tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+
+import hf_structure
+from hf_structure import encode_subwords, parse, score
+from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
+    actions_to_heads,
+    before_words,
+    decoded_spans,
+)
+from hf_structure.pipelines.attention import sentence_attention
+
+SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
+KINDS = {"tg": {"labels": ["S", "NP"]}, "plm": {"composition": "none"}, "dtg": {"formalism": "dependency"}}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return new_transformer_grammar(folder, unigram_tokenizer(SENTENCES), **KINDS[request.param])
+
+
+def inputs_of(folder, words: list[str]) -> list[torch.Tensor]:
+    encoded = encode_subwords(words, AutoTokenizer.from_pretrained(folder))
+    return [torch.tensor([encoded[name]]) for name in ("input_ids", "word_ids")]
+
+
+@pytest.fixture(scope="module")
+def searched(folder):
+    """The trees of the beam of each sentence, and its output."""
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    found = []
+    for words in SENTENCES:
+        ids, word_ids = inputs_of(folder, words)
+        output = model.beam_search(ids, word_ids, beam_size=6, k=2)
+        trees = [before_words(actions, word_ids[0].tolist()) for actions in output.actions[0].tolist()]
+        found.append((trees, output))
+    return model.config, found
+
+
+def test_the_likeliest_trees(folder, searched):
+    config, found = searched
+    is_dependency = config.formalism == "dependency"
+    parses = parse(SENTENCES, folder, beam_size=6, k=2 if is_dependency else 1)
+    for words, parsed, (trees, output) in zip(SENTENCES, parses, found, strict=True):
+        if is_dependency:
+            assert parsed.constituency is None
+            assert list(parsed.dependency.heads) == actions_to_heads(trees[0])
+            assert parsed.dependency.log_probability == pytest.approx(output.action_log_probs[0, 0].item(), abs=1e-4)
+            heads = [list(tree.heads) for tree in parsed.alternatives]
+            assert heads == [actions_to_heads(tree) for tree in trees[: len(heads)]]
+        else:
+            assert parsed.dependency is None
+            expected = decoded_spans(trees[0], config)
+            assert list(parsed.constituency.spans) == [span[:2] for span in expected]
+            labels = tuple(config.label_names[number] for _, _, number in expected) if config.labels else None
+            assert parsed.constituency.labels == labels
+            assert parsed.constituency.words == tuple(words)
+
+
+def test_the_pipeline_gives_the_same(folder, searched):
+    kind = searched[0].formalism
+    texts = [" ".join(words) for words in SENTENCES]
+    outputs = pipeline(f"{kind}-parsing", model=str(folder))(texts)
+    parses = parse(texts, folder)
+    name = "heads" if kind == "dependency" else "spans"
+    assert [output[kind][name] for output in outputs] == [getattr(parsed, kind).to_dict()[name] for parsed in parses]
+    assert parses[0].to_svg()
+
+
+def test_scores_are_summed_over_the_beam(folder, searched):
+    for one, (_, output) in zip(score(SENTENCES, folder, beam_size=6), searched[1], strict=True):
+        assert one.log_prob == pytest.approx(output.log_prob.item(), abs=1e-4)
+        assert one.token_surprisals == pytest.approx((-output.token_log_probs[0, 1:]).tolist(), abs=1e-4)
+        assert one.tokens[-1] == "</s>"
+    raw = score("the cat slept", folder, raw=True)
+    assert raw.log_prob < 0
+
+
+@torch.no_grad()
+def test_the_tokenizer_tells_where_words_begin(folder):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    options = {"use_structure": True, "max_new_tokens": 4, "return_dict_in_generate": True, "tokenizer": tokenizer}
+    ids, words = (each[:, :-1] for each in inputs_of(folder, SENTENCES[0]))
+    output = model.generate(ids, **options)
+    assert torch.equal(output.word_ids[:, : ids.shape[1]], words)
+    assert output.actions.shape[:2] == output.sequences.shape == output.word_ids.shape
+
+
+def test_attention_is_not_of_tokens_to_tokens(folder):
+    """There are actions between them."""
+    with pytest.raises(ValueError, match="gives no attention of tokens to tokens"):
+        sentence_attention(SENTENCES[0], folder)
+    assert len(sentence_attention(SENTENCES[0], folder, with_structure=False).tokens) > len(SENTENCES[0])
+
+
+def test_exported_code_is_whole(folder, tmp_path):
+    hf_structure.export(str(folder), tmp_path / "exported")
+    files = {file.name for file in (tmp_path / "exported").iterdir()}
+    assert {"modeling_transformer_grammar.py", "machine_transformer_grammar.py"} <= files
+    assert not any("gilt" in name or "pushdown" in name for name in files)
