@@ -76,7 +76,7 @@ def units_of(sentences: Iterable[ConlluSentence]) -> list[list[Unit]]:
                 units.append((token.form, []))
                 last = int(second)
             elif "." not in first:
-                word = replace(token, id=f"{number}.{first}", head=f"{number}.{token.head}")
+                word = replace(token, id=f"{number}.{first}", head=f"{number}.{token.head}", deps="_")
                 if int(first) > last:
                     units.append((token.form, []))
                 units[-1][1].append(word)
