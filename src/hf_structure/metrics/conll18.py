@@ -95,23 +95,24 @@ def conll18_scores(
     Compares sentences of the same text that may differ in tokens, words and sentences.
 
     The scores are those of the evaluator of the CoNLL 2018 shared task: labels are compared without subtypes, and only
-    universal features count. Unlike that evaluator, this function accepts cycles, several roots and missing trees. For
-    two files: `conll18_scores(read_conllu("system.conllu"), read_conllu("gold.conllu"))`.
+    universal features count. It rejects cycles, several roots and missing heads, which are scored here. For two files:
+    `conll18_scores(read_conllu("system.conllu"), read_conllu("gold.conllu"))`.
 
     Args:
         predicted, gold (`Iterable[TokenizedSentence]`): The sentences.
 
     Returns:
         `dict[str, AlignedScore]`:
-            - `Tokens`, `Sentences` and `Words`;
-            - of words, given their alignment, `UPOS`, `XPOS`, `UFeats`, `AllTags` (all three), `Lemmas`, `UAS`, `LAS`;
-            - of content words `CLAS` (as LAS), `MLAS` (and the tags, and the function words that depend on them) and
-              `BLEX` (as LAS, and the lemmas).
+            - `"Tokens"`, `"Sentences"` and `"Words"`;
+            - of aligned words, `"UPOS"`, `"XPOS"`, `"UFeats"`, `"AllTags"` (these three), `"Lemmas"`, `"UAS"` and
+              `"LAS"`;
+            - of those that are content words, `"CLAS"` (LAS), `"MLAS"` (LAS, UPOS, features, and the same of the
+              function words that depend on them) and `"BLEX"` (LAS and lemma).
 
-            Scores of trees are missing if no word of one side has a head.
+            Without heads on one side there are no scores of trees (`"UAS"` and those after it).
 
     Raises:
-        ValueError: the characters differ, a token consists of spaces, some words have no head but others do.
+        ValueError: the characters differ, a token consists of spaces, some words of one side have no head.
     """
     system = _Text(predicted, "predicted")
     reference = _Text(gold, "gold")
@@ -165,7 +166,7 @@ class _Text:
 
     def _add(self, number: int, sentence: TokenizedSentence) -> list[str]:
         """Adds a sentence and gives its heads."""
-        begin = end = self.sentences[-1][1] if self.sentences else 0
+        begin = self.tokens[-1][1] if self.tokens else 0
         words = []
         heads = []
         last = 0  # word of the last multi-word token
@@ -177,27 +178,26 @@ class _Text:
             in_token = int(first) <= last
             if not in_token:
                 form = _SPACES.sub("", form)
-                self.tokens.append((end, end + len(form)))
-                end += len(form)
-                self._forms.append(form)
-                self._places.append((number, sentence, token.id))
-                if not form:
-                    raise ValueError(f"a token of spaces only: {self._place(-1)}")
+                self._add_token(form, (number, sentence, token.id))
             if second:
                 last = int(second)
-            else:
-                tags = (token.upos, token.xpos, _scored_features(token.feats))
-                relation = universal_label(token.deprel)
-                words.append(_Word(*self.tokens[-1], in_token, form.lower(), token.lemma, tags, relation))
-                heads.append(token.head)
-        self.sentences.append((begin, end))
+                continue
+            tags = (token.upos, token.xpos, _scored_features(token.feats))
+            relation = universal_label(token.deprel)
+            words.append(_Word(*self.tokens[-1], in_token, form.lower(), token.lemma, tags, relation))
+            heads.append(token.head)
+        _set_heads(words, heads)
         self.words += words
-        for word, head in zip(words, heads, strict=True):
-            if head not in ("0", "_"):
-                word.head = words[int(head) - 1]
-                if word.relation in FUNCTION_RELATIONS:
-                    word.head.function_words.append(word)
+        self.sentences.append((begin, self.tokens[-1][1]))
         return heads
+
+    def _add_token(self, form: str, place: tuple[int, TokenizedSentence, str]) -> None:
+        start = self.tokens[-1][1] if self.tokens else 0
+        self.tokens.append((start, start + len(form)))
+        self._forms.append(form)
+        self._places.append(place)
+        if not form:
+            raise ValueError(f"a token of spaces alone ({self._place(-1)})")
 
     def show(self, position: int) -> str:
         """The tokens from a character on, and where they are."""
@@ -212,16 +212,23 @@ class _Text:
         return f"sentence {number}" if line is None else f"sentence {number}, line {line}"
 
 
+def _set_heads(words: Sequence[_Word], heads: Sequence[str]) -> None:
+    for word, head in zip(words, heads, strict=True):
+        if head not in ("0", "_"):
+            word.head = words[int(head) - 1]
+            if word.relation in FUNCTION_RELATIONS:
+                word.head.function_words.append(word)
+
+
 def _scored_features(feats: str) -> str:
     return "|".join(sorted(value for value in feats.split("|") if value.partition("=")[0] in SCORED_FEATURES))
 
 
 def _aligned_words(predicted: Iterable[_Word], gold: Iterable[_Word]) -> Iterator[tuple[_Word, _Word]]:
     """
-    Words that belong together, predicted and gold.
+    Pairs of words, predicted and gold, that have the same characters.
 
-    A word belongs to the one with the same characters. Words of multi-word tokens have no characters of their own:
-    around such tokens, the forms of both sides are aligned.
+    Which characters are those of a word is not known within a multi-word token. There the forms are aligned.
     """
     system = deque([*predicted, _END])
     reference = deque([*gold, _END])
@@ -241,10 +248,10 @@ def _behind(system: deque[_Word], reference: deque[_Word]) -> deque[_Word]:
 
 def _take_block(system: deque[_Word], reference: deque[_Word]) -> tuple[list[_Word], list[_Word]]:
     """
-    Takes the words around the multi-word token that comes next: all until one that no token of the block reaches.
+    Takes the words around the next multi-word token, and around all tokens that overlap with it.
 
-    Where words of one side begin before the token, the evaluator of the shared task skips the first one only, and so
-    does this.
+    If words of the other side begin before the token, only the first of them stays out of the block: the shared task's
+    evaluator does so, and its numbers depend on it.
     """
     side, other = (reference, system) if reference[0].in_token else (system, reference)
     reach = side[0].end
