@@ -28,6 +28,7 @@ from hf_structure.cli.main import main
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
+from hf_structure.metrics.conll18 import conll18_scores
 from hf_structure.metrics.error_analysis import error_analysis
 from hf_structure.version import __version__
 
@@ -669,19 +670,87 @@ def test_evaluate_what_parse_wrote(run, folder):
     assert "LAS" not in output  # there are no labels to score
 
 
+RETOKENIZED = """\
+1	Dogs	dog	NOUN	NNS	_	3	nsubj	_	_
+2	don't	do	AUX	VBP	_	3	aux	_	_
+3	bark	bark	VERB	VB	_	0	root	_	_
+4	,	,	PUNCT	,	_	3	punct	_	_
+
+1	"loudly"	loudly	ADV	RB	_	0	root	_	_
+2	!	!	PUNCT	.	_	1	punct	_	_
+
+1	Cats	cat	NOUN	NNS	Number=Sing	2	nsubj:x	_	_
+2	sleep	be	VERB	VBP	_	0	root	_	_
+
+"""
+
+
+def test_evaluate_other_words(call, run, here):
+    """The characters are the same; the gold has 8 + 2 tokens and 9 + 2 words."""
+    Path("system.conllu").write_text(RETOKENIZED, encoding="utf-8")
+    output, note = call("evaluate", "gold.conllu", "system.conllu")
+    assert note == "hf-structure: words differ: printing the scores of the CoNLL 2018 shared task\n"
+    assert output == run("evaluate", "gold.conllu", "system.conllu", "--conll18", "--universal")
+    lines = {line.split()[0]: line.split()[1:] for line in output.splitlines()}
+    assert lines.pop("precision") == ["recall", "F1", "aligned", "accuracy"]
+    assert lines["Tokens"] == ["87.50", "70.00", "77.78"]  # 7 of 8 and of 10
+    assert lines["Sentences"] == ["33.33", "50.00", "40.00"]
+    assert lines["Words"] == ["75.00", "54.55", "63.16"]  # 6 of 8 and of 11: not don't
+    assert lines["LAS"] == ["62.50", "45.45", "52.63", "83.33"]  # all but the mark
+    scores = json.loads(run("evaluate", "gold.conllu", "system.conllu", "--conll18", "--json"))
+    expected = conll18_scores(read_conllu("system.conllu"), read_conllu("gold.conllu"))
+    assert scores == {name: asdict(score) for name, score in expected.items()}
+    assert list(lines) == list(scores)
+
+
+def test_evaluate_the_same_words_as_the_shared_task(run, system):
+    scores = json.loads(run("evaluate", "gold.conllu", system, "--json", "--conll18"))
+    same = json.loads(run("evaluate", "gold.conllu", system, "--json", "--universal"))
+    assert scores["Tokens"]["f1"] == scores["Words"]["f1"] == 1
+    assert (scores["UAS"]["f1"], scores["LAS"]["f1"]) == (same["uas"], same["las"])
+
+
+@pytest.mark.parametrize("option", ["--ignore", "--uuas"])
+def test_evaluate_refuses_options_of_the_same_words(fail, here, option):
+    value = "pairs" if option == "--uuas" else "punct"
+    line, _ = fail("evaluate", "gold.conllu", "gold.conllu", "--conll18", option, value)
+    assert f"{option} cannot be used with --conll18" in line
+    line, _ = fail("evaluate", "gold.conllu", "gold.conllu", "--conll18", "--structure", "graph")
+    assert "--conll18 is for trees in CoNLL-U only" in line
+
+
+FIRST = GOLD.partition("\n\n")[0] + "\n\n"
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "options", "message"),
     [
-        (GOLD.partition("\n\n")[0] + "\n\n", "1 predicted sentences, but 2 gold sentences"),
-        (GOLD.replace("Cats", "Rats"), "sentence 2: word 1 is 'Rats' in the prediction, 'Cats' in the gold"),
-        (GOLD.replace("2\tnsubj", "_\t_"), "sentence 2 of the predicted sentences has words without a head"),
-        (GOLD.replace("\t_\n", "\n"), "system.conllu:3: 9 tab-separated columns instead of 10"),
-        ("\0", "binary file"),
+        (FIRST, [], "characters differ: the end in the prediction, 'Cats sleep' (sentence 2, line 16) in the gold"),
+        (FIRST, ["--ignore", "punct"], "1 predicted sentences, but 2 gold sentences"),
+        (
+            GOLD.replace("Cats", "Rats").replace("# sent_id = 1\n", ""),
+            [],
+            "the characters differ: 'Rats sleep' (sentence 2, line 15) in the prediction, "
+            "'Cats sleep' (sentence 2, line 16) in the gold",
+        ),
+        (
+            GOLD.replace("Cats", "Rats"),
+            ["--uuas", "words"],
+            "sentence 2: word 1 is 'Rats' in the prediction, 'Cats' in the gold",
+        ),
+        (GOLD.replace("2\tnsubj", "_\t_"), [], "sentence 2 of the predicted sentences has words without a head"),
+        (
+            RETOKENIZED.replace("2\tnsubj:x", "_\t_"),
+            [],
+            "sentence 3 of the predicted sentences has words without a head",
+        ),
+        (GOLD.replace("\t_\n", "\n"), [], "system.conllu:3: 9 tab-separated columns instead of 10"),
+        ("\0", [], "binary file"),
     ],
 )
-def test_evaluate_refuses(fail, content, message):
+def test_evaluate_refuses(fail, content, options, message):
     Path("system.conllu").write_text(content, encoding="utf-8")
-    assert message in fail("evaluate", "gold.conllu", "system.conllu")[0]
+    assert message in fail("evaluate", "gold.conllu", "system.conllu", *options)[0]
 
 
 def test_evaluate_without_files_or_words(fail, here):

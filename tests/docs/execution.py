@@ -23,7 +23,7 @@ import hf_structure
 from hf_structure.cli.main import build_parser, main
 
 FILTERS = ("awk", "grep")  # run as they are
-NOT_CHECKED = ("cat", "eval", "hf", "java", "mkdir", "sed", "udeval")  # of others
+NOT_CHECKED = ("cat", "eval", "hf", "java", "mkdir", "sed")  # of others
 TRAINED_BY = {
     "compare_g2gt": "run_parsing",
     "compare_gilt": "run_clm",

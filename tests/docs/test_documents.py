@@ -41,7 +41,6 @@ PROGRAMS_NOT_RUN = {
     "hf": "asks the Hub",
     "mkdir": "makes a folder",
     "sed": "of a treebank that is not here",
-    "udeval": "of udtools: tests/metrics has it",
     "java": "the Stanford tools are no part of this",
     "eval": "completion of a shell: tests/cli has it",
 }

@@ -60,7 +60,7 @@ def test_a_string_is_one_sentence_by_default(g2g_transformer):
 
 
 def test_wrong_options(g2g_transformer):
-    with pytest.raises(ValueError, match="sentences must be one of line, split, or a function, not 'all'"):
+    with pytest.raises(ValueError, match="sentences must be one of line, split, model, or a function, not 'all'"):
         parse("A", g2g_transformer, sentences="all")
     with pytest.raises(ValueError, match="tags and initial trees are those of sentences"):
         parse("A", g2g_transformer, sentences="split", tags=["X"])

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -16,6 +17,7 @@ from hf_structure.data.corpus import SUFFIXES, bracket_sentence, drop_punctuatio
 from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.metrics.attachment import UNDIRECTED, check_words, score_sentences
+from hf_structure.metrics.conll18 import AlignedScore, conll18_scores
 from hf_structure.metrics.constituency import (
     EMPTY_GOLD,
     ConstituencyScores,
@@ -31,7 +33,7 @@ from hf_structure.metrics.graphs import arc_scores
 _PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
 _SCORED = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
 _OPTIONS = {
-    "tree": ("ignore", "universal", "uuas"),
+    "tree": ("ignore", "universal", "uuas", "conll18"),
     "brackets": (*_SCORED, "count_duplicates", "empty_gold", "punctuation", "baselines"),
     "graph": ("annotation", "system_annotation"),
 }
@@ -49,7 +51,9 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
         help=f"file with the right trees or graphs: CoNLL-U, Penn Treebank brackets ({suffixes}), or SDP (.sdp)",
     )
     parser.add_argument(
-        "system", help="file with those to judge: same sentences and words, of trees also the same format"
+        "system",
+        help="file with those to judge: same sentences and words, of trees also the same format; in CoNLL-U, the same "
+        "characters are enough",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--structure", choices=["tree", "graph"], help="default: graph for SDP files, else tree")
@@ -63,6 +67,12 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
         choices=UNDIRECTED,
         help="what UUAS and ULAS count: gold pairs of words that are predicted too (default), or words whose "
         "predicted pair is a gold one, as in StructFormer's released code: more for argmax heads, the same for trees",
+    )
+    dependencies.add_argument(
+        "--conll18",
+        action="store_true",
+        help="print the scores of the CoNLL 2018 shared task: tokens, sentences, words, tags, lemmas, UAS, LAS, CLAS, "
+        "MLAS, BLEX; default: if sentences or words differ, and neither --ignore nor --uuas is given",
     )
     graphs = parser.add_argument_group("unlabelled arcs of graphs, those from the root included")
     graphs.add_argument(
@@ -105,9 +115,9 @@ def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """
-    Compares the trees or graphs of two files: prints the attachment scores of dependency trees in CoNLL-U, the
-    unlabelled F1 and the recall by label of constituency trees in brackets, or precision, recall and F1 of the arcs of
-    dependency graphs in CoNLL-U or SDP.
+    Compares the trees or graphs of two files: prints the attachment scores of dependency trees in CoNLL-U, or all
+    scores of the CoNLL 2018 shared task if sentences or words differ; the unlabelled F1 and the recall by label of
+    constituency trees in brackets; or precision, recall and F1 of the arcs of dependency graphs in CoNLL-U or SDP.
     """
     names = (options.gold, options.system)
     suffixes = [plain_path(name).suffix.lower() for name in names]
@@ -132,8 +142,19 @@ def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
 
 def _evaluate_conllu(options: argparse.Namespace) -> None:
     gold = read_gold(read_conllu(options.gold), options.gold)
+    system = list(read_conllu(options.system))
+    needs_same_words = _given(options, ("ignore", "uuas"))
+    has_same_words = [sentence.forms for sentence in system] == [sentence.forms for sentence in gold]
+    if options.conll18 and needs_same_words:
+        raise ValueError(f"--{next(iter(needs_same_words))} cannot be used with --conll18")
+    if options.conll18 or not (has_same_words or needs_same_words):
+        aligned = conll18_scores(system, gold)
+        if not options.conll18:
+            print("hf-structure: words differ: printing the scores of the CoNLL 2018 shared task", file=sys.stderr)
+        _print_conll18(aligned, options.json)
+        return
     scores = score_sentences(
-        read_conllu(options.system),
+        system,
         gold,
         keep=scored_masks(gold, options.ignore),
         ignore_labels=set(options.ignore),
@@ -141,6 +162,17 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
         undirected=options.uuas or UNDIRECTED[0],
     )
     _print_scores(asdict(scores), options.json, str.upper)
+
+
+def _print_conll18(scores: dict[str, AlignedScore], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=2))
+        return
+    rows = [["", "precision", "recall", "F1", "aligned accuracy"]]
+    for name, score in scores.items():
+        shares = (score.precision, score.recall, score.f1, score.aligned_accuracy)
+        rows.append([name, *("" if share is None else f"{100 * share:.2f}" for share in shares)])
+    print_table(rows)
 
 
 def _evaluate_graphs(options: argparse.Namespace) -> None:

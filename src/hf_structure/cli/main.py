@@ -38,6 +38,7 @@ examples:
   hf-structure score --summary --beam_size 1,20,100 gold.conllu
   hf-structure compare runs/gilt/blimp runs/gpt2/blimp
   hf-structure evaluate gold.conllu system.conllu --ignore punct
+  hf-structure evaluate gold.conllu system.conllu --conll18
   hf-structure evaluate gold.mrg system.mrg --baselines
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
   hf-structure evaluate gold.sdp system.sdp

@@ -7,6 +7,7 @@ from hf_structure.metrics.attachment import (
     right_chain,
     score_sentences,
 )
+from hf_structure.metrics.conll18 import AlignedScore, conll18_scores
 from hf_structure.metrics.constituency import (
     ConstituencyScores,
     LabelRecall,
@@ -22,6 +23,7 @@ from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, erro
 from hf_structure.metrics.graphs import ArcScores, arc_scores
 
 __all__ = [
+    "AlignedScore",
     "ArcScores",
     "AttachmentScores",
     "ClassScores",
@@ -30,6 +32,7 @@ __all__ = [
     "LabelRecall",
     "arc_scores",
     "attachment_scores",
+    "conll18_scores",
     "error_analysis",
     "label_recall",
     "left_branching",
