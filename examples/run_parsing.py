@@ -221,6 +221,8 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         raise ValueError(f"this script trains models of the types {' and '.join(VARIANTS)}, or your own like them")
     if args.use_swap and not issubclass(config_class, G2GTransformerConfig):
         raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
+    if args.columns and not hasattr(config_class, "columns"):
+        raise ValueError("--columns is for a rng_transformer: others predict heads and labels alone")
     given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags", "columns") if getattr(args, name)}
     if args.tokenizer_name != "words":
         given.add("tokenizer_name")

@@ -511,9 +511,12 @@ def test_options_of_published_configurations(script, monkeypatch, config):
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_published_configurations_train_when_made_small(treebank, encoder, run, tmp_path, config):
+def test_published_configurations_train_when_made_small(treebank, treebanks, encoder, run, tmp_path, config):
     content = json.loads(config.read_text())
     small = GRAPH_PARTS if content["model"]["model_type"] == "rng_transformer" else PARTS
+    if "columns" in content["options"]:
+        small = small | {"num_segmentation_layers": 1}
+        treebank = treebanks
     small = small if "encoder" in content["options"] else SIZES | small
     arguments = ["--encoder", encoder, "--num_layers", "1"] if "encoder" in content["options"] else []
     run("--config", config, "--config_overrides", json.dumps(small), *arguments, *files(treebank, tmp_path))
@@ -589,3 +592,117 @@ def test_help_begins_with_our_options(run, capsys):
     places = [re.search(rf"^  --{name}[ ,]", text, re.MULTILINE).start() for name in names]
     assert places == sorted(places)
     assert "Highest learning rate of the others. (default: 0.0003)" in " ".join(text.split())
+
+
+# Columns, treebanks, sentence starts
+
+LEMMAS = {"sees": "see", "hears": "hear"}
+COLUMN_SIZES = {"column_size": 16, "num_form_buckets": 64, "form_size": 8, "num_segmentation_layers": 2}
+COLUMNS = ("upos", "xpos", "feats", "lemma")
+SEES = ["The", "dog", "sees", "a", "cat", "."]
+
+
+def annotated(rng: random.Random, number: int, upos: dict[str, str]) -> ConlluSentence:
+    """A sentence with all columns, capitalised; seven sentences make a paragraph."""
+    tree = made_tree(rng)
+    tree.comments = [f"# newpar id = {number}"] if number % 7 == 0 else []
+    for word in tree.tokens:
+        word.upos = upos[word.xpos]
+        word.feats = "Number=Sing" if word.xpos == "NN" else "_"
+        word.lemma = LEMMAS.get(word.form, word.form)
+    tree.tokens[0].form = tree.tokens[0].form.capitalize()
+    return tree
+
+
+@pytest.fixture(scope="module")
+def treebanks(tmp_path_factory) -> Path:
+    """A folder with a treebank (train and dev), and another whose verbs are auxiliaries."""
+    folder, rng = tmp_path_factory.mktemp("treebanks"), random.Random(0)
+    one = {"DT": "DET", "NN": "NOUN", "VB": "VERB", "IN": "ADP", ".": "PUNCT"}
+    for name, upos, count in (("train", one, 60), ("other", one | {"VB": "AUX"}, 40), ("dev", one, 12)):
+        sentences = [annotated(rng, number, upos) for number in range(count)]
+        write_conllu(sentences, folder / f"{name}.conllu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tagger(treebanks, tmp_path_factory) -> Path:
+    output_dir = tmp_path_factory.mktemp("tagger") / "run"
+    sizes = FAMILIES["rng_transformer"] | COLUMN_SIZES | {"max_position_embeddings": 80}
+    training = [
+        *("--model_type", "rng_transformer", "--config_overrides", json.dumps(sizes), "--new_learning_rate", "0.01"),
+        *("--train_file", treebanks / "train.conllu", treebanks / "other.conllu", "--treebanks", "one", "other"),
+        *("--validation_file", treebanks / "dev.conllu", "--output_dir", output_dir, "--num_train_epochs", "12"),
+        *("--columns", *COLUMNS, *OPTIONS, *SMALL_BATCHES, "--load_best_model_at_end", "False"),
+    ]
+    subprocess.run(command(*map(str, training)), check=True, env=ENVIRONMENT)
+    return output_dir
+
+
+def test_columns_are_learned(tagger, treebanks):
+    scores = results(tagger)
+    assert all(scores[f"eval_{name}"] > 0.95 for name in COLUMNS)
+    assert scores["eval_sentence_starts_f1"] > 0.9
+    gold = list(read_conllu(treebanks / "dev.conllu"))
+    trees = [parsed.dependency for parsed in parse([sentence.forms for sentence in gold], tagger)]
+    for name in COLUMNS:
+        pairs = [
+            (getattr(word, name), value)
+            for sentence, tree in zip(gold, trees, strict=True)
+            for word, value in zip(sentence.words, tree.columns[name], strict=True)
+        ]
+        right = sum(expected == value for expected, value in pairs) / len(pairs)
+        if name == "feats":  # counted with their part of speech in training
+            assert right >= scores["eval_feats"] - 1e-9
+        else:
+            assert right == pytest.approx(scores[f"eval_{name}"])
+
+
+def test_columns_reach_words_and_conllu(tagger):
+    tree = parse([SEES], tagger)[0].dependency
+    verb = list(tree)[2]
+    assert (verb.upos, verb.xpos, verb.lemma, verb.feats) == ("VERB", "VB", "see", {})
+    assert list(tree)[1].feats == {"Number": "Sing"}
+    line = next(line for line in tree.to_conllu().splitlines() if line.startswith("3\t"))
+    assert line.split("\t")[2:6] == ["see", "VERB", "VB", "_"]
+
+
+def test_habits_of_a_treebank_are_followed(tagger):
+    assert parse([SEES], tagger, treebank="one")[0].dependency.columns["upos"][2] == "VERB"
+    assert parse([SEES], tagger, treebank="other")[0].dependency.columns["upos"][2] == "AUX"
+    with pytest.raises(ValueError, match="treebank must be one of one, other, not 'third'"):
+        parse([SEES], tagger, treebank="third")
+    with pytest.raises(ValueError, match="leave treebank out"):
+        parse([SEES], "udgn-en", treebank="one")
+
+
+def test_sentences_that_the_model_finds(tagger):
+    text = "The dog sees a cat . A bird hears the mouse .\n\n  the bird sees a dog  "
+    parses = parse(text, tagger, sentences="model")
+    assert [text[p.start : p.start + len(p.text)] for p in parses] == [p.text for p in parses]
+    assert [p.text for p in parses] == ["The dog sees a cat .", "A bird hears the mouse .", "the bird sees a dog"]
+    long = "The dog sees a cat . A bird hears the mouse . " * 60
+    assert len(parse(long, tagger, sentences="model")) == 120
+    assert len(parse("", tagger, sentences="model")) == 0
+    with pytest.raises(ValueError, match="finds no sentences: sentences='split'"):
+        parse(text, "udgn-en", sentences="model")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--treebanks", "one"], "--treebanks names 1 treebanks, one for each training file: there are 2"),
+        (["--model_type", "g2g_transformer", "--columns", "upos"], "--columns is for a rng_transformer"),
+    ],
+)
+def test_wrong_commands_of_columns(treebanks, run, tmp_path, options, message):
+    training = [
+        "--train_file",
+        treebanks / "train.conllu",
+        treebanks / "other.conllu",
+        "--output_dir",
+        tmp_path / "run",
+    ]
+    training += ["--validation_file", treebanks / "dev.conllu"]
+    with pytest.raises(ValueError, match=message):
+        run("--model_type", "rng_transformer", *training, *OPTIONS, *options)
