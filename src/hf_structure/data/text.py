@@ -104,36 +104,36 @@ _PREFIXES = (
     "|over|para|post|pre|pro|pseudo|re|semi|socio|sub|super|tri|u|ultra|un|uni|vice"
 )
 _ABBREVIATIONS = (
-    "Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft|Gen"
-    r"|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mon|Mr|Mrs|Ms|Mt|Nos?(?=\.\s*\d)|Nov|Oct|Ph(?:\.D)?|Pres|Prof|Rd|Reps?|Rev|Sen"
-    "|Sept?|Sgt|Sr|Ste?|Thurs?|Tues?|Univ|vol|vs|Wed"
+    r"Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft"
+    r"|Gen|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mon|Mr|Mrs|Ms|Mt|Nos?(?=\.\s*\d)|Nov|Oct|Ph(?:\.D)?|Pres|Prof|Rd|Reps?"
+    r"|Rev|Sen|Sept?|Sgt|Sr|Ste?|Thurs?|Tues?|Univ|vol|vs|Wed"
 )
 _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn?|x|k"
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
 _SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
-_LAST = rf"""(?=['"’”)\]{_SPACE}]*\Z)"""  # of a full stop that is a word of its own, as it ends the sentence as well
+_LAST = rf"""['"’”)\]{_SPACE}]*\Z"""  # a full stop here ends the sentence and is a word, after `etc` too
 _EMOTICON = r"[:;=][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;] | <3+ | \^_+\^"
 TOKEN = regex.compile(
     rf"""
-      (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\Z) )  # most words: what it takes is what the others would, only faster
+      (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\.?\Z) | [,.](?=[{_SPACE}]|\Z) )  # what the others would take, only faster
     | (?P<url> (?:https?://|ftp://|www\.|mailto:){_ADDRESS} )
-    | (?P<name> (?:[\w.+%-]{{1,64}}@|@(?=[^\W\d_]))\w+(?:[.-]\w+)*  # me@x.org, Rice@ENRON, @reader
-        | \#[^\W\d_]\w+                      # #topic
-        | \b[a-z]{{1,3}}&[a-z]{{1,2}}\b )       # AT&T, P&L
-    | (?P<file> (?:[\w#~-]{{0,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?
-        | [a-z]{{1,64}}(?:\.[a-z][a-z-]{{0,63}}){{2,9}}\b(?!\.) )
+    | (?P<name> (?:[\w.+-]{{1,64}}@|@(?=[^\W\d_]))\w+(?:[.-]\w+)*  # me@x.org, Rice@ENRON, @reader
+        | \#[^\W\d_]\w+                                            # #topic
+        | \b[a-z]{{1,3}}&[a-z]{{1,2}}\b )                            # AT&T, P&L
+    | (?P<file> (?:[\w#~-]{{0,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?  # x.org, ld2d-#69366-1.DOC
+        | [a-z]{{1,64}}(?:\.[a-z][a-z-]{{0,63}}){{2,9}}\b(?!\.) )             # comp.mail.maps
     | (?P<emoticon> {_EMOTICON} )
-    | (?P<abbreviation> \b(?>(?:[a-z]\.){{2,}})(?!{_LAST}) | \b[a-z](?:\.[a-z])+\b
-        | \b(?:{_ABBREVIATIONS})\.(?![^\W\d_]|{_LAST})
-        | \b[A-Z]\.(?=[{_SPACE},;]) | \b[a-z]/\w+\b | \bw/(?!\w) )
-    | (?P<number> (?:\d-)?(?:\d{{3}}[-./])?\d{{3}}[-.]\d{{4}}\b | \b(?:x?\d|\d{{5}})-\d{{4}}\b  # telephone, post code
-        | (?<![\w)])\+\d+(?:-\d+)*\b
-        | ['’]?\b\d\d(?:\d0)?['’]s\b  # 60's, 1960's
-        | \b\d\d?-\d\d?-\d{{2,4}}\b
-        | \d+(?=(?:,\d+)+\])
-        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )
-    | (?P<cutoff> (?<![^{_SPACE}])[^\W\d_]{{1,3}}-(?=[{_SPACE}]|\Z) )
+    | (?P<abbreviation> \b(?:[a-z]\.){{2,}} | \b[a-z]\.[a-z]\b      # U.S., p.m
+        | \b(?=[a-z]{{2,6}}\.)(?:{_ABBREVIATIONS})\.(?![^\W\d_]|{_LAST})
+        | \b[A-Z]\.(?=[{_SPACE},;]) | \b[a-z]/\w+\b | \bw/(?!\w) )  # J. Doe; w/o
+    | (?P<number> (?:\d-)?(?:\d{{3}}[-./])?\d{{3}}[-.]\d{{4}}\b       # 713-853-1411
+        | \b(?:x?\d|\d{{5}})-\d{{4}}\b                                # x3-9890, the post code 77030-2707
+        | \+(?<![\w)]\+)\d+(?:-\d+)*\b                              # +44
+        | ['’]?\b\d\d(?:\d0)?['’]s\b                                # 60's, 1960's
+        | \d+(?=(?:,\d+)+\])                                        # [13, of [13,14]
+        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )     # 1,200; .5; 5 of 5pm
+    | (?P<cutoff> (?<![^{_SPACE}])[^\W\d_]{{1,3}}-(?=[{_SPACE}]|\Z) ) # th- that
     | (?P<word> (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W\d_]+)* )
     | (?P<clitic> ['’`](?:[smdn]|re|ve|ll)\b | (?<=s)['’](?=[{_SPACE}]+\w) )
     | (?P<elision> ['’](?:em|til|cause|\d\ds?)\b )
@@ -145,7 +145,7 @@ TOKEN = regex.compile(
 _CLUSTER = regex.compile(r"\X")
 CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
 _CLITIC = re.compile(rf"(.+?)({CLITIC})", re.IGNORECASE)
-_NEGATED = "ai|ar|do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
+_NEGATED = "ai|do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
 RUN_TOGETHER = (
     rf"can(?=not)|(?:gon|wan)(?=na)|(?:got|out)(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)|(?:you|they)(?=re)|(?:you|it)(?=ll)"
     "|(?:that|there|here|what|he|else)(?=s)",
@@ -155,20 +155,18 @@ _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 _BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _CLOSING = r"""['"\p{Pe}\p{Pi}\p{Pf}]*"""
-_CITATION = r"(?:(?:[^\S\n]*\[\d+\])+(?!\S))?"  # `[17]` belongs to what stands before it
-_CHUNK = regex.compile(rf"\S+{_CITATION}")
-_END = regex.compile(
-    rf"(?:.*?[\p{{Sentence_Terminal}}…]+{_CLOSING}{_CITATION}|{_EMOTICON})", regex.VERBOSE | regex.DOTALL
-)
+_CITATION = r"(?:(?:[^\S\n]*\[\d+\])+(?!\S))?"  # `[17]` belongs to the sentence before it
+_CHUNK = re.compile(rf"\S+{_CITATION}")  # what no sentence ends in, but for the marks of _NO_SPACE
+_RULER = re.compile(r"([-_=*~])\1{4,}(?!\S)")  # a sentence of its own
+_ITEM = regex.compile(r"\d+(?:\.\d+)*\.")  # the number of a list's item, which begins its sentence
 _NO_END = regex.compile(
     rf"""['"“‘„«(\[]*(?!etc|[ap]\.m)(?:{_ABBREVIATIONS}|\p{{L}}\p{{M}}*|(?:\p{{L}}\.)+\p{{L}})\.{_CLOSING}\s""",
     regex.IGNORECASE,
 )
-_ITEM = regex.compile(r"\d+(?:\.\d+)*\.")
+_END = regex.compile(rf".*?[\p{{Sentence_Terminal}}…]+{_CLOSING}{_CITATION}|(?x:{_EMOTICON})", regex.DOTALL)
 _BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]|[-$*#@(]""")
-_LOWER = regex.compile(r"(?<=\p{L}{4}\.|[!?])\s+\p{Ll}")
-_RULER = regex.compile(r"([-_=*~])\1{4,}")
-# A mark that needs no white space behind it: wide ones, but for closing quotation marks and other marks there, and `...`
+_LOWER = regex.compile(r"(?<=\p{L}{4}\.|[!?])\s+\p{Ll}")  # a mark that ends a sentence even before lower case
+# Marks that need no white space behind them: wide ones, but before closing quotation marks and other marks, and `...`
 # before a capital letter.
 _NO_SPACE = regex.compile(
     r"""[。！？｡](?=[^'"\p{Sentence_Terminal}\p{Pe}\p{Pf}\p{Po}…])|(?<=\p{L})(?:\.{2,}|…)(?=\p{Lu})"""
@@ -285,12 +283,14 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], is_first: bool) -> bool:
     """Whether a sentence ends between two chunks of a text, of which the former may be the first of its sentence."""
     start, end = chunk
-    space = text[end : following[0]]
-    if not space or _PARAGRAPH.search(space) or _RULER.fullmatch(text, *chunk) or _RULER.fullmatch(text, *following):
+    begin = following[0]
+    if end == begin or _PARAGRAPH.search(text, end, begin) or _RULER.match(text, start) or _RULER.match(text, begin):
         return True
+    if text[end - 1].isalpha():  # to save time
+        return False
     if _NO_END.match(text, start) or (is_first and _ITEM.fullmatch(text, *chunk)):
         return False
-    return bool(_LOWER.match(text, end) or (_BEGIN.match(text, following[0]) and _END.fullmatch(text, *chunk)))
+    return bool(_LOWER.match(text, end) or (_BEGIN.match(text, begin) and _END.fullmatch(text, *chunk)))
 
 
 # How raw sentences are split into words, by the name that a checkpoint's tokenizer may hold.
