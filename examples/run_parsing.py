@@ -64,7 +64,6 @@ from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS
 from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
-from hf_structure.pipelines.encoding import read_beside
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import (
     SUBWORD_KINDS,
@@ -428,7 +427,7 @@ def to_dataset(
         features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
     abilities = config.abilities
     features |= dict.fromkeys(getattr(config, "columns", None) or (), NUMBERS)
-    if abilities.form_buckets:
+    if abilities.read_beside is not None:
         features["form_ids"] = List(NUMBERS)
     if abilities.treebanks:
         features["treebank_ids"] = NUMBERS
@@ -501,8 +500,11 @@ def encode_sentence(
 def beside(sentence: dict, config: PreTrainedConfig) -> dict[str, list]:
     """What a model reads of words beside their pieces."""
     abilities = config.abilities
-    treebank = 0 if sentence["treebank"] is None else abilities.treebanks.index(sentence["treebank"])
-    return read_beside(sentence["words"], abilities.form_buckets, treebank if abilities.treebanks else None)
+    read = {} if abilities.read_beside is None else abilities.read_beside(sentence["words"])
+    if abilities.treebanks:
+        number = 0 if sentence["treebank"] is None else abilities.treebanks.index(sentence["treebank"])
+        read["treebank_ids"] = [number] * len(sentence["words"])
+    return read
 
 
 def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:

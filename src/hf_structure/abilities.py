@@ -1,6 +1,6 @@
 """What a model gives and reads, as its configuration says; pipelines and scripts ask nothing else."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,7 +55,8 @@ class Abilities:
         initial_labels (`tuple[str, ...]`, *optional*):
             Labels of the trees it can start from: empty if it reads unlabelled trees, None if it starts from none.
         treebanks (`tuple[str, ...]`): Treebanks whose habits it can follow, the default first.
-        form_buckets (`int`): Number of hashes of what words look like that it reads; 0 for none.
+        read_beside (`Callable[[Sequence[str]], dict[str, list]]`, *optional*):
+            Gives what it reads of words beside their ids, by the names of its arguments, one value a word.
         segments (`bool`): Whether it finds where sentences begin in running text.
         reads (`"text"`, `"words"` or `"pieces"`):
             Running text, as the models of transformers; whole words; or words that may be split into pieces.
@@ -77,7 +78,7 @@ class Abilities:
     tags: tuple[str, ...] | None = None
     initial_labels: tuple[str, ...] | None = None
     treebanks: tuple[str, ...] = ()
-    form_buckets: int = 0
+    read_beside: Callable[[Sequence[str]], dict[str, list]] | None = None
     segments: bool = False
     reads: Literal["text", "words", "pieces"] = "text"
     incremental: bool = False

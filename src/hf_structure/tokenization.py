@@ -9,10 +9,8 @@ import itertools
 import json
 import re
 import unicodedata
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -148,27 +146,6 @@ def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str
         return {"input_ids": encode_words(words, tokenizer)}
     input_ids, word_ids = _flat(_without_gaps(words, _ids_of_words(words, tokenizer), tokenizer))
     return {"input_ids": input_ids, "word_ids": word_ids}
-
-
-@lru_cache(maxsize=1 << 16)
-def form_ids(word: str, num_buckets: int) -> tuple[int, ...]:
-    """
-    Hashes, each below `num_buckets`, of what a word looks like: as it is written, in lower case, its first three
-    letters, its last two, three and four, and its shape (`Xxxx`, `dd-dd`; of a run of one kind, four signs at most).
-    """
-    lower = word.lower()
-    shape = "".join(kind * min(len(list(run)), 4) for kind, run in itertools.groupby(map(_kind, word)))
-    looks = (word, lower, lower[:3], lower[-2:], lower[-3:], lower[-4:], shape)
-    return tuple(zlib.crc32(f"{number} {look}".encode()) % num_buckets for number, look in enumerate(looks))
-
-
-def _kind(character: str) -> str:
-    """What stands for a character in the shape of a word."""
-    if character.isdigit():
-        return "d"
-    if character.isalpha():
-        return "x" if character == character.lower() else "X"
-    return character
 
 
 def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:

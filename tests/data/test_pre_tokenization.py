@@ -39,6 +39,7 @@ PIECES = [
     "(",
 ]
 PIECES += ["U.S.", "Mr.", "a", "B", "ed", " www.x.org ", "/", "@", "&", "%", "\n", "_", "é"]
+PIECES += ["etc.", " th- ", "#", "`s", "s' ", "?", " +", "mailto:", ".doc", "thats"]
 
 
 def split(text: str, skip_punctuation: bool = False) -> list[str]:

@@ -68,7 +68,7 @@ WORDS = {
     "address": ("See http://a.org/b?c=d, www.x.com.", "See http://a.org/b?c=d , www.x.com ."),
     "mail": ("me.you@x-y.co.uk!", "me.you@x-y.co.uk !"),
     "file": ("open a.b.pdf.", "open a.b.pdf ."),
-    "abbreviations": ("Dr. J. Doe of the U.S. etc.", "Dr. J. Doe of the U.S. etc."),
+    "abbreviations": ("Dr. J. Doe of the U.S. etc. left.", "Dr. J. Doe of the U.S. etc. left ."),
     "runs": ("Wait... -- what?!", "Wait ... -- what ?!"),
     "emoticons": ("fine :-) ;) <3", "fine :-) ;) <3"),
     "other scripts": ("Größe 東京 naïve", "Größe 東京 naïve"),

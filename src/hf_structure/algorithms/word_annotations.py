@@ -1,14 +1,37 @@
 """
-Lemmas and features as labels that a classifier can learn.
+What words look like, as numbers that a model can read; lemmas and features, as labels that a classifier can learn.
 
 A lemma is an edit rule: write the word in lower case (or as it is, capitalised, in capitals), take characters from its
 end, and add others. `lower-1+` makes `cat` of `Cats`, `lower-3+y` `try` of `tries`. Features (FEATS of CoNLL-U)
 stand behind their part of speech, `NOUN Number=Plur`, so that a choice of the latter leaves those that go with it.
 """
 
-from itertools import takewhile
+import zlib
+from functools import lru_cache
+from itertools import groupby, takewhile
 
 CASINGS = {"lower": str.lower, "keep": str, "title": str.capitalize, "upper": str.upper}
+
+
+@lru_cache(maxsize=1 << 16)
+def form_ids(word: str, num_buckets: int) -> tuple[int, ...]:
+    """
+    Hashes, each below `num_buckets`, of what a word looks like: as it is written, in lower case, its first three
+    letters, its last two, three and four, and its shape (`Xxxx`, `dd-dd`; of a run of one kind, four signs at most).
+    """
+    lower = word.lower()
+    shape = "".join(kind * min(len(list(run)), 4) for kind, run in groupby(map(_kind, word)))
+    looks = (word, lower, lower[:3], lower[-2:], lower[-3:], lower[-4:], shape)
+    return tuple(zlib.crc32(f"{number} {look}".encode()) % num_buckets for number, look in enumerate(looks))
+
+
+def _kind(character: str) -> str:
+    """What stands for a character in the shape of a word."""
+    if character.isdigit():
+        return "d"
+    if character.isalpha():
+        return "x" if character == character.lower() else "X"
+    return character
 
 
 def lemma_rule(form: str, lemma: str) -> str:

@@ -86,13 +86,13 @@ class CausalCollator:
             batch["actions"] = self._pad_lists([example["actions"] for example in examples])
         return batch
 
-    def _pad_lists(self, sequences: list[Sequence[Sequence[int]]]) -> torch.Tensor:
+    def _pad_lists(self, sequences: Sequence[Sequence[Sequence[int]]]) -> torch.Tensor:
         """`(batch_size, seq_len, most)` from lists of numbers for each token."""
         most = max(len(numbers) for sequence in sequences for numbers in sequence)
         padded = [[[*numbers, *[-1] * (most - len(numbers))] for numbers in sequence] for sequence in sequences]
         return self._pad(padded, -1)
 
-    def _pad(self, sequences: list[Sequence[Any]], value: int) -> torch.Tensor:
+    def _pad(self, sequences: Sequence[Sequence[Any]], value: int) -> torch.Tensor:
         tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
         return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
 

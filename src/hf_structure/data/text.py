@@ -98,35 +98,46 @@ def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) ->
     return count
 
 
-# Prefixes that the English Web Treebank does not part from their word, and abbreviations that keep their full stop.
+# Prefixes that treebanks do not part from their word, and abbreviations that keep their full stop.
 _PREFIXES = (
-    "ante|anti|auto|bi|bio|co|counter|cyber|de|e|eco|ex|extra|inter|intra|macro|mega|micro|mid|mini|mis|multi|neo|non"
-    "|over|pan|para|post|pre|pro|pseudo|quasi|re|semi|socio|sub|super|tri|u|ultra|un|uni|vice|x"
+    "ante|anti|auto|bi|bio|co|counter|cross|cyber|de|e|ex|extra|inter|intra|macro|mega|micro|mid|mini|mis|multi|neo|non"
+    "|over|para|post|pre|pro|pseudo|re|semi|socio|sub|super|tri|u|ultra|un|uni|vice"
 )
 _ABBREVIATIONS = (
-    "Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft|Gen"
-    "|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mr|Mrs|Ms|Mt|No|Nos|Nov|Oct|Ph|Pres|Prof|Rd|Reps?|Rev|Sen|Sept?|Sgt|Sr|Ste?"
-    "|Univ|vol|vs"
+    r"Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft"
+    r"|Gen|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mon|Mr|Mrs|Ms|Mt|Nos?(?=\.\s*\d)|Nov|Oct|Ph(?:\.D)?|Pres|Prof|Rd|Reps?"
+    r"|Rev|Sen|Sept?|Sgt|Sr|Ste?|Thurs?|Tues?|Univ|vol|vs|Wed"
 )
-_UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|x|k"
+_UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn?|x|k"
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
 _SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
+_LAST = rf"""['"’”)\]{_SPACE}]*\Z"""  # a full stop here ends the sentence and is a word, after `etc` too
+_EMOTICON = r"[:;=][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;] | <3+ | \^_+\^"
 TOKEN = regex.compile(
     rf"""
-      (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\Z) )  # most words: what it takes is what the others would, only faster
-    | (?P<url> (?:https?://|ftp://|www\.){_ADDRESS} )
-    | (?P<email> [\w.+-]{{1,64}}@[\w-]{{1,64}}(?:\.[\w-]+)+ )
-    | (?P<file> (?:[\w-]{{1,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?
-        | [a-z]{{1,64}}(?:\.[a-z-]{{1,64}}){{2,9}}\b(?!\.) )
-    | (?P<emoticon> [:;=8][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;=] | <3+ | \^_+\^ )
-    | (?P<abbreviation> \b(?:[a-z]\.){{2,}} | \b[a-z]\.[a-z]\b | \b(?:{_ABBREVIATIONS})\.(?!\w)
-        | \b[A-Z]\.(?=[{_SPACE}]) | \b[a-z]/\w+\b | \bw/(?!\w) )
-    | (?P<number> (?:\d-)?(?:\d{{3}}[-./])?\d{{3}}[-.]\d{{4}}\b | \b\d-\d{{4}}\b
-        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )
-    | (?P<word> (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:['’][^\W\d_]+)* )
-    | (?P<clitic> ['’](?:[smdn]|re|ve|ll|em|til|cause|\d\ds?)\b )
-    | (?P<run> ''|``|[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
+      (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\.?\Z) | [,.](?=[{_SPACE}]|\Z) )  # what the others would take, only faster
+    | (?P<url> (?:https?://|ftp://|www\.|mailto:){_ADDRESS} )
+    | (?P<name> (?:[\w.+-]{{1,64}}@|@(?=[^\W\d_]))\w+(?:[.-]\w+)*  # me@x.org, Rice@ENRON, @reader
+        | \#[^\W\d_]\w+                                            # #topic
+        | \b[a-z]{{1,3}}&[a-z]{{1,2}}\b )                            # AT&T, P&L
+    | (?P<file> (?:[\w#~-]{{0,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?  # x.org, ld2d-#69366-1.DOC
+        | [a-z]{{1,64}}(?:\.[a-z][a-z-]{{0,63}}){{2,9}}\b(?!\.) )             # comp.mail.maps
+    | (?P<emoticon> {_EMOTICON} )
+    | (?P<abbreviation> \b(?:[a-z]\.){{2,}} | \b[a-z]\.[a-z]\b      # U.S., p.m
+        | \b(?=[a-z]{{2,6}}\.)(?:{_ABBREVIATIONS})\.(?![^\W\d_]|{_LAST})
+        | \b[A-Z]\.(?=[{_SPACE},;]) | \b[a-z]/\w+\b | \bw/(?!\w) )  # J. Doe; w/o
+    | (?P<number> (?:\d-)?(?:\d{{3}}[-./])?\d{{3}}[-.]\d{{4}}\b       # 713-853-1411
+        | \b(?:x?\d|\d{{5}})-\d{{4}}\b                                # x3-9890, the post code 77030-2707
+        | \+(?<![\w)]\+)\d+(?:-\d+)*\b                              # +44
+        | ['’]?\b\d\d(?:\d0)?['’]s\b                                # 60's, 1960's
+        | \d+(?=(?:,\d+)+\])                                        # [13, of [13,14]
+        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )     # 1,200; .5; 5 of 5pm
+    | (?P<cutoff> (?<![^{_SPACE}])[^\W\d_]{{1,3}}-(?=[{_SPACE}]|\Z) ) # th- that
+    | (?P<word> (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W\d_]+)* )
+    | (?P<clitic> ['’`](?:[smdn]|re|ve|ll)\b | (?<=s)['’](?=[{_SPACE}]+\w) )
+    | (?P<elision> ['’](?:em|til|cause|\d\ds?)\b )
+    | (?P<run> ''|``|\.?[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
     | (?P<sign> (?![{_SPACE}])\X )
     """,
     regex.VERBOSE | regex.IGNORECASE,  # its \w has the marks of letters, many vowels of Hindi say; that of re has not
@@ -134,18 +145,33 @@ TOKEN = regex.compile(
 _CLUSTER = regex.compile(r"\X")
 CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
 _CLITIC = re.compile(rf"(.+?)({CLITIC})", re.IGNORECASE)
-_NEGATED = "do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
-RUN_TOGETHER = rf"can(?=not)|gon(?=na)|wan(?=na)|got(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)", "not|na|ta|nt|m|ve"
+_NEGATED = "ai|do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
+RUN_TOGETHER = (
+    rf"can(?=not)|(?:gon|wan)(?=na)|(?:got|out)(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)|(?:you|they)(?=re)|(?:you|it)(?=ll)"
+    "|(?:that|there|here|what|he|else)(?=s)",
+    "not|na|ta|nt|m|ve|re|ll|s",
+)
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 _BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _CONTENT = re.compile(r"\S(?:.*\S)?", re.DOTALL)
-_END = regex.compile(r"""(?P<word>.*?)(?P<mark>[\p{Sentence_Terminal}…]+)['"\p{Pe}\p{Pi}\p{Pf}]*""", regex.DOTALL)
-_BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]""")
-_NO_END = regex.compile(rf"(?:{_ABBREVIATIONS}|\p{{L}}\p{{M}}*|(?:\p{{L}}\.)+\p{{L}})", regex.IGNORECASE)
-_OPENING = re.compile("['\"“‘„«(\\[]*")
-# A mark that needs no white space behind it, and no closing quotation mark or other mark there.
-_WIDE_END = regex.compile(r"""[。！？｡](?=[^'"\p{Sentence_Terminal}\p{Pe}\p{Pf}\p{Po}…])""")
+_CLOSING = r"""['"\p{Pe}\p{Pi}\p{Pf}]*"""
+_CITATION = r"(?:(?:[^\S\n]*\[\d+\])+(?!\S))?"  # `[17]` belongs to the sentence before it
+_CHUNK = re.compile(rf"\S+{_CITATION}")  # what no sentence ends in, but for the marks of _NO_SPACE
+_RULER = re.compile(r"([-_=*~])\1{4,}(?!\S)")  # a sentence of its own
+_ITEM = regex.compile(r"\d+(?:\.\d+)*\.")  # the number of a list's item, which begins its sentence
+_NO_END = regex.compile(
+    rf"""['"“‘„«(\[]*(?!etc|[ap]\.m)(?:{_ABBREVIATIONS}|\p{{L}}\p{{M}}*|(?:\p{{L}}\.)+\p{{L}})\.{_CLOSING}\s""",
+    regex.IGNORECASE,
+)
+_END = regex.compile(rf".*?[\p{{Sentence_Terminal}}…]+{_CLOSING}{_CITATION}|(?x:{_EMOTICON})", regex.DOTALL)
+_BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]|[-$*#@(]""")
+_LOWER = regex.compile(r"(?<=\p{L}{4}\.|[!?])\s+\p{Ll}")  # a mark that ends a sentence even before lower case
+# Marks that need no white space behind them: wide ones, but before closing quotation marks and other marks, and `...`
+# before a capital letter.
+_NO_SPACE = regex.compile(
+    r"""[。！？｡](?=[^'"\p{Sentence_Terminal}\p{Pe}\p{Pf}\p{Po}…])|(?<=\p{L})(?:\.{2,}|…)(?=\p{Lu})"""
+)
 
 
 def tokenize_words(text: str) -> list[str]:
@@ -160,17 +186,27 @@ def tokenize_words(text: str) -> list[str]:
     Never split: what is one character to a reader (a grapheme cluster: a letter with its accents, an emoji with its
     colour, one that is joined of several).
     """
-    words = []
+    return list(chain.from_iterable(tokenize(text)))
+
+
+def tokenize(text: str) -> list[tuple[str, ...]]:
+    """
+    Tokens of raw English, each with its words: those of [`tokenize_words`].
+    """
+    tokens = []
     end = -1
     starts = _cluster_starts(text)
     for match in TOKEN.finditer(text):
-        parts = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
-        if match.start() == end and end not in starts:
-            words[-1] += parts[0]
-            parts = parts[1:]
-        words += parts
+        words = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
+        if match.start() == end:
+            if end not in starts:
+                *before, last = tokens.pop()
+                words = (*before, last + words[0], *words[1:])
+            elif match.lastgroup == "clitic":
+                words = (*tokens.pop(), *words)
+        tokens.append(words)
         end = match.end()
-    return words
+    return tokens
 
 
 def _cluster_starts(text: str) -> Container[int]:
@@ -234,28 +270,36 @@ def paragraph_spans(text: str) -> list[tuple[int, int]]:
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each sentence that [`split_sentences`] finds."""
-    chunks = [span for chunk in re.finditer(r"\S+", text) for span in _parts(text, *chunk.span())]
+    chunks = [span for chunk in _CHUNK.finditer(text) for span in _parts(text, *chunk.span())]
     starts = [start for start, _ in chunks[:1]]
     ends = []
-    for (start, end), (following, _) in pairwise(chunks):
-        space = text[end:following]
-        if not space or _PARAGRAPH.search(space) or (_BEGIN.match(text, following) and _may_end(text[start:end])):
-            ends.append(end)
-            starts.append(following)
+    for chunk, following in pairwise(chunks):
+        if _is_boundary(text, chunk, following, is_first=chunk[0] == starts[-1]):
+            ends.append(chunk[1])
+            starts.append(following[0])
     return list(zip(starts, [*ends, *(end for _, end in chunks[-1:])], strict=True))
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """What stands between white space, parted at marks that need none."""
-    for match in () if text.isascii() else _WIDE_END.finditer(text, start, end):
+    chunk = text[start:end]
+    for match in () if chunk.isascii() and ".." not in chunk else _NO_SPACE.finditer(text, start, end):
         yield start, match.end()
         start = match.end()
     yield start, end
 
 
-def _may_end(chunk: str) -> bool:
-    match = _END.fullmatch(chunk)
-    return match is not None and not (match["mark"] == "." and _NO_END.fullmatch(_OPENING.sub("", match["word"], 1)))
+def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], is_first: bool) -> bool:
+    """Whether a sentence ends between two chunks of a text, of which the former may be the first of its sentence."""
+    start, end = chunk
+    begin = following[0]
+    if end == begin or _PARAGRAPH.search(text, end, begin) or _RULER.match(text, start) or _RULER.match(text, begin):
+        return True
+    if text[end - 1].isalpha():  # to save time
+        return False
+    if _NO_END.match(text, start) or (is_first and _ITEM.fullmatch(text, *chunk)):
+        return False
+    return bool(_LOWER.match(text, end) or (_BEGIN.match(text, begin) and _END.fullmatch(text, *chunk)))
 
 
 # How raw sentences are split into words, by the name that a checkpoint's tokenizer may hold.

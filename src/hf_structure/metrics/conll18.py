@@ -309,7 +309,7 @@ def _values(word: _Word, gold_of: Mapping[_Word, _Word], has_lemma: bool) -> dic
     """What each score compares; of other words, the gold ones with which they are aligned, or themselves."""
     upos, xpos, features = word.tags
     lemma = word.lemma if has_lemma else "_"
-    head = gold_of.get(word.head, word.head)
+    head = word.head and gold_of.get(word.head, word.head)
     arc = (head, word.relation)
     function_words = [
         (gold_of.get(other, other), other.relation, other.tags[0], other.tags[2]) for other in word.function_words

@@ -20,7 +20,7 @@ from hf_structure.data.sentences import (
 from hf_structure.data.text import find_words
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of
 from hf_structure.pipelines.options import MAX_WORDS
-from hf_structure.tokenization import encode, encode_subwords, form_ids
+from hf_structure.tokenization import encode, encode_subwords
 
 _CONTENT = {"words", "text"}
 _GIVEN = (*_CONTENT, "start", "tags", "initial")
@@ -47,7 +47,7 @@ def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
         "model_tokens": abilities.max_tokens,
         "tag_ids": ids_of(abilities.tags),
         "label_ids": ids_of(abilities.initial_labels),
-        "form_buckets": abilities.form_buckets,
+        "read_beside": abilities.read_beside,
     }
 
 
@@ -119,15 +119,15 @@ def encode_sentence(
     encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode,
     tag_ids: Mapping[str, int] | None = None,
     label_ids: Mapping[str, int] | None = None,
-    form_buckets: int = 0,
+    read_beside: Callable[[Sequence[str]], dict[str, list]] | None = None,
     treebank_id: int | None = None,
 ) -> dict[str, Any]:
     """
     Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those; of
     raw text also the `source`: `text`, `word_spans` and `start`, as a `Parse` has them. For a model that reads tags
     (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree `initial_heads` and
-    `initial_relations` (by the numbers in `label_ids`), of the words that it sees; for one that reads what words look
-    like (in `form_buckets`) `form_ids`, and for one that follows the habits of a treebank its `treebank_ids`.
+    `initial_relations` (by the numbers in `label_ids`), of the words that it sees; and what `read_beside` gives of
+    them, and `treebank_ids`.
 
     `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
     sentence itself.
@@ -146,24 +146,14 @@ def encode_sentence(
     _check_positions(len(seen), "words", model_words)
     encoded = {"words": words, "keep": keep, "source": _source(given, words), **encode_words(seen, tokenizer)}
     _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
-    encoded |= read_beside(seen, form_buckets, treebank_id)
+    if read_beside is not None:
+        encoded |= read_beside(seen)
+    if treebank_id is not None:
+        encoded["treebank_ids"] = [treebank_id] * len(seen)
     if tag_ids is not None:
         encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
     initial = given.get("initial") if initial is None else initial
     return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
-
-
-def read_beside(words: Sequence[str], form_buckets: int, treebank_id: int | None) -> dict[str, list]:
-    """
-    What a model reads of words beside their pieces: what they look like (`form_ids`, if it has `form_buckets`), and
-    whose habits they follow (`treebank_ids`).
-    """
-    read: dict[str, list] = {}
-    if form_buckets:
-        read["form_ids"] = [form_ids(word, form_buckets) for word in words]
-    if treebank_id is not None:
-        read["treebank_ids"] = [treebank_id] * len(words)
-    return read
 
 
 def _as_dictionary(sentence: Any) -> Mapping[str, Any]:

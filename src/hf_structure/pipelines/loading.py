@@ -54,7 +54,7 @@ def load_model(
     if isinstance(model, torch.nn.Module):
         if revision:
             raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
-        current = torch.int8 if is_quantized(model) else getattr(model, "dtype", dtype)
+        current: Any = torch.int8 if is_quantized(model) else getattr(model, "dtype", dtype)
         if dtype and current != dtype:
             raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
         tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)

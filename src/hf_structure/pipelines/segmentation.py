@@ -10,7 +10,6 @@ from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.text import find_words, paragraph_spans
-from hf_structure.pipelines.encoding import read_beside
 from hf_structure.pipelines.loading import compute_device
 from hf_structure.pipelines.splitting import Split
 from hf_structure.tokenization import encode
@@ -109,5 +108,9 @@ def _row(
     abilities = abilities_of(model.config)
     word_ids = [number for number, each in enumerate(pieces) for _ in each]
     row = {"input_ids": [piece for each in pieces for piece in each], "word_ids": word_ids}
-    row = {name: values[: abilities.max_tokens] for name, values in row.items()}
-    return row | read_beside(words, abilities.form_buckets, treebank_id)
+    row: dict[str, Any] = {name: values[: abilities.max_tokens] for name, values in row.items()}
+    if abilities.read_beside is not None:
+        row |= abilities.read_beside(words)
+    if treebank_id is not None:
+        row["treebank_ids"] = [treebank_id] * len(words)
+    return row

@@ -393,8 +393,9 @@ class ParsingTrainer(ScoringTrainer):
         `(2, 3 + len(predicted))`: how many words there are, how many have the right head, head and label, and value
         of each column; of all words, and of those that are no punctuation.
         """
-        batch = self._prepare_inputs(self.data_collator(examples))
-        heads, labels = batch.pop("heads"), batch.pop("labels")
+        batch: dict[str, Any] = self._prepare_inputs(self.data_collator(examples))
+        heads = batch.pop("heads")
+        labels = batch.pop("labels")
         columns = batch.pop("columns", {})
         parsed = model.decode(**batch)
         is_word = heads >= 0

@@ -1,11 +1,12 @@
 """Recursive non-autoregressive Graph-to-Graph Transformer configuration."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
-from hf_structure.algorithms.word_annotations import SPELLED
+from hf_structure.algorithms.word_annotations import SPELLED, form_ids
 from hf_structure.modules.configuration import StructureConfig, refuse_layout
 
 
@@ -55,8 +56,9 @@ class RNGTransformerConfig(StructureConfig):
         column_size (`int`, defaults to 256):
             Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0):
-            Number of vectors for what words look like: hashes of a word as it is written, of its beginning, ends and
-            shape (see [`~hf_structure.tokenization.form_ids`]), which lower-case pieces do not show; 0 for none.
+            Number of vectors for what words look like, which lower-case pieces do not show: hashes of a word as it is
+            written, of its beginning, ends and shape (see [`~hf_structure.algorithms.word_annotations.form_ids`]); 0
+            for none.
         form_size (`int`, defaults to 64):
             Width of these vectors.
         treebanks (`list[str]`, *optional*):
@@ -184,12 +186,16 @@ class RNGTransformerConfig(StructureConfig):
             tags=tuple(self.tags or ()) if self.num_tags else None,
             initial_labels=self._initial_labels,
             treebanks=tuple(self.treebanks or ()),
-            form_buckets=self.num_form_buckets,
+            read_beside=self.read_forms if self.num_form_buckets else None,
             segments=self.num_segmentation_layers > 0,
             reads="pieces",
             max_words=self.max_words,
             max_tokens=self.max_pieces,
         )
+
+    def read_forms(self, words: Sequence[str]) -> dict[str, list]:
+        """The hashes of what words look like."""
+        return {"form_ids": [form_ids(word, self.num_form_buckets) for word in words]}
 
     @property
     def _predicted(self) -> tuple[Column, ...]:
