@@ -224,6 +224,7 @@ MODELS = {
     "runs/refined": "released_rng_transformer",
     "runs/fast-1": "rng_transformer",
     "runs/fast-2": "released_rng_transformer",
+    "runs/rngt-en": "tagger",
     "runs/tagged": "tagged_g2g_transformer",
     "runs/g2gt-en-ewt-small": "g2g_transformer",
     "runs/end/trees": "graph_parser",
@@ -252,6 +253,12 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
         "udgn": save(randomise(udgn), words, folder / "runs/udgn"),
         "released_rng_transformer": new_rng_transformer(
             folder / "runs/refined", words, id2label=dict(enumerate(sorted(RELATIONS)))
+        ),
+        "tagger": new_rng_transformer(
+            folder / "runs/rngt-en",
+            words,
+            columns={"upos": ["NOUN"], "xpos": ["NN"], "feats": ["NOUN _"], "lemma": ["lower-0+"]},
+            treebanks=["ewt", "gum"],
         ),
         "pushdown": new_pushdown(folder / "runs/pushdown", unigram_tokenizer([line.split() for line in LINES])),
     }
