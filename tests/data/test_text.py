@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hf_structure.data import text as text_module
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.files import DataError
-from hf_structure.data.text import numbered_lines, read_text, split_sentences, tokenize_words
+from hf_structure.data.text import numbered_lines, read_text, split_sentences, tokenize, tokenize_words
 
 
 def test_read_text(tmp_path):
@@ -75,12 +75,63 @@ WORDS = {
     "emoji": ("so 👩‍💻👩‍💻 nice❤️ 👍👍🏽!🏳️‍🌈 1️⃣ 🇩🇪🇫🇷", "so 👩‍💻 👩‍💻 nice ❤️ 👍👍🏽 ! 🏳️‍🌈 1️⃣ 🇩🇪 🇫🇷"),
     "marks": ("हिन्दी cafe\u0301s, x\u0301", "हिन्दी cafe\u0301s , x\u0301"),
     "nothing": (" \n ", ""),
+    "names with @": ("Ken Rice@ENRON_X, @Ryan at 3 @ $5", "Ken Rice@ENRON_X , @Ryan at 3 @ $ 5"),
+    "names with &": ("PG&E's P&L, R&D & Smith&Sons", "PG&E 's P&L , R&D & Smith & Sons"),
+    "topics": ("#writing at #1 (# of)", "#writing at # 1 ( # of )"),
+    "days": ("Mon. Thurs. 5 Wed. at noon, on mon", "Mon. Thurs. 5 Wed. at noon , on mon"),
+    "numbers of things": ("No. 5, vol.14, no. He", "No. 5 , vol. 14 , no . He"),
+    "last full stop": ("Mr. X. of Acme Inc. and so on, etc.", "Mr. X. of Acme Inc. and so on , etc ."),
+    "last full stop in quotes": ('"pens, etc."', '" pens , etc . "'),
+    "last full stop of letters": ("in the U.S.", "in the U.S."),
+    "initials": ("D., J.; (K.) x.", "D. , J. ; ( K . ) x ."),
+    "degrees": ("a Ph.D. in Ph. 5", "a Ph.D. in Ph. 5"),
+    "codes": ("x3-9890, 77030-2707, 10-15", "x3-9890 , 77030-2707 , 10 - 15"),
+    "country codes": ("+44 20, 2+2, +1602275-4958", "+44 20 , 2 + 2 , +1602275-4958"),
+    "references": ("[13,14] of 1,200 and [5,000]", "[ 13 , 14 ] of 1,200 and [ 5 , 000 ]"),
+    "decades": ("the 60's and 1960's, '70's; 2003's", "the 60's and 1960's , '70's ; 2003 's"),
+    "millions": ("$25bn 4b 4G b2b", "$ 25 bn 4 b 4 G b2b"),
+    "fractions": ("1/2 and 20/20", "1/2 and 20/20"),
+    "underscores": ("GCP_London a_ _b __", "GCP_London a _ _ b __"),
+    "file names": ("<<ld2d-#69366-1.DOC>> 4-12 .doc a .d", "<< ld2d-#69366-1.DOC >> 4 - 12 .doc a . d"),
+    "groups": ("comp.mail.maps, U.S.-led", "comp.mail.maps , U.S. - led"),
+    "mailto": ("<mailto:me@x.org> mailto: me", "< mailto:me@x.org > mailto : me"),
+    "backtick": ("mama`s `so` ``s", "mama `s ` so ` `` s"),
+    "cut off": ("th- that well- known pre-war s-", "th- that well - known pre-war s-"),
+    "prefixes": ("cross-functional x-rays", "cross-functional x - rays"),
+    "marks together": ("Right.? No.! Well...? ok .", "Right .? No .! Well ... ? ok ."),
+    "chapter 8": ("(chapter 8) [8] 8-)", "( chapter 8 ) [ 8 ] 8 - )"),
+    "run together without apostrophe": ("thats youre outta aint hats youth", "that s you re out ta ai nt hats youth"),
 }
 
 
 @pytest.mark.parametrize(("text", "words"), WORDS.values(), ids=WORDS)
 def test_tokenize_words(text, words):
     assert tokenize_words(text) == words.split()
+
+
+TOKENS = {
+    "clitics": ("I shouldn't've, it’s", "I should|n't|'ve , it|’s"),
+    "run together": ("cannot gonna thats", "can|not gon|na that|s"),
+    "signs": ("$5 well-known", "$ 5 well - known"),
+    "genitive": ("the states' votes, the James’ house", "the states|' votes , the James|’ house"),
+    "quotation": ("the 'states', all 'cats'", "the ' states ' , all ' cats '"),
+    "after other tokens": ("the U.S.'s, PG&E's", "the U.S.|'s , PG&E|'s"),
+    "elisions": ("get 'em in the '90s, 5'10", "get 'em in the '90s , 5 '10"),
+    "backtick": ("mama`s", "mama|`s"),
+    "clusters": ("cafe\u0301's x\u0301", "cafe\u0301|'s x\u0301"),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens"), TOKENS.values(), ids=TOKENS)
+def test_tokenize(text, tokens):
+    assert tokenize(text) == [tuple(token.split("|")) for token in tokens.split()]
+
+
+@given(st.text(st.sampled_from(" .'’`sdtn&@#x1-\u0301"), max_size=30))
+def test_tokens_are_their_words(text):
+    tokens = tokenize(text)
+    assert list(itertools.chain.from_iterable(tokens)) == tokenize_words(text)
+    assert all("".join(token) in text for token in tokens)
 
 
 @settings(deadline=None, max_examples=300)
@@ -168,13 +219,57 @@ def test_split_sentences():
     assert split_sentences("  \n\n ") == []
 
 
+SENTENCES = {  # `|` where a sentence ends
+    "lower case": "That was most convincing.| radiation is not. no?| why not!| ok",
+    "lower case after a few letters": "See approx. five, Univ. of X, p. 5, etc. and so on... but no more",
+    "lower case after closing marks": '"Go!" she said and (Stop!) went on',
+    "citations": "It is so. [17]| He left.[3]| Others [4] do. [5] [6]| See [7], [8] and [9].",
+    "citations on lines": "Roe 2001.|\n[2] Doe 2002.",
+    "numbers": "It was Deal No. 7, not No. 8.| I said no.| He did not.",
+    "abbreviations at the end": "Pens, etc.| We left at 5 p.m.| Acme Inc. President J. Doe of the U.S. Army",
+    "items": "2. Methods of 2001.| 2.1. Data were few.| 3. Ends.",
+    "signs": "It ended.| $4 was left.| - Simone Weil said so.| #1 is clean.| (no joke) @x.",
+    "emoticons": "I am fine :)| How are you ;) and you",
+    "rulers": "the end| -----| next| ======| last -- one",
+    "no white space": "it was late...| I left…| So did he... you know what.If",
+}
+
+
+@pytest.mark.parametrize("marked", SENTENCES.values(), ids=SENTENCES)
+def test_sentences_end(marked):
+    text = marked.replace("|", "")
+    assert split_sentences(text) == [part.strip() for part in marked.split("|")]
+
+
 @settings(deadline=None)
 @given(st.text(st.sampled_from("aB .!?\n\"')"), max_size=40))
 def test_sentences_are_the_text(text):
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("unit", ["a.", "a-", "a'", "'s", "1.", "a@", "-", "x", "http://.", "👍🏽", "\u0301"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a.",
+        "a-",
+        "a'",
+        "'s",
+        "1.",
+        "a@",
+        "-",
+        "x",
+        "http://.",
+        "👍🏽",
+        "\u0301",
+        "@",
+        "_",
+        "1-",
+        ",1",
+        "+1",
+        "a&",
+        "#a",
+    ],
+)
 def test_long_runs_take_linear_time(unit):
     text = f"x{unit * (20_000 // len(unit))}"
     assert "".join(tokenize_words(text)) == text  # quadratic rules would take minutes here

@@ -179,10 +179,12 @@ def tokenize_words(text: str) -> list[str]:
     Words of raw English in the style of the Universal Dependencies' English Web Treebank. Put together they are the
     text without its white space.
 
-    Kept whole: URLs, e-mail addresses, file names, emoticons, abbreviations with their full stop (`U.S.`, `Dr.`,
-    `w/o`), numbers, dates and phone numbers, words with a prefix (`non-profit`), runs of one sign (`...`, `--`).
+    Kept whole: URLs, e-mail addresses and other names with `@`, file names, `#topics`, emoticons, abbreviations with
+    their full stop (`U.S.`, `Dr.`, `w/o`) or with `&` (`AT&T`), numbers, dates and phone numbers, decades (`60's`),
+    words with a prefix (`non-profit`) or an underscore, words cut off (`th-`), runs of one sign (`...`, `--`).
     Split: clitics (`do n't`, `it 's`, also `can not`, `gon na`, `did nt`), other hyphens and slashes (`well - known`,
-    `and / or`), currency and per cent signs, numbers from units (`5 pm`), every other sign.
+    `and / or`), currency and per cent signs, numbers from units (`5 pm`), the full stop of an abbreviation that ends
+    the text (`etc .`), every other sign.
     Never split: what is one character to a reader (a grapheme cluster: a letter with its accents, an emoji with its
     colour, one that is joined of several).
     """
@@ -191,7 +193,9 @@ def tokenize_words(text: str) -> list[str]:
 
 def tokenize(text: str) -> list[tuple[str, ...]]:
     """
-    Tokens of raw English, each with its words: those of [`tokenize_words`].
+    The tokens of raw English, each with its words: those of [`tokenize_words`]. Most tokens are one word. Several
+    words are what the Universal Dependencies call a multiword token, written together: a word with its clitics
+    (`("do", "n't")`, `("states", "'")`) or words run together (`("can", "not")`). They make up the token.
     """
     tokens = []
     end = -1
@@ -251,11 +255,15 @@ def unicode_words(text: str) -> list[str]:
 def split_sentences(text: str) -> list[str]:
     """
     Sentences of raw text, white space at their ends taken off. An empty line ends a sentence. So do the marks that end
-    sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`, with closing quotation marks and brackets,
-    before white space and what may begin a sentence: a capital letter, a letter of a script that has none, or a digit
-    (after opening marks or not). `。`, `！` and `？` need no white space where no closing mark follows. A full stop
-    does not end one after English abbreviations, single letters and letters with full stops (`Dr.`, `J.`, `U.S.`).
-    Single line breaks are white space like any other.
+    sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`, with closing quotation marks, brackets and
+    citations (`[17]`), and emoticons, before white space and what may begin a sentence: a capital letter, a letter of
+    a script that has none, a digit (after opening marks or not), or one of `-$*#@(`. Before lower case, `!` and `?`
+    end one, and so does a full stop after four letters or more. `。`, `！` and `？` need no white space where no
+    closing mark follows, nor does `...` before a capital letter.
+
+    A full stop does not end a sentence after English abbreviations, single letters and letters with full stops (`Dr.`,
+    `J.`, `U.S.`, but not `etc.`, `a.m.` and `p.m.`), nor after a number that begins it (`2. Methods`). A run of five
+    signs or more (`-----`) is a sentence of its own. Single line breaks are white space like any other.
     """
     return [text[start:end] for start, end in sentence_spans(text)]
 
