@@ -61,7 +61,7 @@ from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import column_numbers, guess_format
 from hf_structure.data.normalization import keep_mask
-from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
 from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
@@ -95,6 +95,7 @@ TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic d
 PREDICTED = ("upos", "xpos", "feats", "lemma")
 FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
 FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
+PARAGRAPHS = ("# newpar", "# newdoc")  # comments before the first sentence of one
 WINDOW = 128  # words of running text in which sentence starts are learned
 
 
@@ -255,7 +256,7 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
     """
     paragraph, marked = [], False
     for sentence in chain(read_conllu(path), [None]):
-        begins = sentence is None or any(name.startswith(("newpar", "newdoc")) for name in sentence.metadata)
+        begins = sentence is None or any(comment.startswith(PARAGRAPHS) for comment in sentence.comments)
         if begins and paragraph and marked:
             words = [word for each in paragraph for word in each.forms]
             starts = [int(place == 0) for each in paragraph for place in range(len(each.forms))]
@@ -518,7 +519,7 @@ def paragraphs(
     files: list[str], treebanks: list[str], tokenizer, config: PreTrainedConfig, corpora: Corpora, options: dict
 ) -> list[Dataset]:
     """Running text of the files that mark paragraphs, encoded; none if there are no such files."""
-    marked = [any(read_paragraphs(file)) for file in files]
+    marked = [any(line.startswith(PARAGRAPHS) for _, line in numbered_lines(file)) for file in files]
     if not any(marked):
         return []
     reading = Reading(read_paragraphs, FEATURES | {"sentence_starts": NUMBERS})

@@ -717,6 +717,12 @@ def test_forms_and_treebanks_are_read():
     assert not torch.allclose(model(**PIECES, form_ids=FORMS, treebank_ids=zeros + 1).logits[0], logits[0])
 
 
+def test_forms_must_be_given():
+    model = tiny_model(**TAGGER)
+    with pytest.raises(ValueError, match="pass `form_ids`"):
+        model(**PIECES)
+
+
 def gold():
     heads = torch.tensor([[3, 3, 0, 5, 3], [2, 0, 2, -1, -1]])
     columns = {name: (heads >= 0).long() - 101 * (heads < 0) for name in COLUMNS}

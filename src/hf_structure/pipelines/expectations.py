@@ -84,7 +84,7 @@ class SearchWatch:
 
     def __init__(self, sets: torch.Tensor, batch_size: int, seq_len: int):
         self.sets = sets
-        self.values = torch.zeros(batch_size, seq_len, 4)
+        self.values = torch.zeros(batch_size, seq_len, 4, dtype=torch.float32)
 
     def __call__(
         self, group: torch.Tensor, place: int, alike: torch.Tensor, beam: Beam, hypotheses: Hypotheses

@@ -226,13 +226,13 @@ def parse(
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
     check_input(model, tokenizer)
-    check_given(model, tags, initial)
-    structures = choose_structures(model, structure)
-    search = search_options(model, beam_size, rounds)
     treebank_id = choose_treebank(model, treebank)
     word_tokenizer = choose_word_tokenizer(tokenizer, word_tokenizer)
     by_model = functools.partial(sentence_splitter, model, tokenizer, word_tokenizer, treebank_id, batch_size)
     split = choose_splitter(sentences, tags, initial, by_model)
+    check_given(model, tags, initial)
+    structures = choose_structures(model, structure)
+    search = search_options(model, beam_size, rounds)
     encode = functools.partial(
         encode_sentence,
         tokenizer=tokenizer,

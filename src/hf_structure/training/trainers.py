@@ -357,6 +357,8 @@ class ParsingTrainer(ScoringTrainer):
 
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
+        if abilities_of(self.model.config).segments:
+            self.args.ddp_find_unused_parameters = True  # a batch may be of running text, or of sentences alone
         self.new_parameters = new_parameters
         self.new_learning_rate = new_learning_rate
 

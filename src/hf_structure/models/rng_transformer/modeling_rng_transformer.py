@@ -529,8 +529,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         of the sentences with heads to learn, None if there are none.
 
         Raises:
-            ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, a sentence
-                is too long, or the loss of whole trees is wanted of words without a head.
+            ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, or no
+                `form_ids` for a model that reads them, a sentence is too long, or the loss of whole trees is wanted of
+                words without a head.
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
@@ -721,7 +722,9 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         )
         if treebank_ids is None:
             treebank_ids = words.lengths.new_zeros(len(words.lengths), n)
-        forms = None if self.forms is None or form_ids is None else self.forms(form_ids)
+        if self.forms is not None and form_ids is None:
+            raise ValueError("this model reads what words look like: pass `form_ids` (see `config.read_forms`)")
+        forms = None if self.forms is None else self.forms(form_ids)
         known = self._known_of_words(tag_ids, treebank_ids, forms)
         if self.config.word_vectors == "mean":
             pieces = self._average(pieces, words, n)

@@ -437,7 +437,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             labels = spans[..., 2] if self.config.labels else None
             return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)
         words = int(word_ids.max())
-        heads = torch.full((len(trees), k, words), -1, device=input_ids.device)
+        heads = input_ids.new_full((len(trees), k, words), -1)
         for row, rank in (log_probs > -torch.inf).nonzero().tolist():
             tree = actions_to_heads(trees[row][rank])
             heads[row, rank, : len(tree)] = torch.tensor(tree)
