@@ -14,7 +14,7 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 from torch.optim.lr_scheduler import SequentialLR
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import Trainer, TrainerCallback
+from transformers import PreTrainedModel, Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.optimization import get_scheduler
 from transformers.trainer_callback import ExportableState
@@ -357,7 +357,7 @@ class ParsingTrainer(ScoringTrainer):
 
     def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        if abilities_of(self.model.config).segments:
+        if abilities_of(cast(PreTrainedModel, self.model).config).segments:
             self.args.ddp_find_unused_parameters = True  # a batch may be of running text, or of sentences alone
         self.new_parameters = new_parameters
         self.new_learning_rate = new_learning_rate
