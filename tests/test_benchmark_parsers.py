@@ -29,6 +29,7 @@ def run(*options: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.slow
 def test_table_of_what_is_there(tmp_path):
     pytest.importorskip("udtools")
     spacy = pytest.importorskip("spacy")

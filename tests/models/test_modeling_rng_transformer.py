@@ -662,10 +662,6 @@ def tag(model, **options):
     return model.decode(**PIECES, form_ids=FORMS, **options)
 
 
-class TestRNGTransformerWithTreebanks(TestRNGTransformer):
-    settings = {"treebanks": ["one"]}
-
-
 @pytest.mark.parametrize("settings", [{}, {"word_vectors": "mean"}, {"use_graph_input": False}, {"num_rounds": 1}])
 def test_columns_are_scored_as_written(settings):
     """The equations, word by word, with the vectors that the encoder gives."""
