@@ -36,8 +36,7 @@ def paragraphs(sentences: Iterable[ConlluSentence]) -> list[str]:
     for sentence in sentences:
         if "text" not in sentence.metadata:
             raise ValueError("the treebank has sentences without '# text'")
-        begins = any(comment.startswith(("# newpar", "# newdoc")) for comment in sentence.comments)
-        if begins or not texts:
+        if sentence.begins_paragraph or not texts:
             texts.append([])
         texts[-1].append(sentence.metadata["text"])
     return [" ".join(each) for each in texts]

@@ -42,8 +42,7 @@ def paragraphs(sentences: Iterable[ConlluSentence]) -> Iterator[list[ConlluSente
     """The sentences of a treebank that stand in one paragraph, together."""
     paragraph = []
     for sentence in sentences:
-        is_new = any(comment.startswith(("# newpar", "# newdoc")) for comment in sentence.comments)
-        if is_new and paragraph:
+        if sentence.begins_paragraph and paragraph:
             yield paragraph
             paragraph = []
         paragraph.append(sentence)

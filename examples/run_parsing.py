@@ -18,8 +18,8 @@ encoder, or from its first layers (`--num_layers`):
 are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
 `--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and to lemmatise too, and
 `--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files with paragraphs
-(`# newpar`, `# newdoc`). Treebanks that clash are told apart by
-`--treebanks`, a name for each training file; the first is the one whose habits are followed by default.
+(`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that differ in their
+annotation; the parser follows the first by default.
 
 `--model_name_or_path runs/parser` goes on with a trained parser, for example on other trees; settings that leave its
 weights as they are may be new (`--config_overrides '{"num_rounds": 3}'`).
@@ -58,12 +58,13 @@ from hf_structure import (
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
-from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, read_conllu
 from hf_structure.data.corpus import column_numbers, guess_format
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
 from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
+from hf_structure.pipelines.encoding import encode_beside
 from hf_structure.pipelines.loading import load_trained, read_tokenizer
 from hf_structure.tokenization import (
     SUBWORD_KINDS,
@@ -95,7 +96,6 @@ TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic d
 PREDICTED = ("upos", "xpos", "feats", "lemma")
 FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
 FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
-PARAGRAPHS = ("# newpar", "# newdoc")  # comments before the first sentence of one
 WINDOW = 128  # words of running text in which sentence starts are learned
 
 
@@ -254,9 +254,10 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
     Stretches of running text, up to `WINDOW` words of a paragraph, with the `sentence_starts` among its words; that of
     the paragraph's first word, which is certain, is not known. Nothing of a file that marks no paragraphs.
     """
-    paragraph, marked = [], False
+    paragraph = []
+    marked = False
     for sentence in chain(read_conllu(path), [None]):
-        begins = sentence is None or any(comment.startswith(PARAGRAPHS) for comment in sentence.comments)
+        begins = sentence is None or sentence.begins_paragraph
         if begins and paragraph and marked:
             words = [word for each in paragraph for word in each.forms]
             starts = [int(place == 0) for each in paragraph for place in range(len(each.forms))]
@@ -267,7 +268,8 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
                 row = dict.fromkeys(FEATURES) | {"words": words[part], "deprels": deprels[part]}
                 yield row | {"sentence_starts": starts[part], "treebank": treebank}
         if begins:
-            paragraph, marked = [], True
+            paragraph = []
+            marked = True
         paragraph.append(sentence)
 
 
@@ -450,13 +452,17 @@ def encode_sentences(
     """
     labels = {label: number for number, label in config.id2label.items()} if config.labelled else None
     tags = {tag: number for number, tag in enumerate(config.tags)} if config.num_tags else None
+    columns = {
+        name: {value: number for number, value in enumerate(values)}
+        for name, values in (getattr(config, "columns", None) or {}).items()
+    }
     rows = []
     for sentence in sentences:
         reason = why_left_out(sentence, tokenizer, config, max_length)
         if "sentence_starts" in sentence:
             rows.append(encode_paragraph(sentence, tokenizer, config, labels))
         elif reason is None:
-            rows.append(encode_sentence(sentence, tokenizer, config, labels, tags))
+            rows.append(encode_sentence(sentence, tokenizer, config, labels, tags, columns))
             kept = keep_mask(sentence["words"], sentence["tags"], sentence["deprels"], by=punctuation_by)
             rows[-1]["punctuation"] = [not word for word in kept]
         else:
@@ -483,13 +489,13 @@ def encode_sentence(
     config: PreTrainedConfig,
     labels: dict[str, int] | None,
     tags: dict[str, int] | None,
+    columns: dict[str, dict[str, int]],
 ) -> dict:
     row = {**encode(sentence["words"], tokenizer), **beside(sentence, config), "heads": sentence["heads"]}
     row["length"] = len(row["input_ids" if getattr(config, "max_pieces", None) else "heads"])  # some read words
     row["labels"] = ids_of(sentence["deprels"], labels, row["heads"], IGNORE_INDEX)
-    for name, values in (getattr(config, "columns", None) or {}).items():
-        numbers = {value: number for number, value in enumerate(values)}
-        row[name] = ids_of(sentence[name], numbers, row["heads"], IGNORE_INDEX)
+    for name, ids in columns.items():
+        row[name] = ids_of(sentence[name], ids, row["heads"], IGNORE_INDEX)
     if tags is not None:
         row["tag_ids"] = ids_of(sentence["tags"], tags, row["heads"], -1)
     if "initial_heads" in sentence:
@@ -500,12 +506,11 @@ def encode_sentence(
 
 def beside(sentence: dict, config: PreTrainedConfig) -> dict[str, list]:
     """What a model reads of words beside their pieces."""
-    abilities = config.abilities
-    read = {} if abilities.read_beside is None else abilities.read_beside(sentence["words"])
-    if abilities.treebanks:
-        number = 0 if sentence["treebank"] is None else abilities.treebanks.index(sentence["treebank"])
-        read["treebank_ids"] = [number] * len(sentence["words"])
-    return read
+    treebanks = config.abilities.treebanks
+    treebank_id = 0 if treebanks else None
+    if treebanks and sentence["treebank"] is not None:
+        treebank_id = treebanks.index(sentence["treebank"])
+    return encode_beside(sentence["words"], config.abilities.read_beside, treebank_id)
 
 
 def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:

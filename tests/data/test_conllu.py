@@ -237,3 +237,10 @@ def test_files_that_are_no_text(tmp_path, content, message):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent"):
         list(read_conllu(tmp_path / "absent.conllu"))
+
+
+def test_paragraphs_are_marked_by_comments():
+    text = "# newdoc id = a\n# text = Go!\n1\tGo\t_\t_\t_\t_\t0\troot\t_\t_\n2\t!\t_\t_\t_\t_\t1\tpunct\t_\t_\n\n"
+    sentences = [text, text.replace("newdoc id = a", "newpar"), text.replace("newdoc", "sent_id")]
+    found = [sentence.begins_paragraph for sentence in read_conllu("".join(sentences).splitlines(keepends=True))]
+    assert found == [True, True, False]

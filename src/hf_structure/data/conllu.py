@@ -12,6 +12,7 @@ from hf_structure.data.files import DataError
 from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+PARAGRAPHS = ("# newpar", "# newdoc")  # comments above the first sentence of a paragraph begin so
 _fields = attrgetter(*COLUMNS)
 _ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
 _SEPARATOR = re.compile(r"[\t\n\r\0]")  # what ends a column or a line, or makes a file binary
@@ -130,6 +131,11 @@ class ConlluSentence:
         """The comments `# key = value` (for a comment without `=`, the value is empty)."""
         pairs = (comment.lstrip("#").partition("=") for comment in self.comments)
         return {key.strip(): value.strip() for key, _, value in pairs}
+
+    @property
+    def begins_paragraph(self) -> bool:
+        """Whether the sentence is marked as the first of a paragraph or a document."""
+        return any(comment.startswith(PARAGRAPHS) for comment in self.comments)
 
     def line_of(self, id: str) -> int | None:
         """The line of the token with this id in the file that the sentence was read from."""

@@ -146,14 +146,19 @@ def encode_sentence(
     _check_positions(len(seen), "words", model_words)
     encoded = {"words": words, "keep": keep, "source": _source(given, words), **encode_words(seen, tokenizer)}
     _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
-    if read_beside is not None:
-        encoded |= read_beside(seen)
-    if treebank_id is not None:
-        encoded["treebank_ids"] = [treebank_id] * len(seen)
+    encoded |= encode_beside(seen, read_beside, treebank_id)
     if tag_ids is not None:
         encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
     initial = given.get("initial") if initial is None else initial
     return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
+
+
+def encode_beside(
+    words: Sequence[str], read_beside: Callable[[Sequence[str]], dict[str, list]] | None, treebank_id: int | None
+) -> dict[str, list]:
+    """What a model reads of words beside their ids: what `read_beside` gives, and the treebank, if there is one."""
+    beside = {} if read_beside is None else read_beside(words)
+    return beside if treebank_id is None else beside | {"treebank_ids": [treebank_id] * len(words)}
 
 
 def _as_dictionary(sentence: Any) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.text import find_words, paragraph_spans
+from hf_structure.pipelines.encoding import encode_beside
 from hf_structure.pipelines.loading import compute_device
 from hf_structure.pipelines.splitting import Split
 from hf_structure.tokenization import encode
@@ -108,9 +109,5 @@ def _row(
     abilities = abilities_of(model.config)
     word_ids = [number for number, each in enumerate(pieces) for _ in each]
     row = {"input_ids": [piece for each in pieces for piece in each], "word_ids": word_ids}
-    row: dict[str, Any] = {name: values[: abilities.max_tokens] for name, values in row.items()}
-    if abilities.read_beside is not None:
-        row |= abilities.read_beside(words)
-    if treebank_id is not None:
-        row["treebank_ids"] = [treebank_id] * len(words)
-    return row
+    row = {name: values[: abilities.max_tokens] for name, values in row.items()}
+    return row | encode_beside(words, abilities.read_beside, treebank_id)
