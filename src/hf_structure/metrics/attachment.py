@@ -4,13 +4,14 @@ The papers on unsupervised parsing call UAS "DDA" (directed dependency accuracy)
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hf_structure.algorithms.trees import check_heads
 
+SCORES = ("uas", "uuas", "las", "ulas")
 UNDIRECTED = ("pairs", "words")  # what the undirected scores count
 
 
@@ -25,6 +26,21 @@ class Sentence(Protocol):
 
     @property
     def deprels(self) -> Sequence[str]: ...
+
+
+class WordMatches(NamedTuple):
+    """
+    What is right in a sentence.
+
+    Attributes:
+        right (`dict[str, dict[int, bool]]`):
+            For each of `SCORES`, without the labelled ones where there are no labels, the words that count, from 0,
+            and whether they are right. A gold pair belongs to the word that depends on the other.
+        pairs (`int`): Number of its gold pairs.
+    """
+
+    right: dict[str, dict[int, bool]]
+    pairs: int
 
 
 @dataclass(frozen=True)
@@ -88,39 +104,18 @@ def attachment_scores(
         ValueError: different numbers of sentences or words, invalid heads (the message names the sentence), no word to
             score, `ignore_labels` that is a string or comes without gold labels, an unknown way to count.
     """
-    if undirected not in UNDIRECTED:
-        raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
-    if isinstance(ignore_labels, str):
-        raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
-    if ignore_labels and gold_labels is None:
-        raise ValueError("ignore_labels needs gold labels")
-    is_labelled = predicted_labels is not None and gold_labels is not None
-    scores = ("uas", "uuas", "las", "ulas") if is_labelled else ("uas", "uuas")
     matched = Counter()
     total = Counter()
     pairs = 0
-    columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
-    for number, (heads, gold_heads, labels, true_labels, mask) in enumerate(columns, start=1):
-        try:
-            _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=true_labels, mask_values=mask)
-        except ValueError as error:
-            raise ValueError(f"sentence {number}: {error}") from error
-        words = scored_words(len(gold_heads), mask, true_labels, ignore_labels)
-        arcs = _arcs(heads, labels, words, universal_labels)
-        gold_arcs = _arcs(gold_heads, true_labels, words, universal_labels)
-        for score in scores:
-            found = _view(arcs, score)
-            wanted = set(_view(gold_arcs, score))
-            if undirected == "words" and score in ("uuas", "ulas"):
-                matched[score] += sum(arc in wanted for arc in found)
-                total[score] += len(found)
-            else:
-                matched[score] += len(wanted & set(found))
-                total[score] += len(wanted)
-        pairs += len(set(_view(gold_arcs, "uuas")))
+    conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels, "undirected": undirected}
+    for sentence in word_matches(predicted, gold, predicted_labels, gold_labels, keep=keep, **conventions):
+        pairs += sentence.pairs
+        for score, right in sentence.right.items():
+            matched[score] += sum(right.values())
+            total[score] += len(right)
     if not total["uas"]:
         raise ValueError("there is no word to score")
-    shares = {score: matched[score] / total[score] for score in scores}
+    shares = {score: matched[score] / total[score] for score in total}
     return AttachmentScores(
         uas=shares["uas"],
         las=shares.get("las"),
@@ -130,6 +125,62 @@ def attachment_scores(
         words=total["uas"],
         pairs=pairs,
     )
+
+
+def word_matches(
+    predicted: Sequence[Sequence[int]],
+    gold: Sequence[Sequence[int]],
+    predicted_labels: Sequence[Sequence[str]] | None = None,
+    gold_labels: Sequence[Sequence[str]] | None = None,
+    *,
+    keep: Sequence[Sequence[bool]] | None = None,
+    ignore_labels: Collection[str] = (),
+    universal_labels: bool = False,
+    undirected: str = "pairs",
+) -> Iterator[WordMatches]:
+    """
+    What [`attachment_scores`] adds up, sentence by sentence, with the same arguments and errors. A sentence may have
+    no word to score.
+    """
+    if undirected not in UNDIRECTED:
+        raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
+    if isinstance(ignore_labels, str):
+        raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
+    if ignore_labels and gold_labels is None:
+        raise ValueError("ignore_labels needs gold labels")
+    is_labelled = predicted_labels is not None and gold_labels is not None
+    scores = SCORES if is_labelled else SCORES[:2]
+    columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
+    for number, (heads, gold_heads, labels, true_labels, mask) in enumerate(columns, start=1):
+        try:
+            _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=true_labels, mask_values=mask)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from error
+        words = scored_words(len(gold_heads), mask, true_labels, ignore_labels)
+        arcs = _arcs(heads, labels, words, universal_labels)
+        gold_arcs = _arcs(gold_heads, true_labels, words, universal_labels)
+        right = {}
+        for score in scores:
+            found = _view(arcs, score)
+            wanted = _view(gold_arcs, score)
+            if undirected == "words" and score in ("uuas", "ulas"):
+                right[score] = _right_words(words, found, wanted)
+            else:
+                right[score] = _found_arcs(words, found, wanted)
+        yield WordMatches(right, len(set(_view(gold_arcs, "uuas"))))
+
+
+def _right_words(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
+    """The words, and whether what is found for them is wanted."""
+    known = set(wanted)
+    return {word: arc in known for word, arc in zip(words, found, strict=True)}
+
+
+def _found_arcs(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
+    """The words, and whether what is wanted of them is found; a pair that two words share is that of the first."""
+    known = set(found)
+    first = {arc: word for arc, word in zip(reversed(wanted), reversed(words), strict=True)}
+    return {word: arc in known for arc, word in first.items()}
 
 
 def score_sentences(

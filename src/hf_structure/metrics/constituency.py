@@ -21,7 +21,7 @@ from itertools import accumulate
 from operator import index
 from random import Random
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_structure.metrics.counts import precision_recall_f1
 
@@ -54,6 +54,26 @@ class ConstituencyScores:
     matched: int
     predicted: int
     gold: int
+
+
+class SentenceCounts(NamedTuple):
+    """
+    A sentence's part of [`ConstituencyScores`].
+
+    Attributes:
+        number (`int`): Number of the sentence, from 1.
+        matched, predicted, gold (`int`): Number of constituents on both sides, predicted, gold.
+        f1 (`float`): Its unlabelled F1.
+        depth, gold_depth (`int`): Depths of its trees.
+    """
+
+    number: int
+    matched: int
+    predicted: int
+    gold: int
+    f1: float
+    depth: int
+    gold_depth: int
 
 
 @dataclass(frozen=True)
@@ -103,12 +123,50 @@ def unlabeled_f1(
         ValueError: different numbers of sentences, a span that is none of its sentence (the message names both), no
             sentence to score, an unknown `empty_gold`.
     """
+    sentences = list(
+        sentence_counts(
+            predicted,
+            gold,
+            lengths,
+            count_single_words=count_single_words,
+            count_whole_sentences=count_whole_sentences,
+            count_duplicates=count_duplicates,
+            empty_gold=empty_gold,
+            min_length=min_length,
+            max_length=max_length,
+        )
+    )
+    if not sentences:
+        raise ValueError("there is no sentence to score")
+    counts = {name: sum(getattr(each, name) for each in sentences) for name in ("matched", "predicted", "gold")}
+    precision, recall, f1 = precision_recall_f1(**counts)
+    return ConstituencyScores(
+        uf1=fmean(each.f1 for each in sentences),
+        precision=precision,
+        recall=recall,
+        f1=f1,
+        depth=fmean(each.depth for each in sentences),
+        gold_depth=fmean(each.gold_depth for each in sentences),
+        sentences=len(sentences),
+        **counts,
+    )
+
+
+def sentence_counts(
+    predicted: Sequence[Sequence[Span]],
+    gold: Sequence[Sequence[Span]],
+    lengths: Sequence[int],
+    *,
+    count_single_words: bool = False,
+    count_whole_sentences: bool = False,
+    count_duplicates: bool = False,
+    empty_gold: str = "recall",
+    min_length: int = 1,
+    max_length: int | None = None,
+) -> Iterator[SentenceCounts]:
+    """What [`unlabeled_f1`] adds up, for each sentence that is scored, with the same arguments and errors."""
     if empty_gold not in EMPTY_GOLD:
         raise ValueError(f"empty_gold={empty_gold!r} is none of {', '.join(EMPTY_GOLD)}")
-    f1_scores = []
-    depths = []
-    gold_depths = []
-    counts = Counter()
 
     def counted(spans: list[LabelledSpan], length: int) -> Counter:
         scored = _scored(spans, length, count_single_words, count_whole_sentences)
@@ -117,32 +175,16 @@ def unlabeled_f1(
             pairs = set(pairs)
         return Counter(pairs)
 
-    for length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
+    for number, length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
         found = counted(spans, length)
         wanted = counted(gold_spans, length)
         if not wanted and empty_gold == "skip":
             continue
         sizes = {"matched": (found & wanted).total(), "predicted": found.total(), "gold": wanted.total()}
-        counts.update(sizes)
-        depths.append(tree_depth(spans))
-        gold_depths.append(tree_depth(gold_spans))
+        f1 = precision_recall_f1(**sizes)[-1]
         if not wanted and empty_gold in ("one", "zero"):
-            f1_scores.append(float(empty_gold == "one"))
-        else:
-            f1_scores.append(precision_recall_f1(**sizes)[-1])
-    if not f1_scores:
-        raise ValueError("there is no sentence to score")
-    precision, recall, f1 = precision_recall_f1(**counts)
-    return ConstituencyScores(
-        uf1=fmean(f1_scores),
-        precision=precision,
-        recall=recall,
-        f1=f1,
-        depth=fmean(depths),
-        gold_depth=fmean(gold_depths),
-        sentences=len(f1_scores),
-        **counts,
-    )
+            f1 = float(empty_gold == "one")
+        yield SentenceCounts(number, **sizes, f1=f1, depth=tree_depth(spans), gold_depth=tree_depth(gold_spans))
 
 
 def label_recall(
@@ -173,7 +215,7 @@ def label_recall(
     """
     matched = Counter()
     total = Counter()
-    for length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
+    for _, length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
         found = _scored(spans, length, count_single_words, count_whole_sentences)
         wanted = _scored(gold_spans, length, count_single_words, count_whole_sentences)
         pairs = {(start, end) for start, end, _ in found}
@@ -265,15 +307,18 @@ def _sentences(
     lengths: Sequence[int],
     min_length: int,
     max_length: int | None,
-) -> Iterator[tuple[int, list[LabelledSpan], list[LabelledSpan]]]:
-    """`(length, predicted, gold)` of the sentences of these lengths, checked; all spans are `(start, end, label)`."""
+) -> Iterator[tuple[int, int, list[LabelledSpan], list[LabelledSpan]]]:
+    """
+    `(number, length, predicted, gold)` of the sentences of these lengths, checked, numbered from 1 among all; all
+    spans are `(start, end, label)`.
+    """
     if not len(predicted) == len(gold) == len(lengths):
         raise ValueError(f"{len(predicted)} predicted and {len(gold)} gold sentences, {len(lengths)} lengths")
     for number, (length, spans, gold_spans) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
         checked = _checked(spans, length, number)
         gold_checked = _checked(gold_spans, length, number)
         if min_length <= length and (max_length is None or length <= max_length):
-            yield length, checked, gold_checked
+            yield number, length, checked, gold_checked
 
 
 def _checked(spans: Sequence[Span], length: int, number: int) -> list[LabelledSpan]:

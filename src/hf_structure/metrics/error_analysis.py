@@ -107,7 +107,7 @@ def error_analysis(
     system = _arcs(heads, labels, words, universal_labels)
     reference = _arcs(gold_heads, gold_labels, words, universal_labels)
     right = {arc[:4] for arc in system} & {arc[:4] for arc in reference}
-    sizes = [_sentence_class(len(row)) for row in gold_heads]
+    sizes = [sentence_class(len(row)) for row in gold_heads]
     return ErrorAnalysis(
         dependency_length=_scores(LENGTHS, system, reference, right, lambda arc: arc.length_class),
         root_distance=_scores(DISTANCES, system, reference, right, lambda arc: arc.distance_class),
@@ -181,5 +181,6 @@ def _class_of(number: int) -> str:
     return str(number) if number <= LONGEST else LENGTHS[-1]
 
 
-def _sentence_class(length: int) -> str:
+def sentence_class(length: int) -> str:
+    """The class of `SENTENCES` that sentences with this number of words belong to."""
     return SENTENCES[min(length // 10, len(SENTENCES) - 1)]
