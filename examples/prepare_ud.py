@@ -10,7 +10,6 @@ Words are written as they are: lower case, digits and the vocabulary are the tok
 """
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -18,17 +17,10 @@ from itertools import chain
 from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
+from hf_structure.cli.groups import genre_of
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.files import new_file
 from hf_structure.data.normalization import keep_mask
-
-_GENRE = re.compile(r"(?:[^_-]+_)?([^_-]+)[_-]")
-
-
-def genre_of(document: str) -> str:
-    """`GUM_academic_art` -> `academic` (the second part); `weblog-juancole.com_...` of EWT -> `weblog` (the first)."""
-    match = _GENRE.match(document)
-    return match[1] if match else document
 
 
 def with_genres(sentences: Iterable[ConlluSentence]) -> Iterator[tuple[ConlluSentence, str | None]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hf_structure.cli.common import print_table
+from hf_structure.cli.compare_trees import TESTS, add_tree_options, compare_trees, tree_format
+from hf_structure.cli.tree_counts import BRACKET_OPTIONS, DEPENDENCY_OPTIONS, given_options
 from hf_structure.data.json_text import load_json, parse_json
 from hf_structure.data.text import numbered_lines
 from hf_structure.metrics.paired import Scores, mean_scores, paired_difference
@@ -31,9 +33,11 @@ def add_compare(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "results",
         nargs="+",
-        metavar="FIRST SECOND",
-        help="of each model a folder of run_blimp.py or run_sg.py, or a file of score --format json",
+        metavar="FILE",
+        help="of each model a folder of run_blimp.py or run_sg.py, or a file of score --format json; or gold trees "
+        "and those of two systems, [NAME=]FILE, where files of one NAME are runs of one system, say with other seeds",
     )
+    add_tree_options(parser)
 
 
 def run_compare(options: argparse.Namespace) -> None:
@@ -42,7 +46,16 @@ def run_compare(options: argparse.Namespace) -> None:
     BLiMP: percent of pairs that are right (a tie: half), overall and by phenomenon. SyntaxGym: percent of items whose
     first prediction holds. Scored sentences: mean log-probability in nats. More pairs are the same two models with
     other seeds: an item's score is then its mean over the seeds.
+
+    Compares the trees of two systems with gold trees, in CoNLL-U or brackets: their scores, the difference with a 95%
+    interval, and p values of the paired bootstrap and of the paired permutation test over sentences; with --group also
+    for each group, corrected for their number (Holm).
     """
+    if tree_format(options.results[0]):
+        compare_trees(options)
+        return
+    if given := given_options(options, (*TESTS, *DEPENDENCY_OPTIONS, *BRACKET_OPTIONS, "punctuation")):
+        raise ValueError(f"--{next(iter(given))} is for trees: {options.results[0]} is neither CoNLL-U nor brackets")
     if len(options.results) % 2:
         raise ValueError(f"there is no second model to {options.results[-1]}: results are compared in pairs")
     names = " and ".join(options.results)

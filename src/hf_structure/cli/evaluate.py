@@ -3,23 +3,36 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from random import Random
-from typing import Any
 
-from hf_structure.cli.common import positive, print_table
-from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.corpus import SUFFIXES, bracket_sentence, drop_punctuation, load_sentences
+from hf_structure.cli.common import check_files, print_table
+from hf_structure.cli.gold import read_gold
+from hf_structure.cli.groups import HELP, in_order
+from hf_structure.cli.score_tables import table_writer
+from hf_structure.cli.tree_counts import (
+    ALL,
+    BRACKET_OPTIONS,
+    DEPENDENCY_OPTIONS,
+    SCORED_CONSTITUENTS,
+    CountRow,
+    add_bracket_options,
+    add_dependency_options,
+    bracket_rows,
+    dependency_conventions,
+    dependency_rows,
+    given_options,
+    read_bracket_pairs,
+)
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.corpus import SUFFIXES
 from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
-from hf_structure.metrics.attachment import UNDIRECTED, check_words, score_sentences
+from hf_structure.metrics.attachment import score_sentences
 from hf_structure.metrics.conll18 import AlignedScore, conll18_scores
 from hf_structure.metrics.constituency import (
-    EMPTY_GOLD,
     ConstituencyScores,
     LabelRecall,
     label_recall,
@@ -30,11 +43,10 @@ from hf_structure.metrics.constituency import (
 )
 from hf_structure.metrics.graphs import arc_scores
 
-_PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
-_SCORED = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
+_ROWS = ("by", "per_sentence")
 _OPTIONS = {
-    "tree": ("ignore", "universal", "uuas", "conll18"),
-    "brackets": (*_SCORED, "count_duplicates", "empty_gold", "punctuation", "baselines"),
+    "tree": (*DEPENDENCY_OPTIONS, "conll18"),
+    "brackets": (*BRACKET_OPTIONS, "punctuation", "baselines"),
     "graph": ("annotation", "system_annotation"),
 }
 
@@ -56,18 +68,18 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
         "characters are enough",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--by", metavar="KEY", help=f"of trees: the scores of each group of words or sentences: {HELP}"
+    )
+    parser.add_argument(
+        "--per_sentence",
+        metavar="FILE",
+        help="of trees: write what is right in each sentence, with --by a row for each of its groups: a table, .csv, "
+        ".tsv, .jsonl or .parquet",
+    )
     parser.add_argument("--structure", choices=["tree", "graph"], help="default: graph for SDP files, else tree")
     dependencies = parser.add_argument_group("attachment scores of CoNLL-U")
-    add_ignore(dependencies)
-    dependencies.add_argument(
-        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
-    )
-    dependencies.add_argument(
-        "--uuas",
-        choices=UNDIRECTED,
-        help="what UUAS and ULAS count: gold pairs of words that are predicted too (default), or words whose "
-        "predicted pair is a gold one, as in StructFormer's released code: more for argmax heads, the same for trees",
-    )
+    add_dependency_options(dependencies)
     dependencies.add_argument(
         "--conll18",
         action="store_true",
@@ -91,26 +103,7 @@ def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--baselines", action="store_true", help="also score left-branching, right-branching and random binary trees"
     )
-    group.add_argument(
-        "--punctuation",
-        choices=sorted(_PUNCTUATION_BY),
-        help="drop what is punctuation by the gold tags, or by its form where these are none of the Penn Treebank or "
-        "universal (default), drop it by its form, or keep it; where it is dropped, the system file may be without it "
-        "already",
-    )
-    group.add_argument("--count_single_words", action="store_true", help="constituents of one word count")
-    group.add_argument("--count_whole_sentences", action="store_true", help="constituents of all words count")
-    group.add_argument(
-        "--count_duplicates", action="store_true", help="constituents of the same words (unary chains) count each"
-    )
-    group.add_argument(
-        "--empty_gold",
-        choices=EMPTY_GOLD,
-        help="F1 of a sentence without gold constituents that count: that of recall 1 (default: 1 if nothing is "
-        "predicted, else 0), always 1, always 0, or skip the sentence",
-    )
-    group.add_argument("--min_length", type=positive, metavar="N", help="skip sentences of fewer words (C-PCFG: 2)")
-    group.add_argument("--max_length", type=positive, metavar="N", help="skip sentences of more words (WSJ10: 10)")
+    add_bracket_options(group)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
@@ -130,20 +123,17 @@ def run_evaluate(options: argparse.Namespace) -> None:
         if len(formats) > 1:
             raise ValueError(f"{options.gold} and {options.system} differ in format: {' and '.join(sorted(formats))}")
     for other, names in _OPTIONS.items():
-        if other != kind and (given := _given(options, names)):
+        if other != kind and (given := given_options(options, names)):
             raise ValueError(f"--{next(iter(given))} is for {_FORMS[other]} only")
+    if kind == "graph" and (given := given_options(options, _ROWS)):
+        raise ValueError(f"--{next(iter(given))} is for trees, in CoNLL-U or brackets, only")
     _EVALUATORS[kind](options)
-
-
-def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """The options of these names that the command line has."""
-    return {name: getattr(options, name) for name in names if getattr(options, name)}
 
 
 def _evaluate_conllu(options: argparse.Namespace) -> None:
     gold = read_gold(read_conllu(options.gold), options.gold)
     system = list(read_conllu(options.system))
-    needs_same_words = _given(options, ("ignore", "uuas"))
+    needs_same_words = given_options(options, ("ignore", "uuas", *_ROWS))
     has_same_words = [sentence.forms for sentence in system] == [sentence.forms for sentence in gold]
     if options.conll18 and needs_same_words:
         raise ValueError(f"--{next(iter(needs_same_words))} cannot be used with --conll18")
@@ -153,15 +143,59 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
             print("hf-structure: words differ: printing the scores of the CoNLL 2018 shared task", file=sys.stderr)
         _print_conll18(aligned, options.json)
         return
-    scores = score_sentences(
-        system,
-        gold,
-        keep=scored_masks(gold, options.ignore),
-        ignore_labels=set(options.ignore),
-        universal_labels=options.universal,
-        undirected=options.uuas or UNDIRECTED[0],
-    )
-    _print_scores(asdict(scores), options.json, str.upper)
+    if options.by or options.per_sentence:
+        rows = dependency_rows(system, gold, options.by, options.gold, options)
+        _write_rows(rows, options, gold)
+    if not options.by:
+        scores = score_sentences(system, gold, **dependency_conventions(gold, options))
+        _print_scores(asdict(scores), options.json, str.upper)
+
+
+def _write_rows(rows: Sequence[CountRow], options: argparse.Namespace, gold: Sequence[ConlluSentence] = ()) -> None:
+    """What `--by` prints and `--per_sentence` writes; `gold` are sentences with comments."""
+    if options.per_sentence:
+        check_files([options.gold, options.system], options.per_sentence)
+        cells = []
+        for row in rows:
+            names = {"sent_id": gold[row.sentence - 1].metadata.get("sent_id")} if gold else {}
+            group = {options.by: row.group} if options.by else {}
+            counts = _bracket_cells(row) if "uf1" in row.total else {**row.matched, "pairs": row.total["uuas"]}
+            cells.append({"sentence": row.sentence, **names, **group, "words": row.words, **counts})
+        with table_writer(options.per_sentence, False) as write:
+            write(list(cells[0]), cells)
+    if options.by:
+        _print_groups(rows, options.by, options.json)
+
+
+def _bracket_cells(row: CountRow) -> dict[str, float]:
+    sizes = {"matched": row.matched["recall"], "predicted": row.total["precision"], "gold": row.total["recall"]}
+    return {"f1": row.matched["uf1"], **sizes}
+
+
+def _print_groups(rows: Sequence[CountRow], key: str, as_json: bool) -> None:
+    groups = {group: [row for row in rows if row.group == group] for group in _groups_in_order(rows, key)}
+    found = {group: _group_scores(chosen) for group, chosen in {ALL: rows, **groups}.items()}
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    titles = [name if name in ("sentences", "words", "precision", "recall") else name.upper() for name in found[ALL]]
+    lines = [[f"by {key}", *titles]]
+    for group, values in found.items():
+        cells = (f"{100 * value:.2f}" if isinstance(value, float) else f"{value:,}" for value in values.values())
+        lines.append([group, *cells])
+    print_table(lines)
+
+
+def _groups_in_order(rows: Sequence[CountRow], key: str) -> list[str]:
+    return in_order((row.group for row in rows), key)
+
+
+def _group_scores(rows: Sequence[CountRow]) -> dict[str, float]:
+    shares = {}
+    for score in rows[0].total:
+        total = sum(row.total[score] for row in rows)
+        shares[score] = sum(row.matched[score] for row in rows) / total if total else 1.0
+    return {"sentences": len({row.sentence for row in rows}), "words": sum(row.words for row in rows), **shares}
 
 
 def _print_conll18(scores: dict[str, AlignedScore], as_json: bool) -> None:
@@ -196,19 +230,23 @@ def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of=
 
 
 def _evaluate_brackets(options: argparse.Namespace) -> None:
-    pairs = list(_read_bracket_pairs(options))
-    lengths = [len(sentence["words"]) for sentence, _ in pairs]
-    gold, system = ([pair[side]["spans"] for pair in pairs] for side in (0, 1))
+    pairs = list(read_bracket_pairs(options.gold, options.system, options.punctuation))
+    if options.by or options.per_sentence:
+        _write_rows(bracket_rows(pairs, options.by, options), options)
+    if options.by:
+        return
+    lengths = [len(sentence["words"]) for _, sentence, _ in pairs]
+    gold, system = ([pair[side]["spans"] for pair in pairs] for side in (1, 2))
     trees = {"system": system}
     if options.baselines:
         random = partial(random_tree, generator=Random(0))
         for name, baseline in {"left": left_branching, "right": right_branching, "random": random}.items():
             trees[name] = [baseline(length) for length in lengths]
     scores = {
-        name: unlabeled_f1(spans, gold, lengths, **_given(options, (*_SCORED, "count_duplicates", "empty_gold")))
+        name: unlabeled_f1(spans, gold, lengths, **given_options(options, BRACKET_OPTIONS))
         for name, spans in trees.items()
     }
-    labels = label_recall(system, gold, lengths, **_given(options, _SCORED))
+    labels = label_recall(system, gold, lengths, **given_options(options, SCORED_CONSTITUENTS))
     if not options.json:
         _print_brackets(scores, labels)
         return
@@ -228,39 +266,6 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
     print(f", {score.matched} of them right\n")
     recalls = ([label, f"{100 * row.recall:.2f}", str(row.matched), str(row.gold)] for label, row in labels.items())
     print_table([["label", "recall", "found", "gold"], *recalls])
-
-
-def _read_bracket_pairs(options: argparse.Namespace) -> Iterator[tuple[dict, dict]]:
-    """The sentences of both files, gold and system; both without the punctuation of the gold, if it is dropped."""
-    gold = read_gold(load_sentences(options.gold, "brackets"), options.gold)
-    by = _PUNCTUATION_BY[options.punctuation or "drop"]
-    numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
-    if not any(kept["words"] for _, _, kept in numbered):
-        raise ValueError(f"{options.gold}: no word is left without punctuation; --punctuation keep keeps it")
-    _, whole, kept = numbered[0]
-    system = _read_system(options.system, (whole["words"], kept["words"]))
-    if len(system) < len(gold):  # it may lack sentences of punctuation alone
-        numbered = [row for row in numbered if row[2]["words"]]
-    for (number, whole, kept), predicted in zip(numbered, system, strict=False):
-        is_dropped = len(predicted["words"]) == len(kept["words"])
-        check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)
-        yield kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
-    if len(system) != len(numbered):
-        raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
-
-
-def _read_system(name: str, first: Sequence[list[str]]) -> list[dict]:
-    """
-    The sentences of a file. Where nothing in it tells whether brackets begin with labels, the words of its first
-    sentence do: they are one of these lists.
-    """
-    system = list(load_sentences(name, "brackets"))
-    if system and system[0]["words"] not in first:
-        trees = (tree.remove_traces() for tree in read_brackets(name, unescape=True, labels=False))
-        without_labels = [bracket_sentence(tree) for tree in trees if tree]
-        if without_labels[0]["words"] in first:
-            return without_labels
-    return system
 
 
 _FORMS = {

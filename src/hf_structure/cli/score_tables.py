@@ -104,7 +104,7 @@ def write_table(
     """Writes the rows of sentences as they come; the places of the sentences that are left out."""
     skipped = []
     alike = AlikeSentences()
-    with _writer(options.output, options.format == "json") as write:
+    with table_writer(options.output, options.format == "json") as write:
         for number, (scores, source) in enumerate(pairs, start=1):
             item = _item_of(source)
             if scores[0] is None:
@@ -141,7 +141,8 @@ def table_format(output: str | None, as_json: bool) -> str:
 
 
 @contextmanager
-def _writer(output: str | None, as_json: bool) -> Iterator[Writer]:
+def table_writer(output: str | None, as_json: bool) -> Iterator[Writer]:
+    """What writes rows to a file of a form of `FORMATS`, or to standard output."""
     form = table_format(output, as_json)
     if form == "parquet":
         rows = []
@@ -149,7 +150,7 @@ def _writer(output: str | None, as_json: bool) -> Iterator[Writer]:
         _write_parquet(rows, output)
         return
     with output_file(output) as file:
-        yield _json_writer(file) if form == "jsonl" else _cell_writer(file, DELIMITERS[f".{form}"])
+        yield _json_writer(file) if form == "jsonl" else cell_writer(file, DELIMITERS[f".{form}"])
 
 
 def _json_writer(file: IO[str]) -> Writer:
@@ -160,7 +161,7 @@ def _json_writer(file: IO[str]) -> Writer:
     return write
 
 
-def _cell_writer(file: IO[str], delimiter: str) -> Writer:
+def cell_writer(file: IO[str], delimiter: str) -> Writer:
     cells = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     header: list[str] = []
 

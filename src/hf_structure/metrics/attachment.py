@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 from hf_structure.algorithms.trees import check_heads
 
-SCORES = ("uas", "uuas", "las", "ulas")
+SCORES = ("uas", "las", "uuas", "ulas")
+UNLABELLED = ("uas", "uuas")
 UNDIRECTED = ("pairs", "words")  # what the undirected scores count
 
 
@@ -149,7 +150,7 @@ def word_matches(
     if ignore_labels and gold_labels is None:
         raise ValueError("ignore_labels needs gold labels")
     is_labelled = predicted_labels is not None and gold_labels is not None
-    scores = SCORES if is_labelled else SCORES[:2]
+    scores = SCORES if is_labelled else UNLABELLED
     columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
     for number, (heads, gold_heads, labels, true_labels, mask) in enumerate(columns, start=1):
         try:
@@ -179,7 +180,7 @@ def _right_words(words: Sequence[int], found: list[tuple], wanted: list[tuple]) 
 def _found_arcs(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
     """The words, and whether what is wanted of them is found; a pair that two words share is that of the first."""
     known = set(found)
-    first = {arc: word for arc, word in zip(reversed(wanted), reversed(words), strict=True)}
+    first = dict(zip(reversed(wanted), reversed(words), strict=True))
     return {word: arc in known for arc, word in first.items()}
 
 

@@ -1,0 +1,227 @@
+"""`hf-structure compare` of trees: two systems beside gold trees, by groups, with tests of significance."""
+
+import argparse
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from hf_structure.cli.common import check_files, guess_input, named_models, positive, print_table
+from hf_structure.cli.gold import read_gold
+from hf_structure.cli.groups import HELP, in_order
+from hf_structure.cli.tree_counts import (
+    ALL,
+    BRACKET_OPTIONS,
+    DEPENDENCY_OPTIONS,
+    CountRow,
+    add_bracket_options,
+    add_dependency_options,
+    bracket_rows,
+    dependency_rows,
+    given_options,
+    read_bracket_pairs,
+)
+from hf_structure.data.conllu import read_conllu
+from hf_structure.data.files import DataError, open_input, plain_path
+from hf_structure.metrics.significance import RESAMPLES, SystemCounts, compare_systems, holm
+
+METRICS = {"conllu": ("las", "uas", "uuas", "ulas"), "brackets": ("uf1", "f1")}  # the default first
+SIDES = ("first", "second")
+FORMATS = ("text", "csv", "json")
+TESTS = ("metric", "group", "resamples", "seed", "draw_runs", "format")
+_NAMES = {"conllu": "CoNLL-U", "brackets": "brackets"}
+
+
+def add_tree_options(parser: argparse.ArgumentParser) -> None:
+    """The options of trees."""
+    trees = parser.add_argument_group("trees, in CoNLL-U or brackets")
+    trees.add_argument(
+        "--metric",
+        choices=[metric for metrics in METRICS.values() for metric in metrics],
+        help="of CoNLL-U las (default if there are labels), uas, uuas or ulas; of brackets uf1, the mean of the "
+        "sentences' F1 (default), or f1, that of the corpus",
+    )
+    trees.add_argument("--group", metavar="KEY", help=f"also compare the groups of words or sentences: {HELP}")
+    trees.add_argument("--resamples", type=positive, metavar="N", help=f"samples of each test; default: {RESAMPLES:,}")
+    trees.add_argument("--seed", type=int, metavar="N", help="of the random numbers; default: 0")
+    trees.add_argument(
+        "--draw_runs",
+        action="store_true",
+        help="of systems with several runs: the bootstrap draws runs, too, so that it is also about other seeds",
+    )
+    trees.add_argument("--format", choices=FORMATS, help="form of the table; default: text")
+    add_dependency_options(parser.add_argument_group("words of CoNLL-U, as in evaluate"))
+    add_bracket_options(parser.add_argument_group("constituents of brackets, as in evaluate"))
+
+
+def tree_format(name: str) -> str | None:
+    """`"conllu"` or `"brackets"`, if the file holds such trees."""
+    if not Path(name).is_file():
+        return None
+    with open_input(name) as file:
+        form = guess_input(name, file)
+    return form if form in METRICS else None
+
+
+def compare_trees(options: argparse.Namespace) -> None:
+    """Prints the table of two systems."""
+    gold, *others = options.results
+    systems = two_systems(others)
+    form = _format_of(gold, [file for files in systems.values() for file in files])
+    others = {"conllu": (*BRACKET_OPTIONS, "punctuation"), "brackets": DEPENDENCY_OPTIONS}[form]
+    if given := given_options(options, others):
+        raise ValueError(f"--{next(iter(given))} is not for {_NAMES[form]}")
+    if options.metric not in (None, *METRICS[form]):
+        raise ValueError(f"--metric {options.metric} is not for {_NAMES[form]}: {', '.join(METRICS[form])} are")
+    if options.draw_runs and max(map(len, systems.values())) == 1:
+        raise ValueError("--draw_runs is for systems with several runs: NAME=FILE NAME=FILE")
+    read = _reader(gold, form, options)
+    runs = [{file: _read_named(file, read) for file in files} for files in systems.values()]
+    files = runs[0] | runs[1]
+    metric = options.metric or METRICS[form][0]
+    if options.metric is None and any(metric not in rows[0].total for rows in files.values()):
+        metric = "uas"
+    _check_rows(files, metric)
+    comparisons = _comparisons([list(each.values()) for each in runs], metric, options)
+    _WRITERS[options.format or "text"](metric, list(systems), comparisons, options)
+
+
+def two_systems(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """
+    The files of two systems by their names, of `[NAME=]FILE`: those of one name are its runs, a file without a name is
+    a system of its own. Raises `ValueError` if these are not two.
+    """
+    pairs = named_models(arguments)
+    stems = Counter(plain_path(file).stem for name, file in pairs if not name)
+    systems = {}
+    for name, file in pairs:
+        stem = plain_path(file).stem
+        systems.setdefault(name or (stem if stems[stem] == 1 else file), []).append(file)
+    if len(systems) != 2:
+        raise ValueError(
+            f"{len(systems)} systems beside the gold file: two are compared, GOLD FIRST SECOND, or with several runs "
+            "each GOLD NAME=FILE NAME=FILE OTHER=FILE OTHER=FILE"
+        )
+    return systems
+
+
+def _format_of(gold: str, files: Sequence[str]) -> str:
+    check_files(files, None)
+    form = tree_format(gold)
+    for name in files:
+        other = tree_format(name)
+        if other is None:
+            raise ValueError(f"{name} is neither CoNLL-U nor brackets, by its suffix and its first lines")
+        if other != form:
+            raise ValueError(f"{name} holds {_NAMES[other]}, but {gold} {_NAMES[form]}: they must be the same")
+    return form
+
+
+def _reader(gold_name: str, form: str, options: argparse.Namespace) -> Callable[[str], list[CountRow]]:
+    """What counts what is right in a file."""
+    if form == "brackets":
+        return lambda file: bracket_rows(
+            list(read_bracket_pairs(gold_name, file, options.punctuation)), options.group, options
+        )
+    gold = read_gold(read_conllu(gold_name), gold_name)
+    return lambda file: dependency_rows(list(read_conllu(file)), gold, options.group, gold_name, options)
+
+
+def _read_named(file: str, read: Callable[[str], list[CountRow]]) -> list[CountRow]:
+    """The counts of a file, which is named in errors."""
+    try:
+        return read(file)
+    except DataError:  # which names it
+        raise
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _check_rows(files: dict[str, list[CountRow]], metric: str) -> None:
+    """Raises `ValueError` unless all files have this score, of the same sentences."""
+    first, *_ = files.values()
+    for file, rows in files.items():
+        if metric not in rows[0].total:
+            raise ValueError(f"{file} or the gold file has no labels, which --metric {metric} needs")
+        if [row[:2] for row in rows] != [row[:2] for row in first]:
+            raise ValueError(f"{file}: other sentences are scored than in the first file")
+
+
+def _comparisons(
+    runs: Sequence[Sequence[list[CountRow]]], metric: str, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """For all words and for each group, the cells of the table."""
+    first = runs[0][0]
+    groups = in_order((row.group for row in first), options.group) if options.group else []
+    found = []
+    for group in tqdm([ALL, *groups], unit=" groups", disable=not (groups and sys.stderr.isatty())):
+        chosen = [place for place, row in enumerate(first) if group == ALL or row.group == group]
+        systems = [_counts(each, chosen, metric) for each in runs]
+        compared = compare_systems(
+            *systems, resamples=options.resamples or RESAMPLES, seed=options.seed or 0, draw_runs=options.draw_runs
+        )
+        cells = {"group": group, "sentences": compared.sentences, "words": sum(first[place].words for place in chosen)}
+        for side, system in zip(SIDES, systems, strict=True):
+            scores = system.scores
+            cells |= {side: getattr(compared, side), f"{side}_deviation": None}
+            if len(scores) > 1:
+                cells[f"{side}_deviation"] = float(scores.std(ddof=1))
+        found.append(cells | asdict(compared) | {"holm_p": None})
+    for cells, value in zip(found[1:], holm([cells["permutation_p"] for cells in found[1:]]), strict=True):
+        cells["holm_p"] = value
+    return found
+
+
+def _counts(runs: Sequence[list[CountRow]], chosen: Sequence[int], metric: str) -> SystemCounts:
+    """The counts of the chosen rows, those of a sentence together."""
+    _, sentences = np.unique([runs[0][place].sentence for place in chosen], return_inverse=True)
+
+    def sums(values: list[float]) -> np.ndarray:
+        return np.bincount(sentences, values)
+
+    matched = [sums([rows[place].matched.get(metric, 0) for place in chosen]) for rows in runs]
+    total = [sums([rows[place].total.get(metric, 0) for place in chosen]) for rows in runs]
+    return SystemCounts(np.stack(matched), np.stack(total))
+
+
+def _print_text(metric: str, names: Sequence[str], found: list[dict], options: argparse.Namespace) -> None:
+    title = f"{metric.upper()} by {options.group}" if options.group else metric.upper()
+    tests = ("bootstrap p", "permutation p", "Holm p")
+    rows = [[title, "sentences", "words", *names, "difference", "low", "high", *tests]]
+    for cells in found:
+        scores = [_with_deviation(cells[name], cells[f"{name}_deviation"]) for name in SIDES]
+        differences = [f"{100 * cells[name]:+.2f}" for name in ("difference", "low", "high")]
+        values = [cells[name] for name in ("bootstrap_p", "permutation_p", "holm_p")]
+        p_values = ["-" if value is None else f"{value:.4f}" for value in values]
+        rows.append(
+            [cells["group"], f"{cells['sentences']:,}", f"{cells['words']:,}", *scores, *differences, *p_values]
+        )
+    print_table(rows if options.group else [row[:-1] for row in rows])
+
+
+def _with_deviation(score: float, deviation: float | None) -> str:
+    return f"{100 * score:.2f}" if deviation is None else f"{100 * score:.2f} ± {100 * deviation:.2f}"
+
+
+def _print_csv(metric: str, names: Sequence[str], found: list[dict], options: argparse.Namespace) -> None:
+    columns = {"metric": metric, "first_system": names[0], "second_system": names[1]}
+    writer = csv.DictWriter(sys.stdout, [*columns, *found[0]], restval="NA", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        columns | {name: "NA" if value is None else value for name, value in cells.items()} for cells in found
+    )
+
+
+def _print_json(metric: str, names: Sequence[str], found: list[dict], options: argparse.Namespace) -> None:
+    settings = {"group": options.group, "resamples": options.resamples or RESAMPLES, "seed": options.seed or 0}
+    print(json.dumps({"metric": metric, "systems": list(names), **settings, "rows": found}, indent=2))
+
+
+_WRITERS = {"text": _print_text, "csv": _print_csv, "json": _print_json}

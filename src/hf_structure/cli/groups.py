@@ -1,0 +1,121 @@
+"""Groups of words and sentences by what a treebank says of them, for `hf-structure evaluate` and `compare`."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from hf_structure.data.conllu import ConlluSentence, ConlluToken
+from hf_structure.metrics.attachment import universal_label
+from hf_structure.metrics.error_analysis import DISTANCES, LENGTHS, SENTENCES, Arc, root_distances, sentence_class
+
+MISSING = "-"  # the group of what has no value
+_DOCUMENT = ("newdoc ", "meta::")  # keys of comments that hold until the next document begin so
+_GENRE = re.compile(r"(?:[^_-]+_)?([^_-]+)[_-]")
+_CLASSES = {"length": SENTENCES, "dependency_length": LENGTHS, "root_distance": DISTANCES}  # in their order
+
+HELP = (
+    "length (of sentences, in words); of CoNLL-U also relation, upos, xpos, dependency_length, root_distance (all of "
+    "the gold tree), genre (of GUM and EWT also by the names of documents), a key of comments (# key = value, also "
+    "# meta::key = value of its document), of MISC or of FEATS"
+)
+
+
+def genre_of(document: str) -> str:
+    """`GUM_academic_art` -> `academic` (the second part); `weblog-juancole.com_...` of EWT -> `weblog` (the first)."""
+    match = _GENRE.match(document)
+    return match[1] if match else document
+
+
+def word_groups(
+    sentences: Sequence[ConlluSentence], key: str, name: str, universal_labels: bool = False
+) -> list[Sequence[str]]:
+    """
+    The group of each word of each sentence; words of a sentence whose comments have the key are in one.
+
+    Args:
+        sentences (`Sequence[ConlluSentence]`): All sentences of a file, in their order.
+        key (`str`): What groups them, see `HELP`.
+        name (`str`): That of the file, for messages.
+        universal_labels (`bool`): Whether relations are taken without their subtype.
+
+    Raises:
+        ValueError: no word and no comment has this key; the message lists those there are.
+    """
+    if key in _OF_WORDS:
+        return [_OF_WORDS[key](sentence, universal_labels) for sentence in sentences]
+    comments = list(_comments(sentences))
+    if any(key in values for values in comments):
+        return [
+            [values.get(key, MISSING)] * len(sentence.words)
+            for sentence, values in zip(sentences, comments, strict=True)
+        ]
+    for column in ("misc", "feats"):
+        rows = [[_features(word, column).get(key) for word in sentence.words] for sentence in sentences]
+        if any(value is not None for row in rows for value in row):
+            return [[value or MISSING for value in row] for row in rows]
+    raise ValueError(f"{name}: there is no {key!r} to group by: {_known_keys(sentences, comments)}")
+
+
+def length_groups(lengths: Iterable[int], key: str) -> list[str]:
+    """The groups of sentences of which only the numbers of words are known. Raises `ValueError` for another key."""
+    if key != "length":
+        raise ValueError(f"{key!r} is for trees in CoNLL-U: sentences in brackets are grouped by length")
+    return [sentence_class(length) for length in lengths]
+
+
+def in_order(groups: Iterable[str], key: str) -> list[str]:
+    """The groups that occur: classes of numbers in their order, others the most frequent first."""
+    counts = Counter(groups)
+    if key in _CLASSES:
+        return [group for group in _CLASSES[key] if group in counts]
+    return sorted(counts, key=lambda group: (-counts[group], group))
+
+
+def _comments(sentences: Iterable[ConlluSentence]) -> Iterator[dict[str, str]]:
+    """Keys and values of the comments of each sentence, and of its document where the sentence has none."""
+    document = {}
+    for sentence in sentences:
+        own = sentence.metadata
+        if any(comment.lstrip("# ").startswith("newdoc") for comment in sentence.comments):
+            document = {}
+        for key, value in own.items():
+            if key.startswith(_DOCUMENT):
+                document[key.removeprefix("meta::")] = value
+        if "newdoc id" in document:
+            document.setdefault("genre", genre_of(document["newdoc id"]))
+        yield document | own
+
+
+def _features(word: ConlluToken, column: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in getattr(word, column).split("|"))
+    return {key: value for key, mark, value in pairs if mark}
+
+
+def _known_keys(sentences: Sequence[ConlluSentence], comments: Iterable[dict[str, str]]) -> str:
+    found = {"comments have": {key for values in comments for key in values}}
+    for column in ("misc", "feats"):
+        rows = [_features(word, column) for sentence in sentences for word in sentence.words]
+        found[f"{column.upper()} has"] = {key for row in rows for key in row}
+    listed = (f"{where} {', '.join(sorted(keys)[:20])}" for where, keys in found.items() if keys)
+    return "; ".join([f"there are {', '.join(_OF_WORDS)}", *listed])
+
+
+def _arcs(sentence: ConlluSentence) -> list[Arc]:
+    """The dependencies of a gold tree; none of a sentence without."""
+    heads = sentence.heads or []
+    distances = root_distances(heads)
+    return [Arc(0, word, head, None, distances[word - 1]) for word, head in enumerate(heads, start=1)]
+
+
+def _relations(sentence: ConlluSentence, universal_labels: bool) -> list[str]:
+    return list(map(universal_label, sentence.deprels)) if universal_labels else sentence.deprels
+
+
+_OF_WORDS: dict[str, Callable[[ConlluSentence, bool], Sequence[str]]] = {
+    "length": lambda sentence, _: [sentence_class(len(sentence.words))] * len(sentence.words),
+    "relation": _relations,
+    "upos": lambda sentence, _: [word.upos for word in sentence.words],
+    "xpos": lambda sentence, _: [word.xpos for word in sentence.words],
+    "dependency_length": lambda sentence, _: [arc.length_class for arc in _arcs(sentence)],
+    "root_distance": lambda sentence, _: [arc.distance_class for arc in _arcs(sentence)],
+}

@@ -1,0 +1,175 @@
+"""What systems have right of gold trees, by sentence and group: for `hf-structure evaluate` and `compare`."""
+
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hf_structure.cli.common import positive
+from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
+from hf_structure.cli.groups import length_groups, word_groups
+from hf_structure.data.brackets import read_brackets
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.corpus import bracket_sentence, drop_punctuation, load_sentences
+from hf_structure.metrics.attachment import UNDIRECTED, aligned_columns, check_words, word_matches
+from hf_structure.metrics.constituency import EMPTY_GOLD, sentence_counts
+
+DEPENDENCY_OPTIONS = ("ignore", "universal", "uuas")
+SCORED_CONSTITUENTS = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
+BRACKET_OPTIONS = (*SCORED_CONSTITUENTS, "count_duplicates", "empty_gold")
+ALL = "all"  # the name of all groups together
+_PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
+
+
+class CountRow(NamedTuple):
+    """
+    What is right in a sentence, or in its words of one group. Scores are shares: sums of `matched` by sums of `total`.
+
+    Attributes:
+        sentence (`int`): Its number, from 1.
+        group (`str`): The group; `ALL` without any.
+        words (`int`): Number of words.
+        matched, total (`dict[str, float]`): How many are right, and of how many, for each score.
+    """
+
+    sentence: int
+    group: str
+    words: int
+    matched: dict[str, float]
+    total: dict[str, float]
+
+
+def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
+    """The options that say which words and what of them attachment scores compare."""
+    add_ignore(parser)
+    parser.add_argument(
+        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
+    )
+    parser.add_argument(
+        "--uuas",
+        choices=UNDIRECTED,
+        help="what UUAS and ULAS count: gold pairs of words that are predicted too (default), or words whose "
+        "predicted pair is a gold one, as in StructFormer's released code: more for argmax heads, the same for trees",
+    )
+
+
+def add_bracket_options(group: argparse._ArgumentGroup) -> None:
+    """The options that say which constituents count."""
+    group.add_argument(
+        "--punctuation",
+        choices=sorted(_PUNCTUATION_BY),
+        help="drop what is punctuation by the gold tags, or by its form where these are none of the Penn Treebank or "
+        "universal (default), drop it by its form, or keep it; where it is dropped, the system file may be without it "
+        "already",
+    )
+    group.add_argument("--count_single_words", action="store_true", help="constituents of one word count")
+    group.add_argument("--count_whole_sentences", action="store_true", help="constituents of all words count")
+    group.add_argument(
+        "--count_duplicates", action="store_true", help="constituents of the same words (unary chains) count each"
+    )
+    group.add_argument(
+        "--empty_gold",
+        choices=EMPTY_GOLD,
+        help="F1 of a sentence without gold constituents that count: that of recall 1 (default: 1 if nothing is "
+        "predicted, else 0), always 1, always 0, or skip the sentence",
+    )
+    group.add_argument("--min_length", type=positive, metavar="N", help="skip sentences of fewer words (C-PCFG: 2)")
+    group.add_argument("--max_length", type=positive, metavar="N", help="skip sentences of more words (WSJ10: 10)")
+
+
+def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """The options of these names that the command line has."""
+    return {name: getattr(options, name) for name in names if getattr(options, name)}
+
+
+def dependency_conventions(gold: Sequence[ConlluSentence], options: argparse.Namespace) -> dict[str, Any]:
+    """The options of attachment scores, as [`~hf_structure.metrics.attachment.attachment_scores`] calls them."""
+    return {
+        "keep": scored_masks(gold, options.ignore),
+        "ignore_labels": set(options.ignore),
+        "universal_labels": options.universal,
+        "undirected": options.uuas or UNDIRECTED[0],
+    }
+
+
+def dependency_rows(
+    system: Sequence[ConlluSentence],
+    gold: Sequence[ConlluSentence],
+    key: str | None,
+    name: str,
+    options: argparse.Namespace,
+) -> list[CountRow]:
+    """
+    The attachments of sentences that have words to score. Raises `ValueError` for other words or numbers of sentences,
+    a word without a head, and a key that the gold file, which has this name, has not.
+    """
+    conventions = dependency_conventions(gold, options)
+    matches = word_matches(*aligned_columns(system, gold), **conventions)
+    groups = None if key is None else word_groups(gold, key, name, options.universal)
+    rows = []
+    for number, sentence in enumerate(matches, start=1):
+        matched = defaultdict(Counter)
+        total = defaultdict(Counter)
+        for score, right in sentence.right.items():
+            for word, is_right in right.items():
+                group = ALL if groups is None else groups[number - 1][word]
+                matched[group][score] += is_right
+                total[group][score] += 1
+        rows += [CountRow(number, group, total[group]["uas"], matched[group], total[group]) for group in total]
+    if not rows:
+        raise ValueError("there is no word to score")
+    return rows
+
+
+def bracket_rows(
+    pairs: Sequence[tuple[int, dict, dict]], key: str | None, options: argparse.Namespace
+) -> list[CountRow]:
+    """The constituents of the sentences that [`read_bracket_pairs`] gives. Raises `ValueError` for another key."""
+    lengths = [len(gold["words"]) for _, gold, _ in pairs]
+    groups = [ALL] * len(pairs) if key is None else length_groups(lengths, key)
+    gold, system = ([pair[side]["spans"] for pair in pairs] for side in (1, 2))
+    rows = []
+    for each in sentence_counts(system, gold, lengths, **given_options(options, BRACKET_OPTIONS)):
+        place = each.number - 1
+        matched = {"uf1": each.f1, "precision": each.matched, "recall": each.matched, "f1": 2 * each.matched}
+        total = {"uf1": 1, "precision": each.predicted, "recall": each.gold, "f1": each.predicted + each.gold}
+        rows.append(CountRow(pairs[place][0], groups[place], lengths[place], matched, total))
+    if not rows:
+        raise ValueError("there is no sentence to score")
+    return rows
+
+
+def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None) -> Iterator[tuple[int, dict, dict]]:
+    """
+    Number and rows of the sentences of both files, gold and system; both without the punctuation of the gold, if it is
+    dropped.
+    """
+    by = _PUNCTUATION_BY[punctuation or "drop"]
+    gold = read_gold(load_sentences(gold_name, "brackets"), gold_name)
+    numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
+    if not any(kept["words"] for _, _, kept in numbered):
+        raise ValueError(f"{gold_name}: no word is left without punctuation; --punctuation keep keeps it")
+    _, whole, kept = numbered[0]
+    system = _read_system(system_name, (whole["words"], kept["words"]))
+    if len(system) < len(gold):  # it may lack sentences of punctuation alone
+        numbered = [row for row in numbered if row[2]["words"]]
+    for (number, whole, kept), predicted in zip(numbered, system, strict=False):
+        is_dropped = len(predicted["words"]) == len(kept["words"])
+        check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)
+        yield number, kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
+    if len(system) != len(numbered):
+        raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
+
+
+def _read_system(name: str, first: Sequence[list[str]]) -> list[dict]:
+    """
+    The sentences of a file. Where nothing in it tells whether brackets begin with labels, the words of its first
+    sentence do: they are one of these lists.
+    """
+    system = list(load_sentences(name, "brackets"))
+    if system and system[0]["words"] not in first:
+        trees = (tree.remove_traces() for tree in read_brackets(name, unescape=True, labels=False))
+        without_labels = [bracket_sentence(tree) for tree in trees if tree]
+        if without_labels[0]["words"] in first:
+            return without_labels
+    return system
