@@ -116,6 +116,12 @@ def test_the_same_systems_do_not_differ():
     assert found.sentences == 7
 
 
+def test_a_single_sentence_has_no_interval():
+    found = compare_systems(system([4], total=[5]), system([3], total=[5]))
+    assert (found.low, found.high, found.bootstrap_p) == (None, None, None)
+    assert found.permutation_p == 1
+
+
 def test_numbers_depend_on_the_seed_alone():
     first, second = (system(*np.tile(side.matched, 4), total=np.tile(LENGTHS, 4)) for side in (FIRST, SECOND))
     found = [compare_systems(first, second, seed=seed) for seed in (3, 3, 4)]
@@ -123,16 +129,16 @@ def test_numbers_depend_on_the_seed_alone():
 
 
 def test_runs_are_averaged_or_drawn():
-    """One sentence of ten words, two runs with 2 and 6 right: two drawn runs have 2, 4 or 6 right in the mean."""
-    first = system([2], [6], total=[10])
-    second = system([5], total=[10])
+    """Sentences of ten words, two runs with 2 and 6 right: two drawn runs have 2, 4 or 6 right in the mean."""
+    first = system([2, 2], [6, 6], total=[10, 10])
+    second = system([5, 5], total=[10, 10])
     assert first.scores.tolist() == [0.2, 0.6]
     fixed = compare_systems(first, second)
     assert (fixed.first, fixed.low, fixed.high) == pytest.approx((0.4, -0.1, -0.1))
     drawn = compare_systems(first, second, draw_runs=True)
     assert (drawn.first, drawn.low, drawn.high) == pytest.approx((0.4, -0.3, 0.1))
     assert drawn.bootstrap_p == pytest.approx(0.5, abs=0.02)  # both runs the same: 0.2 from the mean
-    assert drawn.permutation_p == fixed.permutation_p == 1
+    assert drawn.permutation_p == fixed.permutation_p == 0.5
 
 
 def test_holm():

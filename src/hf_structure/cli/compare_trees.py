@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from hf_structure.cli.common import check_files, guess_input, named_models, positive, print_table
 from hf_structure.cli.gold import read_gold
-from hf_structure.cli.groups import HELP, in_order
+from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.tree_counts import (
     ALL,
     BRACKET_OPTIONS,
@@ -131,7 +131,8 @@ def _reader(gold_name: str, form: str, options: argparse.Namespace) -> Callable[
             list(read_bracket_pairs(gold_name, file, options.punctuation)), options.group, options
         )
     gold = read_gold(read_conllu(gold_name), gold_name)
-    return lambda file: dependency_rows(list(read_conllu(file)), gold, options.group, gold_name, options)
+    groups = options.group and word_groups(gold, options.group, gold_name, options.universal)
+    return lambda file: dependency_rows(list(read_conllu(file)), gold, groups, options)
 
 
 def _read_named(file: str, read: Callable[[str], list[CountRow]]) -> list[CountRow]:
@@ -197,13 +198,16 @@ def _print_text(metric: str, names: Sequence[str], found: list[dict], options: a
     rows = [[title, "sentences", "words", *names, "difference", "low", "high", *tests]]
     for cells in found:
         scores = [_with_deviation(cells[name], cells[f"{name}_deviation"]) for name in SIDES]
-        differences = [f"{100 * cells[name]:+.2f}" for name in ("difference", "low", "high")]
-        values = [cells[name] for name in ("bootstrap_p", "permutation_p", "holm_p")]
-        p_values = ["-" if value is None else f"{value:.4f}" for value in values]
+        differences = [_cell(cells[name], "+.2f", 100) for name in ("difference", "low", "high")]
+        p_values = [_cell(cells[name], ".4f") for name in ("bootstrap_p", "permutation_p", "holm_p")]
         rows.append(
             [cells["group"], f"{cells['sentences']:,}", f"{cells['words']:,}", *scores, *differences, *p_values]
         )
     print_table(rows if options.group else [row[:-1] for row in rows])
+
+
+def _cell(value: float | None, form: str, factor: float = 1) -> str:
+    return "-" if value is None else format(factor * value, form)
 
 
 def _with_deviation(score: float, deviation: float | None) -> str:

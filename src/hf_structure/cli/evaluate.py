@@ -10,7 +10,7 @@ from random import Random
 
 from hf_structure.cli.common import check_files, print_table
 from hf_structure.cli.gold import read_gold
-from hf_structure.cli.groups import HELP, in_order
+from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.score_tables import table_writer
 from hf_structure.cli.tree_counts import (
     ALL,
@@ -144,8 +144,8 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
         _print_conll18(aligned, options.json)
         return
     if options.by or options.per_sentence:
-        rows = dependency_rows(system, gold, options.by, options.gold, options)
-        _write_rows(rows, options, gold)
+        groups = options.by and word_groups(gold, options.by, options.gold, options.universal)
+        _write_rows(dependency_rows(system, gold, groups, options), options, gold)
     if not options.by:
         scores = score_sentences(system, gold, **dependency_conventions(gold, options))
         _print_scores(asdict(scores), options.json, str.upper)
@@ -173,8 +173,10 @@ def _bracket_cells(row: CountRow) -> dict[str, float]:
 
 
 def _print_groups(rows: Sequence[CountRow], key: str, as_json: bool) -> None:
-    groups = {group: [row for row in rows if row.group == group] for group in _groups_in_order(rows, key)}
-    found = {group: _group_scores(chosen) for group, chosen in {ALL: rows, **groups}.items()}
+    groups = in_order((row.group for row in rows), key)
+    found = {ALL: _scores_of(rows)} | {
+        group: _scores_of([row for row in rows if row.group == group]) for group in groups
+    }
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -186,11 +188,7 @@ def _print_groups(rows: Sequence[CountRow], key: str, as_json: bool) -> None:
     print_table(lines)
 
 
-def _groups_in_order(rows: Sequence[CountRow], key: str) -> list[str]:
-    return in_order((row.group for row in rows), key)
-
-
-def _group_scores(rows: Sequence[CountRow]) -> dict[str, float]:
+def _scores_of(rows: Sequence[CountRow]) -> dict[str, float]:
     shares = {}
     for score in rows[0].total:
         total = sum(row.total[score] for row in rows)

@@ -75,10 +75,10 @@ def _comments(sentences: Iterable[ConlluSentence]) -> Iterator[dict[str, str]]:
     """Keys and values of the comments of each sentence, and of its document where the sentence has none."""
     document = {}
     for sentence in sentences:
-        own = sentence.metadata
+        own = {key.removeprefix("meta::"): value for key, value in sentence.metadata.items()}
         if any(comment.lstrip("# ").startswith("newdoc") for comment in sentence.comments):
             document = {}
-        for key, value in own.items():
+        for key, value in sentence.metadata.items():
             if key.startswith(_DOCUMENT):
                 document[key.removeprefix("meta::")] = value
         if "newdoc id" in document:

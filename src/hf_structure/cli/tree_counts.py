@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hf_structure.cli.common import positive
 from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
-from hf_structure.cli.groups import length_groups, word_groups
+from hf_structure.cli.groups import length_groups
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import bracket_sentence, drop_punctuation, load_sentences
@@ -95,17 +95,14 @@ def dependency_conventions(gold: Sequence[ConlluSentence], options: argparse.Nam
 def dependency_rows(
     system: Sequence[ConlluSentence],
     gold: Sequence[ConlluSentence],
-    key: str | None,
-    name: str,
+    groups: Sequence[Sequence[str]] | None,
     options: argparse.Namespace,
 ) -> list[CountRow]:
     """
-    The attachments of sentences that have words to score. Raises `ValueError` for other words or numbers of sentences,
-    a word without a head, and a key that the gold file, which has this name, has not.
+    The attachments of sentences that have words to score, by the `groups` of these. Raises `ValueError` for other
+    words or numbers of sentences, and a word without a head.
     """
-    conventions = dependency_conventions(gold, options)
-    matches = word_matches(*aligned_columns(system, gold), **conventions)
-    groups = None if key is None else word_groups(gold, key, name, options.universal)
+    matches = word_matches(*aligned_columns(system, gold), **dependency_conventions(gold, options))
     rows = []
     for number, sentence in enumerate(matches, start=1):
         matched = defaultdict(Counter)

@@ -180,7 +180,9 @@ def _right_words(words: Sequence[int], found: list[tuple], wanted: list[tuple]) 
 def _found_arcs(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
     """The words, and whether what is wanted of them is found; a pair that two words share is that of the first."""
     known = set(found)
-    first = dict(zip(reversed(wanted), reversed(words), strict=True))
+    first = {}
+    for word, arc in zip(words, wanted, strict=True):
+        first.setdefault(arc, word)
     return {word: arc in known for arc, word in first.items()}
 
 

@@ -53,17 +53,19 @@ class SystemComparison:
     Args:
         first, second (`float`): Scores of the mean counts of the two systems' runs.
         difference (`float`): The first minus the second.
-        low, high (`float`): Ends of the interval that the bootstrap gives the difference.
-        bootstrap_p, permutation_p (`float`): How probable such a difference is if there is none.
+        low, high (`float`, *optional*):
+            Ends of the interval that the bootstrap gives the difference; None for a single sentence.
+        bootstrap_p (`float`, *optional*), permutation_p (`float`):
+            How probable such a difference is if there is none; the bootstrap says nothing of a single sentence.
         sentences (`int`): Number of sentences.
     """
 
     first: float
     second: float
     difference: float
-    low: float
-    high: float
-    bootstrap_p: float
+    low: float | None
+    high: float | None
+    bootstrap_p: float | None
     permutation_p: float
     sentences: int
 
@@ -97,21 +99,16 @@ def compare_systems(
         raise ValueError("there are no sentences to compare")
     means = (first.mean(), second.mean())
     one, other = (float(mean.scores[0]) for mean in means)
-    systems = (first, second) if draw_runs else means
-    drawn = _bootstrap(*systems, resamples, np.random.default_rng(seed))
-    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     difference = one - other
-    extreme = np.abs(drawn - difference) >= abs(difference) - _TOLERANCE
-    return SystemComparison(
-        first=one,
-        second=other,
-        difference=difference,
-        low=float(low),
-        high=float(high),
-        bootstrap_p=(int(extreme.sum()) + 1) / (resamples + 1),
-        permutation_p=_permutation_p(*means, resamples, np.random.default_rng(seed)),
-        sentences=sentences,
-    )
+    low = high = bootstrap_p = None
+    if sentences > 1:
+        systems = (first, second) if draw_runs else means
+        drawn = _bootstrap(*systems, resamples, np.random.default_rng(seed))
+        low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
+        extreme = int((np.abs(drawn - difference) >= abs(difference) - _TOLERANCE).sum())
+        bootstrap_p = (extreme + 1) / (resamples + 1)
+    permutation_p = _permutation_p(*means, resamples, np.random.default_rng(seed))
+    return SystemComparison(one, other, difference, low, high, bootstrap_p, permutation_p, sentences)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
