@@ -87,6 +87,8 @@ from hf_structure.pipelines.scoring import score as score
 from hf_structure.pipelines.tasks import ConstituencyParsingPipeline as ConstituencyParsingPipeline
 from hf_structure.pipelines.tasks import DependencyParsingPipeline as DependencyParsingPipeline
 from hf_structure.pipelines.tasks import GraphParsingPipeline as GraphParsingPipeline
+from hf_structure.pipelines.word_arrays import WordArrays as WordArrays
+from hf_structure.pipelines.word_arrays import word_arrays as word_arrays
 from hf_structure.structures.constituency_tree import ConstituencyTree as ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph as DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree as DependencyTree

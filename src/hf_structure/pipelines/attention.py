@@ -66,7 +66,8 @@ def sentence_attention(
     if with_structure and abilities_of(model.config).incremental:
         parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency
-        reading = _reading(ids, word_ids, model, beam_size)
+        found = model.beam_search(ids, word_ids, beam_size=beam_size).to_tuple()[2][:, 0]
+        reading = structure_inputs(model, found, word_ids)
     maps = _attention_maps(model, ids, reading)
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
@@ -74,10 +75,9 @@ def sentence_attention(
     return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
 
 
-def _reading(ids: torch.Tensor, word_ids: torch.Tensor, model: Any, beam_size: int) -> dict[str, torch.Tensor]:
-    """The inputs by which the model reads the likeliest structure: over tokens, where what is shown is over words."""
-    found = model.beam_search(ids, word_ids, beam_size=beam_size).to_tuple()[2][:, 0]
-    return {model.structure_input: found} | ({"word_ids": word_ids} if model.hypotheses_class.reads_words else {})
+def structure_inputs(model: Any, structures: torch.Tensor, word_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The inputs by which a model reads structures: over tokens, where what is shown is over words."""
+    return {model.structure_input: structures} | ({"word_ids": word_ids} if model.hypotheses_class.reads_words else {})
 
 
 def _attention_maps(model: PreTrainedModel, ids: torch.Tensor, reading: dict) -> list[torch.Tensor | None]:

@@ -42,6 +42,7 @@ from hf_structure.modules.graph_transformer import (
     GraphTransformerLayer,
     additive_mask,
     check_positions,
+    take,
 )
 from hf_structure.modules.padding import all_words, check_one_input
 from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
@@ -459,6 +460,30 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         vectors, lengths, _ = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         swap = self.config.use_swap and decoder == "tree"
         return beam_search(self, vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
+
+    @torch.no_grad()
+    def encoder_inputs(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """
+        What the base model is given to read the first state of sentences, in which all words are in the buffer, and
+        the word of each position, from 1, 0 for none, `(batch_size, seq_len)`. The arguments are those of `forward`.
+        """
+        vectors, lengths, _ = self.embed_words(input_ids, attention_mask, word_ids, tag_ids)
+        sequences = self.sequences(TransitionStates.initial(lengths.cpu())).to(vectors.device)
+        embedded = take(vectors, sequences.words)  # (B, L, D)
+        inputs = {"attention_mask": sequences.mask, "segment_ids": sequences.segments}
+        if self.config.use_graph_input:
+            embedded = embedded + self._deleted_labels(sequences)
+            inputs["parents"] = sequences.parents
+        is_word = sequences.mask & (sequences.words <= lengths.unsqueeze(1))
+        words = sequences.words.masked_fill(~is_word, 0)
+        return {"inputs_embeds": embedded, "position_ids": sequences.positions, **inputs}, words
 
     @torch.compiler.disable
     def _loss(

@@ -644,6 +644,34 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         return output
 
     @torch.no_grad()
+    def encoder_inputs(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
+        heads: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """
+        What the base model is given to read sentences and, if there are any, the graphs of these `heads` and `labels`
+        `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1, 0 for
+        none, `(batch_size, seq_len)`. The other arguments are those of `forward`.
+        """
+        sequence, mask, pieces, words, _ = self._embed(
+            input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
+        )
+        inputs = {"inputs_embeds": sequence, "attention_mask": mask}
+        if heads is not None:
+            arcs = self._arcs(self._locate(sequence, mask, pieces, words.lengths), Graph(heads, labels))
+            inputs |= {"parents": arcs.heads, "relations": arcs.labels}
+        before = sequence.shape[1] - pieces.word_ids.shape[1] - 1  # special symbols; one comes after the pieces
+        return inputs, nn.functional.pad(pieces.word_ids + 1, (before, 1))
+
+    @torch.no_grad()
     def sentence_starts(
         self,
         input_ids: torch.Tensor,
@@ -713,6 +741,23 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         treebank_ids: torch.Tensor | None = None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
+        sequence, mask, pieces, words, forms = self._embed(
+            pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
+        )
+        hidden_states, mask = self.rng_transformer.read(sequence, mask)
+        sentences = self._locate(hidden_states, mask, pieces, words.lengths)
+        return replace(sentences, forms=forms), words
+
+    def _embed(
+        self,
+        pieces: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        word_ids: torch.Tensor | None,
+        tag_ids: torch.Tensor | None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, Pieces, WordPlaces, torch.Tensor | None]:
+        """What the encoder reads, `(B, L, D)`, its mask, and what it is made of: pieces, words, and their forms."""
         if attention_mask is None:
             attention_mask = all_words(pieces)
         words = place_words(attention_mask, word_ids)
@@ -734,10 +779,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         if known is not None:
             known = take(known, pieces.word_ids.clamp(min=0))  # (B, L, D)
             vectors = vectors + known.masked_fill(~self._tagged(pieces).unsqueeze(2), 0.0)
-        sequence, mask = self._enclose(vectors, pieces.lengths)
-        hidden_states, mask = self.rng_transformer.read(sequence, mask)
-        sentences = self._locate(hidden_states, mask, pieces, words.lengths)
-        return replace(sentences, forms=forms), words
+        return *self._enclose(vectors, pieces.lengths), pieces, words, forms
 
     def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
         """Words that are each the mean of their pieces, and so a single one."""

@@ -1,0 +1,300 @@
+"""What is inside of models, word by word, as arrays of numpy: for probes, and whatever else is computed from them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.abilities import abilities_of
+from hf_structure.algorithms.graph import expand_tapes, prefix_tapes
+from hf_structure.data.batching import similar_length_batches
+from hf_structure.data.collators import WordCollator
+from hf_structure.data.sentences import as_sentence
+from hf_structure.hub.locating import resolve_model
+from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
+from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
+from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
+from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
+from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
+from hf_structure.pipelines.attention import eager_attention, structure_inputs
+from hf_structure.pipelines.encoding import (
+    encode_all,
+    encode_sentence,
+    encoding_options,
+    is_one_sentence,
+    read_sentences,
+    with_columns,
+)
+from hf_structure.pipelines.loading import WordTokenizer, compute_device, read_config
+from hf_structure.pipelines.masked_scoring import encode_masked, special_ends
+from hf_structure.pipelines.options import POOLING, WORD_ARRAYS
+from hf_structure.pipelines.parsing import decode_batch, load_parser, search_options
+from hf_structure.pipelines.scoring import is_masked, load_language_model, word_splitter
+from hf_structure.tokenization import encode as encode_from_zero
+from hf_structure.tokenization import encode_subwords
+
+
+@dataclass(frozen=True)
+class WordArrays:
+    """
+    What is inside of a model when it has read a sentence of `n` words. An array is None if it was not asked for, or if
+    the model has none.
+
+    Args:
+        words (`list[str]`): The words that the model sees.
+        keep (`np.ndarray` of shape `(all words,)`):
+            Which words of the sentence these are: a model trained without punctuation does not see it.
+        vectors (`np.ndarray` of shape `(layers + 1, n, hidden_size)`):
+            Word vectors; the first are the embeddings below all layers.
+        attention (`np.ndarray` of shape `(layers, heads, n, n)`):
+            `attention[l, h, i, j]` is how much word `i` attends to word `j`. What is missing to 1 goes to positions of
+            no word; the weights of a UDGN do not sum to 1.
+        arcs (`np.ndarray` of shape `(n, n + 1)`):
+            `arcs[i, h]` is the probability that word `h` (from 1; 0 is the root) is a head of word `i + 1`: the
+            marginals of [`~hf_structure.parse`].
+        tapes (`dict[str, np.ndarray]`, arrays of shape `(n, n)`):
+            What structures say of word `j` when word `i` has been read, `tapes[name][i, j]`, 0 where `j` is after `i`.
+            GiLT: `degree`, `distance` and `depth`. Pushdown-LM: `depth`. Transformer grammars: `position`, the
+            relative one, and `visible`.
+    """
+
+    words: list[str]
+    keep: np.ndarray
+    vectors: np.ndarray | None = None
+    attention: np.ndarray | None = None
+    arcs: np.ndarray | None = None
+    tapes: dict[str, np.ndarray] | None = None
+
+
+class Reading(NamedTuple):
+    """
+    A batch as a model has read it.
+
+    Attributes:
+        outputs (`ModelOutput`): With `hidden_states` and `attentions` of all positions.
+        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The word of each position, from 1; 0 for none.
+        tapes (`dict[str, torch.Tensor]`, of shape `(batch_size, seq_len, seq_len)`): As of [`WordArrays`].
+    """
+
+    outputs: Any
+    word_ids: torch.Tensor
+    tapes: dict[str, torch.Tensor] | None = None
+
+
+@torch.no_grad()
+def word_arrays(
+    sentences: Any,
+    model: str | Path | PreTrainedModel,
+    *,
+    arrays: Collection[str] = WORD_ARRAYS,
+    pooling: str = "mean",
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    beam_size: int | None = None,
+    punctuation: str = "attach",
+    word_tokenizer: WordTokenizer | None = None,
+    batch_size: int = 32,
+    device: str | torch.device | None = None,
+    trust_remote_code: bool = False,
+    progress: bool = False,
+) -> WordArrays | list[WordArrays]:
+    """
+    Word vectors, attention, probabilities of arcs and tapes of any model of this library, or of a language model of
+    transformers, with the words that they belong to. Padding and the other sentences of a batch change nothing.
+
+    A model that builds structures as it reads (GiLT, Pushdown-LM, transformer grammars) reads the likeliest that its
+    beam finds; an `RNGTransformerForParsing` with graph input reads the tree that it predicts. A
+    `G2GTransformerForParsing` reads the state in which nothing is built yet.
+
+    Args:
+        sentences (`str`, `list[str]`, `list[list[str]]` or an iterable): As for [`~hf_structure.parse`].
+        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
+        arrays (`Collection[str]`): Which of `"vectors"`, `"attention"`, `"arcs"` and `"tapes"`; all by default.
+        pooling (`"mean"`, `"first"` or `"last"`):
+            Which vector a word of several pieces has: the mean of theirs, or that of one of them. Its attention to
+            others is pooled in the same way; the attention to it is always the sum over its pieces.
+        tokenizer, punctuation, device, trust_remote_code: As for [`~hf_structure.parse`].
+        beam_size (`int`, *optional*): Structures followed, 16 by default; in models with a beam.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
+        batch_size (`int`): Sentences that the model reads at once, at most.
+        progress (`bool`): Whether to show a progress bar.
+
+    Returns:
+        [`WordArrays`] for one sentence, else a list of them, in the order given.
+
+    Raises:
+        ValueError: no such model, array or pooling, a beam for a model without.
+        SentenceError: a sentence that is empty or too long for the model.
+    """
+    if pooling not in POOLING:
+        raise ValueError(f"pooling must be one of {', '.join(POOLING)}, not {pooling!r}")
+    if isinstance(arrays, str) or not set(arrays) <= set(WORD_ARRAYS):
+        raise ValueError(f"arrays are some of {', '.join(WORD_ARRAYS)}, not {arrays!r}")
+    model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
+    options = _encoding(model, tokenizer) | {"word_tokenizer": word_splitter(model, tokenizer, word_tokenizer)}
+    encode = partial(encode_sentence, tokenizer=tokenizer, punctuation=punctuation, **options)
+    batch = read_sentences(sentences)
+    is_one = is_one_sentence(batch)
+    encoded: list[Any] = list(encode_all(with_columns(map(as_sentence, [batch] if is_one else batch)), encode))
+    found: list[Any] = [None] * len(encoded)
+    first = 1 - int(options["encode_words"] is encode_from_zero)
+    read = partial(_read_batch, model=model, tokenizer=tokenizer, arrays=arrays, beam_size=beam_size, first=first)
+    with eager_attention(model), tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
+        for places in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
+            chosen = [encoded[place] for place in places]
+            for place, values in zip(places, _pooled(chosen, *read(chosen), arrays, pooling), strict=True):
+                found[place] = values
+            bar.update(len(places))
+    return found[0] if is_one else found
+
+
+def _load(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    device: str | torch.device | None,
+    trust_remote_code: bool,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if not isinstance(model, nn.Module):
+        model = resolve_model(model, None, trust_remote_code)
+    config = model.config if isinstance(model, nn.Module) else read_config(model, "model", trust_remote_code)
+    load = load_parser if abilities_of(config).structures else load_language_model
+    return load(model, tokenizer, device, trust_remote_code=trust_remote_code)
+
+
+def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Options of [`encode_sentence`]; language models without structures read what they were trained on."""
+    options = encoding_options(model)
+    abilities = abilities_of(model.config)
+    if not abilities.structures:
+        if not is_masked(model):
+            options["encode_words"] = encode_subwords
+        elif abilities.reads == "text":
+            ends = special_ends(tokenizer)
+            options["encode_words"] = lambda words, tokenizer: encode_masked(words, tokenizer, str.split, ends)
+    return options
+
+
+def _read_batch(
+    encoded: list[Mapping[str, Any]],
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    arrays: Collection[str],
+    beam_size: int | None,
+    first: int,
+) -> tuple[Reading, torch.Tensor | None]:
+    """How the model has read encoded sentences, whose words count from `first`, and its probabilities of arcs."""
+    abilities = abilities_of(model.config)
+    decoded = None
+    wants_arcs = "arcs" in arrays and abilities.marginals
+    reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
+    search = search_options(model, beam_size, None)
+    if wants_arcs or reads_tree:
+        decoded = decode_batch(encoded, model, tokenizer, marginals=wants_arcs, **search)
+    batch = WordCollator(0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id)(encoded)
+    batch = {name: value.to(compute_device(model)) for name, value in batch.items()}
+    wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
+    if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
+        if reads_tree:
+            labels = decoded.columns.get("labels")
+            batch |= {"heads": decoded.heads[:, 0], "labels": None if labels is None else labels[:, 0]}
+        inputs, word_ids = model.encoder_inputs(**batch)
+        reading = Reading(model.base_model(**inputs, **wanted), word_ids)
+    else:
+        ids = batch["input_ids"]
+        mask = batch["attention_mask"]
+        word_ids = batch.get("word_ids", mask.cumsum(1) - 1) + 1 - first
+        word_ids = word_ids.clamp(min=0) * mask
+        if abilities.incremental:
+            reading = _with_structures(model, ids, mask, word_ids, search.get("beam_size", BEAM_SIZE), wanted)
+        else:
+            reading = Reading(model.base_model(input_ids=ids, attention_mask=mask, **wanted), word_ids)
+    return reading, None if decoded is None else decoded.marginals
+
+
+def _with_structures(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor, word_ids: torch.Tensor, beam_size: int, wanted: dict[str, bool]
+) -> Reading:
+    """How a language model reads tokens with the likeliest structures that its beam finds."""
+    found = model.beam_search(ids, word_ids, mask, beam_size=beam_size).to_tuple()[2][:, 0]
+    core = model.model
+    if isinstance(model, TransformerGrammarForCausalLM):
+        embedded = model.get_input_embeddings()(ids)
+        reading = core.read(embedded, mask, word_ids, found, None, False, **wanted)
+        _, replay = core.replay(embedded, mask, word_ids, found, GrammarCache.of(None))
+        length = reading.tape.events.shape[1]
+        places = torch.where(word_ids > 0, reading.tape.starts[:, :-1, -1], length)  # of tokens among the events
+        of_events = word_ids.new_zeros(len(ids), length + 1).scatter(1, places, word_ids)[:, :-1]
+        tapes = {"position": replay.positions[..., :length], "visible": replay.visible.any(1)[..., :length]}
+        return Reading(reading.outputs, of_events, tapes)
+    outputs = core(ids, mask, **structure_inputs(model, found, word_ids), use_cache=False, **wanted)
+    if isinstance(model, GiLTForCausalLM):
+        features = model.config.tape_features
+        expanded = expand_tapes(prefix_tapes(found, features), word_ids, word_ids)  # (B, features, L, L)
+        return Reading(outputs, word_ids, dict(zip(features.names, expanded.unbind(1), strict=True)))
+    if isinstance(model, PushdownLMForCausalLM):
+        replay, _ = core.replay(ids, found, mask, None, False)
+        return Reading(outputs, word_ids, {"depth": replay.lookup.index[:, 0]})
+    return Reading(outputs, word_ids)
+
+
+def _pooled(
+    encoded: Sequence[Mapping[str, Any]],
+    reading: Reading,
+    marginals: torch.Tensor | None,
+    arrays: Collection[str],
+    pooling: str,
+) -> Iterator[WordArrays]:
+    """The arrays of each sentence of a batch."""
+    number = torch.arange(1, int(reading.word_ids.max()) + 1, device=reading.word_ids.device)
+    members = reading.word_ids.unsqueeze(1) == number.unsqueeze(1)  # (B, n, L)
+    places = torch.arange(members.shape[2], device=members.device)
+    last = torch.where(members, places, -1).amax(2).clamp(min=0)  # (B, n)
+    weights = members.float()
+    if pooling == "first":
+        weights *= members.cumsum(2) == 1
+    elif pooling == "last":
+        weights *= places == last.unsqueeze(2)
+    weights /= weights.sum(2, keepdim=True).clamp(min=1)
+    vectors = attention = tapes = None
+    if "vectors" in arrays:
+        vectors = torch.stack([weights @ states.float() for states in reading.outputs.hidden_states], dim=1)
+    if maps := _attention_maps(reading.outputs, "attention" in arrays):
+        attention = torch.stack(
+            [weights.unsqueeze(1) @ each @ members.float().mT.unsqueeze(1) for each in maps], dim=1
+        )
+    if "tapes" in arrays and reading.tapes is not None:
+        rows = torch.arange(len(last), device=last.device).view(-1, 1, 1)
+        cells = (rows, last.unsqueeze(2), last.unsqueeze(1))  # (B, n, n)
+        tapes = {name: tape[cells].long().tril() for name, tape in reading.tapes.items()}
+    for row, sentence in enumerate(encoded):
+        words = [word for word, kept in zip(sentence["words"], sentence["keep"], strict=True) if kept]
+        n = len(words)
+        yield WordArrays(
+            words=words,
+            keep=np.array(sentence["keep"]),
+            vectors=None if vectors is None else _array(vectors[row, :, :n]),
+            attention=None if attention is None else _array(attention[row, :, :, :n, :n]),
+            arcs=None if marginals is None else _array(marginals[row, :n, : n + 1].float()),
+            tapes=None if tapes is None else {name: _array(tape[row, :n, :n]) for name, tape in tapes.items()},
+        )
+
+
+def _attention_maps(outputs: Any, wanted: bool) -> list[torch.Tensor] | None:
+    """The attention of each layer, `(batch_size, heads, L, L)`; None if it is not wanted, or a layer gives none."""
+    maps = getattr(outputs, "attentions", None) if wanted else None
+    length = outputs.hidden_states[0].shape[1]
+    if not maps or any(each is None or each.shape[2:] != (length, length) for each in maps):
+        return None
+    return [each.float() for each in maps]
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()
