@@ -37,8 +37,10 @@ examples:
   echo "The cat that chased the mouse slept." | hf-structure score --words
   hf-structure score --summary --beam_size 1,20,100 gold.conllu
   hf-structure compare runs/gilt/blimp runs/gpt2/blimp
+  hf-structure compare gold.conllu first.conllu second.conllu --group genre
   hf-structure evaluate gold.conllu system.conllu --ignore punct
   hf-structure evaluate gold.conllu system.conllu --conll18
+  hf-structure evaluate gold.conllu system.conllu --by relation --per_sentence counts.csv
   hf-structure evaluate gold.mrg system.mrg --baselines
   hf-structure parse --model gilt-en --format sdp gold.sdp > system.sdp
   hf-structure evaluate gold.sdp system.sdp
