@@ -72,11 +72,11 @@ def tree_format(name: str) -> str | None:
 
 def compare_trees(options: argparse.Namespace) -> None:
     """Prints the table of two systems."""
-    gold, *others = options.results
-    systems = two_systems(others)
+    gold, *found = options.results
+    systems = two_systems(found)
     form = _format_of(gold, [file for files in systems.values() for file in files])
-    others = {"conllu": (*BRACKET_OPTIONS, "punctuation"), "brackets": DEPENDENCY_OPTIONS}[form]
-    if given := given_options(options, others):
+    foreign = {"conllu": (*BRACKET_OPTIONS, "punctuation"), "brackets": DEPENDENCY_OPTIONS}[form]
+    if given := given_options(options, foreign):
         raise ValueError(f"--{next(iter(given))} is not for {_NAMES[form]}")
     if options.metric not in (None, *METRICS[form]):
         raise ValueError(f"--metric {options.metric} is not for {_NAMES[form]}: {', '.join(METRICS[form])} are")
@@ -183,12 +183,11 @@ def _comparisons(
 def _counts(runs: Sequence[list[CountRow]], chosen: Sequence[int], metric: str) -> SystemCounts:
     """The counts of the chosen rows, those of a sentence together."""
     _, sentences = np.unique([runs[0][place].sentence for place in chosen], return_inverse=True)
-
-    def sums(values: list[float]) -> np.ndarray:
-        return np.bincount(sentences, values)
-
-    matched = [sums([rows[place].matched.get(metric, 0) for place in chosen]) for rows in runs]
-    total = [sums([rows[place].total.get(metric, 0) for place in chosen]) for rows in runs]
+    matched = []
+    total = []
+    for rows in runs:
+        matched.append(np.bincount(sentences, [rows[place].matched[metric] for place in chosen]))
+        total.append(np.bincount(sentences, [rows[place].total[metric] for place in chosen]))
     return SystemCounts(np.stack(matched), np.stack(total))
 
 

@@ -112,7 +112,9 @@ def dependency_rows(
                 group = ALL if groups is None else groups[number - 1][word]
                 matched[group][score] += is_right
                 total[group][score] += 1
-        rows += [CountRow(number, group, total[group]["uas"], matched[group], total[group]) for group in total]
+        for group in total:
+            counts = ({score: part[group][score] for score in sentence.right} for part in (matched, total))
+            rows.append(CountRow(number, group, total[group]["uas"], *counts))
     if not rows:
         raise ValueError("there is no word to score")
     return rows

@@ -112,7 +112,8 @@ def word_arrays(
 
     A model that builds structures as it reads (GiLT, Pushdown-LM, transformer grammars) reads the likeliest that its
     beam finds; an `RNGTransformerForParsing` with graph input reads the tree that it predicts. A
-    `G2GTransformerForParsing` reads the state in which nothing is built yet.
+    `G2GTransformerForParsing` reads the first state in which it decides: two words on the stack, the others in the
+    buffer, and no arcs.
 
     Args:
         sentences (`str`, `list[str]`, `list[list[str]]` or an iterable): As for [`~hf_structure.parse`].

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from hf_structure.algorithms.transitions import NO_ACTION, TransitionStates
+from hf_structure.algorithms.transitions import NO_ACTION, SHIFT, TransitionStates
 from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
@@ -471,11 +471,20 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         tag_ids: torch.Tensor | None = None,
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """
-        What the base model is given to read the first state of sentences, in which all words are in the buffer, and
-        the word of each position, from 1, 0 for none, `(batch_size, seq_len)`. The arguments are those of `forward`.
+        What the base model is given to read the first state of sentences in which there is something to decide, with
+        two words on the stack and the others in the buffer, and the word of each position, from 1, 0 for none,
+        `(batch_size, seq_len)`. The arguments are those of `forward`.
         """
         vectors, lengths, _ = self.embed_words(input_ids, attention_mask, word_ids, tag_ids)
-        sequences = self.sequences(TransitionStates.initial(lengths.cpu())).to(vectors.device)
+        states = TransitionStates.initial(lengths)
+        for _ in range(2):
+            actions = torch.where(states.legal_actions()[:, SHIFT], SHIFT, NO_ACTION)
+            before = states
+            states = before.step(actions)
+            if self.composition is not None:
+                plan = self.compositions(before, states, actions)
+                vectors = vectors.index_put((plan.rows, plan.words), self.compose(vectors, plan))
+        sequences = self.sequences(states)
         embedded = take(vectors, sequences.words)  # (B, L, D)
         inputs = {"attention_mask": sequences.mask, "segment_ids": sequences.segments}
         if self.config.use_graph_input:
