@@ -168,7 +168,8 @@ def word_matches(
                 right[score] = _right_words(words, found, wanted)
             else:
                 right[score] = _found_arcs(words, found, wanted)
-        yield WordMatches(right, len(set(_view(gold_arcs, "uuas"))))
+        pairs = right["uuas"] if undirected == "pairs" else set(_view(gold_arcs, "uuas"))
+        yield WordMatches(right, len(pairs))
 
 
 def _right_words(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
