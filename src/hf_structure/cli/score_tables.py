@@ -150,7 +150,7 @@ def table_writer(output: str | None, as_json: bool) -> Iterator[Writer]:
         _write_parquet(rows, output)
         return
     with output_file(output) as file:
-        yield _json_writer(file) if form == "jsonl" else cell_writer(file, DELIMITERS[f".{form}"])
+        yield _json_writer(file) if form == "jsonl" else _cell_writer(file, DELIMITERS[f".{form}"])
 
 
 def _json_writer(file: IO[str]) -> Writer:
@@ -161,7 +161,7 @@ def _json_writer(file: IO[str]) -> Writer:
     return write
 
 
-def cell_writer(file: IO[str], delimiter: str) -> Writer:
+def _cell_writer(file: IO[str], delimiter: str) -> Writer:
     cells = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     header: list[str] = []
 

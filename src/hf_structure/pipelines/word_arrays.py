@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -142,7 +142,7 @@ def word_arrays(
     model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
     options = _encoding(model, tokenizer) | {"word_tokenizer": word_splitter(model, tokenizer, word_tokenizer)}
     encode = partial(encode_sentence, tokenizer=tokenizer, punctuation=punctuation, **options)
-    batch = read_sentences(sentences)
+    batch: Any = read_sentences(sentences)
     is_one = is_one_sentence(batch)
     encoded: list[Any] = list(encode_all(with_columns(map(as_sentence, [batch] if is_one else batch)), encode))
     found: list[Any] = [None] * len(encoded)
@@ -193,13 +193,13 @@ def _read_batch(
 ) -> tuple[Reading, torch.Tensor | None]:
     """How the model has read encoded sentences, whose words count from `first`, and its probabilities of arcs."""
     abilities = abilities_of(model.config)
-    decoded = None
+    decoded: Any = None
     wants_arcs = "arcs" in arrays and abilities.marginals
     reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
     search = search_options(model, beam_size, None)
     if wants_arcs or reads_tree:
         decoded = decode_batch(encoded, model, tokenizer, marginals=wants_arcs, **search)
-    batch = WordCollator(0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id)(encoded)
+    batch = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
     batch = {name: value.to(compute_device(model)) for name, value in batch.items()}
     wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
     if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
