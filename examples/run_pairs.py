@@ -292,8 +292,10 @@ def to_markdown(summary: dict[str, Any]) -> str:
     rows.append(["chance", percent(summary["chance"])])
     title = "{scored:,} of {available:,} pairs were scored".format(**summary["pairs"])
     title += f" by {summary['measure']}"
-    if identical := summary["pairs"]["identical"]:
-        title += f"; {identical:,} are identical"
+    identical = summary["pairs"]["identical"]
+    title += f"; {identical:,} are identical" * bool(identical)
+    tied = summary["pairs"]["ties"] - identical
+    title += f"; {tied:,} differ and are tied" * bool(tied)
     if known := summary.get("without unknown words"):
         share = f"the {percent(known['share'])}% of pairs without unknown words"
         rows.append([f"**{share}**, mean of paradigms", percent(known["paradigms"])])
