@@ -6,8 +6,8 @@ Minimal pairs: how often a language model prefers the good one of two sentences,
     python examples/run_pairs.py --good right --bad wrong --group construction --data pairs.csv --output_dir runs/mine
 
 `--data` is a file (`.jsonl`, `.csv`, `.tsv`), a folder of them, or a data set for the `datasets` library with a
-configuration for each (by default that of the Hub, `nyu-mll/blimp`); `--every 10` takes pairs 0, 10, 20, ... of each
-paradigm. The columns are those of a `--preset`, by default BLiMP's (Warstadt et al. 2020: `data` of
+configuration for each (for BLiMP, by default that of the Hub, `nyu-mll/blimp`); `--every 10` takes pairs 0, 10, 20,
+... of each paradigm. The columns are those of a `--preset`, by default BLiMP's (Warstadt et al. 2020: `data` of
 github.com/alexwarstadt/blimp), or they are named. A paradigm is the finest of the groups, without any a file.
 
 - `--good COLUMN --bad COLUMN`: a pair in each row; with several `--bad`, the good sentence must beat each.
@@ -69,6 +69,7 @@ from hf_structure.training.scripts import (
     write_text,
 )
 
+BLIMP = "nyu-mll/blimp"
 Scorer = Callable[[list], list[SentenceScore]]
 Split = Callable[[str], list[str]]
 
@@ -81,9 +82,7 @@ def parse_arguments() -> argparse.Namespace:
         allow_abbrev=False,
     )
     add_model(parser, DEFAULT_SCORER)
-    parser.add_argument(
-        "--data", default="nyu-mll/blimp", metavar="PATH", help="file, folder or data set; default: %(default)s"
-    )
+    parser.add_argument("--data", metavar="PATH", help=f"file, folder or data set; default: BLiMP's, {BLIMP}")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results go")
     number = partial(parser.add_argument, type=positive, metavar="N")
     number("--every", default=1, help="take every Nth pair of a paradigm; default: %(default)s")
@@ -309,6 +308,9 @@ def to_markdown(summary: dict[str, Any]) -> str:
 def main() -> None:
     options = parse_arguments()
     layout = layout_of(options)
+    if options.data is None and layout != PRESETS["blimp"]:
+        raise ValueError("where are the pairs? Say it with --data: only those of BLiMP have a default")
+    options.data = options.data or BLIMP
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
     paradigms = read_pairs(options.data, layout)

@@ -398,6 +398,18 @@ def test_options_that_do_not_fit(run, gpt2, data, tmp_path, options, message):
         run("--model", gpt2, "--data", data, "--output_dir", tmp_path, *options)
 
 
+def test_only_blimp_has_a_default(run, script, gpt2, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="where are the pairs"):
+        run("--model", gpt2, "--preset", "sling", "--output_dir", tmp_path)
+
+    def read(data, layout):
+        raise ValueError(f"{data} {layout == PRESETS['blimp']}")
+
+    monkeypatch.setattr(script, "read_pairs", read)
+    with pytest.raises(ValueError, match="nyu-mll/blimp True"):
+        run("--model", gpt2, "--output_dir", tmp_path)
+
+
 def test_a_label_has_a_value(run, gpt2, data, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run("--model", gpt2, "--data", data, "--output_dir", tmp_path, "--label", "kind")

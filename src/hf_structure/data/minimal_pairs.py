@@ -205,7 +205,7 @@ def find_tables(data: str) -> dict[str, Callable[[], Rows]]:
 def _read_configuration(data: str, name: str) -> Rows:
     import datasets
 
-    rows = datasets.load_dataset(data, name, split="train")
+    rows: Iterable[Any] = datasets.load_dataset(data, name, split="train")
     return ((f"{data}, {name}, row {number}", row) for number, row in enumerate(rows, start=1))
 
 
