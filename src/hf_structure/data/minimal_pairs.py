@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hf_structure.data.files import DataError, plain_path
 from hf_structure.data.items import read_item_rows
@@ -205,7 +205,7 @@ def find_tables(data: str) -> dict[str, Callable[[], Rows]]:
 def _read_configuration(data: str, name: str) -> Rows:
     import datasets
 
-    rows: Iterable[Any] = datasets.load_dataset(data, name, split="train")
+    rows = cast(Iterable[Mapping[str, Any]], datasets.load_dataset(data, name, split="train"))
     return ((f"{data}, {name}, row {number}", row) for number, row in enumerate(rows, start=1))
 
 
