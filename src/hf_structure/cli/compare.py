@@ -34,7 +34,7 @@ def add_compare(commands: argparse._SubParsersAction) -> None:
         "results",
         nargs="+",
         metavar="FILE",
-        help="of each model a folder of run_blimp.py or run_sg.py, or a file of score --format json; or gold trees "
+        help="of each model a folder of run_pairs.py or run_sg.py, or a file of score --format json; or gold trees "
         "and those of two systems, [NAME=]FILE, where files of one NAME are runs of one system, say with other seeds",
     )
     add_tree_options(parser)
@@ -81,7 +81,7 @@ def _read(path: Path) -> Results:
         if files := sorted((path / folder).glob("*.json")):
             return Results(rows(files))
     if path.is_dir():
-        raise ValueError(f"{path}: no folder of results of run_blimp.py (paradigms) or run_sg.py (suites)")
+        raise ValueError(f"{path}: no folder of results of run_pairs.py (paradigms) or run_sg.py (suites)")
     return _sentences(path)
 
 
@@ -92,7 +92,7 @@ def _contents(files: list[Path], read: Callable[[Any], Any]) -> Iterator[tuple[s
         try:
             yield file.stem, read(content)
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise ValueError(f"{file}: no result of run_blimp.py or run_sg.py: {error!r}") from error
+            raise ValueError(f"{file}: no result of run_pairs.py or run_sg.py: {error!r}") from error
 
 
 def _blimp_rows(files: list[Path]) -> dict[str, Scores]:
