@@ -11,17 +11,19 @@ a trained Graph-to-Graph Transformer parser smaller in the same way, with all it
 Kept are the special tokens, the pieces of one ASCII character, the pieces of one character that occur in the text, and
 then those that are most frequent there: `--vocab_size` in all, or with `--coverage 0.99` as many as make up that share
 of the pieces of each file, so that a small file of one language counts as much as a large one of another. A word whose
-piece is gone is read as several shorter ones. It works for the WordPiece vocabularies of BERT and its like (DistilBERT,
-MiniLM) and for the unigram vocabularies of SentencePiece (XLM-RoBERTa, multilingual E5), whose pieces keep their scores:
-text of kept pieces is cut as before. There, invisible characters that no piece has, such as the zero-width non-joiner of
-Persian, become spaces, as they do in XLM-RoBERTa.
+piece is gone is read as several shorter ones.
+
+It works for the WordPiece vocabularies of BERT and its like (DistilBERT, MiniLM), and for the unigram vocabularies of
+SentencePiece (XLM-RoBERTa, multilingual E5). Unigram pieces keep their scores: text of kept pieces is cut as before.
+Invisible characters that no such piece has, like the zero-width non-joiner of Persian, become spaces, as they do in
+XLM-RoBERTa.
 """
 
 import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tokenizers import Regex, Tokenizer, models, normalizers
 from tqdm import tqdm
