@@ -13,13 +13,14 @@ _ABBREVIATIONS = (
 _MARKS = regex.compile(
     r"""
       \s*\n\s*\n                                        # an empty line
-    | (?P<mark>[\p{Sentence_Terminal}…]+ | (?<=\p{Greek})[;\u037E]) ['"\p{Pe}\p{Pi}\p{Pf}]*
+    | (?P<mark>[\p{Sentence_Terminal}…]+ | (?<=\p{Greek})[;\u037E])
+      (?:['"\p{Pe}\p{Pf}] | (?<![。！？｡])\p{Pi})*         # the mark that opens in Chinese closes in German
     """,
     regex.VERBOSE,
 )
 _SPACE = regex.compile(r"\s+")
 _WIDE = regex.compile(r".*[。！？｡]")  # needs no white space behind it, if nothing closes there
-_GOES_ON = regex.compile(r"['\"\p{Pe}\p{Pi}\p{Pf}\p{Po}\p{Pd}]")
+_GOES_ON = regex.compile(r"['\"\p{Pe}\p{Pf}\p{Po}\p{Pd}]")
 # A capital letter, a letter of a script without capitals, or a digit, after opening marks or not. (Unicode takes the
 # letters of Georgian for lower case.)
 _BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}\p{Pd}\s]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}\p{Georgian}]""")
