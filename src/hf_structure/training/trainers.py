@@ -403,7 +403,7 @@ class ParsingTrainer(ScoringTrainer):
 
     def scores(self, model, dataset) -> dict[str, float]:
         predicted = self.data_collator.predicted
-        treebanks = treebanks_of(dataset)[0] if "treebank" in dataset.column_names else [None]
+        treebanks = treebanks_of(dataset)[0] if "treebank" in dataset.column_names else [""]
         numbers = {treebank: number for number, treebank in enumerate(treebanks)}
         sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
         starts = torch.zeros(3, dtype=torch.float64)
@@ -413,7 +413,7 @@ class ParsingTrainer(ScoringTrainer):
                 starts += self._count_starts(model, running)
             trees = [example for example in examples if example.get("sentence_starts") is None]
             if trees:
-                rows = torch.tensor([numbers[example.get("treebank")] for example in trees])
+                rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
                 sums.index_add_(0, rows, self._count_words(model, trees, predicted))
         totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist()), dtype=torch.float64).view_as(sums)
         metrics = self._word_scores(totals.sum(0), model.config.labelled)
@@ -433,7 +433,8 @@ class ParsingTrainer(ScoringTrainer):
         if self.treebank_scores and self.is_world_process_zero():
             table = treebank_table(self.treebank_scores)
             logger.info("%s", table)
-            with new_file(Path(self.args.output_dir, f"{metric_key_prefix}_treebanks.md"), overwrite=True) as file:
+            folder: Any = self.args.output_dir
+            with new_file(Path(folder, f"{metric_key_prefix}_treebanks.md"), overwrite=True) as file:
                 file.write(table)
         return metrics
 
