@@ -9,17 +9,23 @@ a trained Graph-to-Graph Transformer parser smaller in the same way, with all it
 `--intermediate_size` also narrows the feed-forward layers of an encoder, to the neurons of the largest weights.
 
 Kept are the special tokens, the pieces of one ASCII character, the pieces of one character that occur in the text, and
-then those that are most frequent there. A word whose piece is gone is read as several shorter ones. It works for the
-WordPiece vocabularies of BERT and its like (DistilBERT, MiniLM).
+then those that are most frequent there: `--vocab_size` in all, or with `--coverage 0.99` as many as make up that share
+of the pieces of each file, so that a small file of one language counts as much as a large one of another. A word whose
+piece is gone is read as several shorter ones.
+
+It works for the WordPiece vocabularies of BERT and its like (DistilBERT, MiniLM), and for the unigram vocabularies of
+SentencePiece (XLM-RoBERTa, multilingual E5). Unigram pieces keep their scores: text of kept pieces is cut as before.
+Invisible characters that no such piece has, like the zero-width non-joiner of Persian, become spaces, as they do in
+XLM-RoBERTa.
 """
 
 import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from tokenizers import Tokenizer, models
+from tokenizers import Regex, Tokenizer, models, normalizers
 from tqdm import tqdm
 from transformers import (
     AutoConfig,
@@ -36,36 +42,60 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import writing_to
 
 CONTINUATION = "##"
+INVISIBLE = "\u200b\u200c\u200e\u200f\ufeff"
 PARSERS = (G2GTransformerConfig.model_type, RNGTransformerConfig.model_type)
 
 
-def count_pieces(files: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> Counter:
-    """How often each piece occurs in the sentences of text, CoNLL-U or bracket files."""
+def count_pieces(path: str, tokenizer: PreTrainedTokenizerBase) -> Counter:
+    """How often each piece occurs in the sentences of a text, CoNLL-U or bracket file."""
     counts = Counter()
-    for path in files:
-        for sentence in tqdm(load_sentences(path), desc=path, unit=" sentences"):
-            counts.update(
-                tokenizer(sentence["words"], is_split_into_words=True, add_special_tokens=False)["input_ids"]
-            )
+    for sentence in tqdm(load_sentences(path), desc=path, unit=" sentences"):
+        counts.update(tokenizer(sentence["words"], is_split_into_words=True, add_special_tokens=False)["input_ids"])
     return counts
+
+
+def spelling(tokenizer: PreTrainedTokenizerBase, counts: Counter) -> set[int]:
+    """Ids of the special tokens, and of the characters that words are spelt with whose pieces are gone."""
+    needed = set(tokenizer.all_special_ids)
+    is_unigram = isinstance(tokenizer.backend_tokenizer.model, models.Unigram)
+    letters = set("".join(tokenizer.convert_ids_to_tokens(list(counts)))) if is_unigram else ()
+    for piece, number in tokenizer.get_vocab().items():
+        letter = piece.removeprefix(CONTINUATION)
+        if len(letter) == 1 and (letter.isascii() or counts[number] or letter in letters):
+            needed.add(number)
+    return needed
+
+
+def ranked(counts: Counter) -> list[int]:
+    """Ids, the most frequent first."""
+    return sorted(counts, key=lambda number: (-counts[number], number))
 
 
 def choose_pieces(tokenizer: PreTrainedTokenizerBase, counts: Counter, vocab_size: int) -> list[int]:
     """
-    Ids to keep, in their old order.
+    Ids of at most `vocab_size` pieces to keep, in their old order.
 
     Raises:
         ValueError: if special tokens and single characters alone are more than `vocab_size`.
     """
-    needed = set(tokenizer.all_special_ids)
-    for piece, number in tokenizer.get_vocab().items():
-        letter = piece.removeprefix(CONTINUATION)
-        if len(letter) == 1 and (letter.isascii() or counts[number]):
-            needed.add(number)
+    needed = spelling(tokenizer, counts)
     if len(needed) > vocab_size:
         raise ValueError(f"--vocab_size {vocab_size} is too small: {len(needed)} pieces are needed for spelling alone")
-    ranked = sorted(counts.keys() - needed, key=lambda number: (-counts[number], number))
-    return sorted(needed | set(ranked[: vocab_size - len(needed)]))
+    others = [number for number in ranked(counts) if number not in needed]
+    return sorted(needed | set(others[: vocab_size - len(needed)]))
+
+
+def covering_pieces(tokenizer: PreTrainedTokenizerBase, counts: Sequence[Counter], coverage: float) -> list[int]:
+    """Ids of pieces to keep that make up a share of those of each text, in their old order."""
+    kept = spelling(tokenizer, sum(counts, Counter()))
+    for text in counts:
+        missing = coverage * text.total()
+        for number in ranked(text):
+            if missing <= 0:
+                break
+            kept.add(number)
+            missing -= text[number]
+    return sorted(kept)
 
 
 def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> TokenizersBackend:
@@ -73,7 +103,12 @@ def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> Toke
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     new_ids = {old: new for new, old in enumerate(kept)}
     vocabulary = state["model"]["vocab"]
-    state["model"]["vocab"] = {piece: new_ids[old] for piece, old in vocabulary.items() if old in new_ids}
+    if isinstance(vocabulary, list):  # pieces of a unigram vocabulary, with their scores
+        state["model"]["vocab"] = [vocabulary[old] for old in kept if old < len(vocabulary)]
+        state["model"]["unk_id"] = new_ids.get(state["model"]["unk_id"])
+    else:
+        state["model"]["vocab"] = {piece: new_ids[old] for piece, old in vocabulary.items() if old in new_ids}
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["id"] in new_ids]
     for token in state["added_tokens"]:
         token["id"] = new_ids[token["id"]]
     for token in ((state["post_processor"] or {}).get("special_tokens") or {}).values():
@@ -81,7 +116,18 @@ def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> Toke
     backend = Tokenizer.from_str(json.dumps(state))
     backend.no_truncation()
     backend.no_padding()
+    if isinstance(backend.model, models.Unigram):
+        read_invisible(backend)
     return TokenizersBackend(tokenizer_object=backend, **tokenizer.special_tokens_map)
+
+
+def read_invisible(backend: Tokenizer) -> None:
+    """Makes spaces of invisible characters that no piece has and that are not removed."""
+    normalize = backend.normalizer.normalize_str if backend.normalizer else str
+    unknown = [letter for letter in INVISIBLE if normalize(letter) == letter and backend.token_to_id(letter) is None]
+    if unknown:
+        steps = [normalizers.Replace(Regex(f"[{''.join(unknown)}]"), " "), backend.normalizer]
+        backend.normalizer = normalizers.Sequence([step for step in steps if step])
 
 
 def prune_model(model: PreTrainedModel, kept: list[int], num_layers: int) -> PreTrainedModel:
@@ -133,11 +179,17 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
 def prune(args: argparse.Namespace) -> None:
     if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
         raise ValueError(f"{args.output_dir} is not empty")
+    if args.coverage is not None and not 0 < args.coverage <= 1:
+        raise ValueError(f"--coverage {args.coverage}: a share of the text is needed, above 0 and at most 1")
     tokenizer = AutoTokenizer.from_pretrained(args.encoder, trust_remote_code=False)
-    if not isinstance(getattr(tokenizer.backend_tokenizer, "model", None), models.WordPiece):
-        raise ValueError(f"{args.encoder} has no WordPiece vocabulary")
-    counts = count_pieces(args.text, tokenizer)
-    kept = choose_pieces(tokenizer, counts, args.vocab_size)
+    if not isinstance(getattr(tokenizer.backend_tokenizer, "model", None), models.WordPiece | models.Unigram):
+        raise ValueError(f"{args.encoder} has no WordPiece or unigram vocabulary")
+    texts = [count_pieces(path, tokenizer) for path in args.text]
+    counts = sum(texts, Counter())
+    if args.coverage is None:
+        kept = choose_pieces(tokenizer, counts, args.vocab_size)
+    else:
+        kept = covering_pieces(tokenizer, texts, args.coverage)
     is_parser = AutoConfig.from_pretrained(args.encoder, trust_remote_code=False).model_type in PARSERS
     if is_parser and (args.num_layers or args.intermediate_size):
         raise ValueError("--num_layers and --intermediate_size: a trained parser needs its layers as they are")
@@ -160,7 +212,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("encoder", help="the encoder to start from: folder or Hub name")
     parser.add_argument("--text", nargs="+", required=True, metavar="FILE", help="text, CoNLL-U or bracket files")
-    parser.add_argument("--vocab_size", type=int, required=True, help="how many pieces are kept at most")
+    size = parser.add_mutually_exclusive_group(required=True)
+    size.add_argument("--vocab_size", type=int, help="how many pieces are kept at most")
+    size.add_argument("--coverage", type=float, metavar="SHARE", help="how much of each file kept pieces make up")
     parser.add_argument("--num_layers", type=int, help="how many layers are kept, the first ones; default: all")
     parser.add_argument("--intermediate_size", type=int, help="width of the feed-forward layers; default: as it is")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where encoder and tokenizer go")

@@ -21,6 +21,13 @@ are new. Both rise in the first `--warmup_steps` (a share of all steps, if below
 (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that differ in their
 annotation; the parser follows the first by default.
 
+A folder in the place of a file stands for all treebanks in it, and in the folders below, whose files have the names of
+Universal Dependencies: `--train_file ud --validation_file ud --test_file ud` trains on `de_gsd-ud-train.conllu` and
+the like (compressed or not), validates on `de_gsd-ud-dev.conllu`, and tests on `de_gsd-ud-test.conllu`. Half of the
+training sentences are read without their treebank's name, so that the parser, a `rng_transformer`, need not be told
+the treebank or language of a sentence. `--sampling_power 0.5` lets small treebanks count for more. Evaluations print
+the scores of each treebank as a table.
+
 `--model_name_or_path runs/parser` goes on with a trained parser, for example on other trees; settings that leave its
 weights as they are may be new (`--config_overrides '{"num_rounds": 3}'`).
 
@@ -38,6 +45,7 @@ Without a training file a trained parser is evaluated:
 """
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -60,8 +68,10 @@ from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
 from hf_structure.data.corpus import column_numbers, guess_format
+from hf_structure.data.files import plain_path
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
+from hf_structure.data.ud_folders import treebank_files, treebank_name
 from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.encoding import encode_beside
@@ -97,6 +107,8 @@ PREDICTED = ("upos", "xpos", "feats", "lemma")
 FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
 FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
 WINDOW = 128  # words of running text in which sentence starts are learned
+PARTS = {"train": "train", "validation": "dev", "test": "test"}
+ANY = "any"  # the treebank of sentences that are not told theirs
 
 
 @dataclass
@@ -154,11 +166,22 @@ class ParsingModelArguments(ModelArguments):
 class ParsingDataArguments(DataArguments):
     """What it is trained on."""
 
-    of_evaluation: ClassVar[tuple[str, ...]] = (*DataArguments.of_evaluation, "punctuation_by")
+    of_evaluation: ClassVar[tuple[str, ...]] = (*DataArguments.of_evaluation, "punctuation_by", "tell_treebank")
 
     treebanks: list[str] = field(
         default_factory=list,
         metadata={"help": "Name of the treebank of each training file; evaluation follows the first."},
+    )
+    sampling_power: float = field(
+        default=1.0,
+        metadata={
+            "help": "In an epoch, sentences are drawn from each training treebank in proportion to its size to this "
+            "power: from all alike if 0."
+        },
+    )
+    tell_treebank: bool = field(
+        default=False,
+        metadata={"help": "Evaluate each treebank as one of its own style, not of the first."},
     )
     initial_train_file: list[str] | None = field(
         default=None,
@@ -265,6 +288,17 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
             part = slice(start, start + WINDOW)
             row = dict.fromkeys(FEATURES) | {"words": words[part], "deprels": deprels[part]}
             yield row | {"sentence_starts": starts[part], "treebank": treebank}
+
+
+def find_files(names: list[str] | None, part: str) -> list[str]:
+    """Files, and in the place of folders the files of treebanks in them."""
+    return list(chain(*(treebank_files(name, part) if os.path.isdir(name) else [name] for name in names or ())))
+
+
+def treebanks_of(files: list[str]) -> list[str]:
+    """The name of each file's treebank, if some file has the name of one in Universal Dependencies; or else none."""
+    names = [treebank_name(file) for file in files]
+    return [name or plain_path(file).stem for name, file in zip(names, files, strict=True)] if any(names) else []
 
 
 def read_treebanks(files: list[str], treebanks: list[str], corpora: Corpora, reading: Reading) -> Dataset:
@@ -422,6 +456,8 @@ def to_dataset(
         features["tag_ids"] = NUMBERS
     if "initial_heads" in sentences.column_names:
         features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
+    if sentences.unique("treebank") != [None]:
+        features["treebank"] = Value("string")
     abilities = config.abilities
     features |= dict.fromkeys(getattr(config, "columns", None) or (), NUMBERS)
     if abilities.read_beside is not None:
@@ -439,10 +475,12 @@ def encode_sentences(
     config: PreTrainedConfig,
     punctuation_by: str,
     max_length: int | None,
+    tell_treebank: bool,
 ) -> list[dict]:
     """
     What [`ParsingTrainer`] reads, and why a sentence is `left_out`; labels are -100 where they are not known, 0 in a
-    parser without labels. `max_length` is given in training.
+    parser without labels. `max_length` is given in training. `tell_treebank` says whether the parser reads of which
+    treebank a sentence is.
     """
     labels = {label: number for number, label in config.id2label.items()} if config.labelled else None
     tags = {tag: number for number, tag in enumerate(config.tags)} if config.num_tags else None
@@ -461,6 +499,10 @@ def encode_sentences(
             rows[-1]["punctuation"] = [not word for word in kept]
         else:
             rows.append({"left_out": reason})
+        if rows[-1].get("left_out") is None:
+            treebank = sentence["treebank"]
+            rows[-1] |= beside(sentence["words"], config, treebank if tell_treebank else None)
+            rows[-1]["treebank"] = treebank
     return rows
 
 
@@ -469,7 +511,7 @@ def encode_paragraph(
 ) -> dict:
     """Running text: words without heads to learn."""
     words = paragraph["words"]
-    row = {**encode(words, tokenizer), **beside(paragraph, config), "heads": [-1] * len(words)}
+    row = {**encode(words, tokenizer), "heads": [-1] * len(words)}
     row["length"] = len(row["input_ids"])
     row["labels"] = ids_of(paragraph["deprels"], labels, words, IGNORE_INDEX)  # counted, as words to learn from
     row |= {"sentence_starts": paragraph["sentence_starts"], "punctuation": [False] * len(words), "left_out": None}
@@ -485,7 +527,7 @@ def encode_sentence(
     tags: dict[str, int] | None,
     columns: dict[str, dict[str, int]],
 ) -> dict:
-    row = {**encode(sentence["words"], tokenizer), **beside(sentence, config), "heads": sentence["heads"]}
+    row = {**encode(sentence["words"], tokenizer), "heads": sentence["heads"]}
     row["length"] = len(row["input_ids" if getattr(config, "max_pieces", None) else "heads"])  # some read words
     row["labels"] = ids_of(sentence["deprels"], labels, row["heads"], IGNORE_INDEX)
     for name, ids in columns.items():
@@ -498,13 +540,13 @@ def encode_sentence(
     return row
 
 
-def beside(sentence: dict, config: PreTrainedConfig) -> dict[str, list]:
-    """What a model reads of words beside their pieces."""
+def beside(words: list[str], config: PreTrainedConfig, treebank: str | None) -> dict[str, list]:
+    """What a model reads of words beside their pieces. A treebank that it does not know is read as the first."""
     treebanks = config.abilities.treebanks
     treebank_id = 0 if treebanks else None
-    if treebanks and sentence["treebank"] is not None:
-        treebank_id = treebanks.index(sentence["treebank"])
-    return encode_beside(sentence["words"], config.abilities.read_beside, treebank_id)
+    if treebank in treebanks:
+        treebank_id = treebanks.index(treebank)
+    return encode_beside(words, config.abilities.read_beside, treebank_id)
 
 
 def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:
@@ -526,33 +568,63 @@ def paragraphs(
     return [to_dataset(text, tokenizer, config, corpora, **options)]
 
 
-def check_treebanks(args: ParsingDataArguments) -> None:
-    """Raises `ValueError` if there is not a treebank's name for each training file."""
-    if args.treebanks and len(args.treebanks) != len(args.train_file or ()):
+def name_treebanks(args: ParsingDataArguments, files: dict[str, list[str]]) -> dict[str, list[str]]:
+    """
+    The name of each file's treebank, by parts; none if they are not told apart. `ValueError` if there is not a name
+    for each training file, or an option about treebanks has no effect.
+    """
+    treebanks = {part: treebanks_of(names) for part, names in files.items()}
+    folders = [name for name in args.train_file or () if os.path.isdir(name)]
+    if args.treebanks and folders:
+        raise ValueError(f"--treebanks is for training files: the treebanks of {folders[0]} have names")
+    if args.treebanks and len(args.treebanks) != len(files["train"]):
         raise ValueError(
             f"--treebanks names {len(args.treebanks)} treebanks, one for each training file: there are "
-            f"{len(args.train_file or ())}"
+            f"{len(files['train'])}"
         )
+    if not folders:
+        treebanks["train"] = args.treebanks
+    if not 0 <= args.sampling_power <= 1:
+        raise ValueError(f"--sampling_power must be between 0 and 1, not {args.sampling_power}")
+    if args.sampling_power != 1 and len({*treebanks["train"]}) < 2:
+        raise ValueError("--sampling_power needs several training treebanks: a folder of them, or --treebanks")
+    if args.tell_treebank and not (treebanks["validation"] or treebanks["test"]):
+        raise ValueError("--tell_treebank needs files to evaluate that have names like de_gsd-ud-dev.conllu")
+    return treebanks
+
+
+def treebank_settings(model_type: str, args: ParsingDataArguments, treebanks: list[str]) -> dict:
+    """Settings of a new parser by its training treebanks: those of folders it need not be told."""
+    names = list(dict.fromkeys(treebanks))
+    if args.treebanks:
+        return {"treebanks": names}
+    if names and hasattr(config_class_of(model_type), "treebanks"):
+        return {"treebanks": [ANY, *names], "treebank_dropout": 0.5}
+    return {}
 
 
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
-    files = {"train": data_args.train_file, "validation": data_args.validation_file, "test": data_args.test_file}
+    files = {part: find_files(getattr(data_args, f"{part}_file"), name) for part, name in PARTS.items()}
     corpora = Corpora(data_args, training_args)
-    check_treebanks(data_args)
-    treebanks = {"train": data_args.treebanks}
-    trees = {
-        purpose: read_trees(names, corpora, treebanks.get(purpose, [])) for purpose, names in files.items() if names
-    }
-    if data_args.treebanks and not model_args.model_name_or_path:
-        settings["treebanks"] = list(dict.fromkeys(data_args.treebanks))
+    treebanks = name_treebanks(data_args, files)
+    trees = {part: read_trees(names, corpora, treebanks[part]) for part, names in files.items() if names}
+    if not model_args.model_name_or_path:
+        settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     tokenizer.model_max_length = model.config.max_words
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
     if "learning_rate" in training_args.given and not (model_args.encoder or model_args.model_name_or_path):
         logger.warning("--learning_rate has no effect: a parser from scratch learns at --new_learning_rate")
+    unknown = {*data_args.treebanks} - {*model.config.abilities.treebanks}
+    if unknown:
+        raise ValueError(f"--treebanks: this parser does not know {', '.join(sorted(unknown))}")
+    if data_args.tell_treebank and not model.config.abilities.treebanks:
+        raise ValueError("--tell_treebank has no effect: this parser does not tell treebanks apart")
+    if len({*treebanks["validation"]}) > 1 and "metric_for_best_model" not in training_args.given:
+        training_args.metric_for_best_model = f"mean_{training_args.metric_for_best_model}"
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
 
@@ -562,10 +634,11 @@ def main() -> None:
     for purpose, sentences in trees.items():
         sentences = with_initial_trees(sentences, getattr(data_args, f"initial_{purpose}_file"), corpora)
         options = {"punctuation_by": data_args.punctuation_by}
+        options["tell_treebank"] = purpose == "train" or data_args.tell_treebank
         options["max_length"] = data_args.max_length if purpose == "train" else None
         parts = [to_dataset(sentences, tokenizer, model.config, corpora, **options)]
         if model.config.abilities.segments:
-            parts += paragraphs(files[purpose], treebanks.get(purpose, []), tokenizer, model.config, corpora, options)
+            parts += paragraphs(files[purpose], treebanks[purpose], tokenizer, model.config, corpora, options)
         datasets[purpose] = without_unusable(concatenate_datasets(parts), purpose)
     trainer = ParsingTrainer(
         model=model,
@@ -578,6 +651,7 @@ def main() -> None:
         processing_class=tokenizer,
         callbacks=callbacks(training_args) if datasets["train"] else [],
         max_tokens=data_args.max_tokens,
+        sampling_power=data_args.sampling_power,
         new_parameters=new_parameters(model, model_args),
         new_learning_rate=training_args.new_learning_rate,
     )

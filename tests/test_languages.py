@@ -11,6 +11,7 @@ import hf_structure
 from hf_structure.cli.main import main
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.normalization import is_punctuation, normalize_word
+from hf_structure.data.scripts import script_sentence_spans
 from hf_structure.data.text import find_words, split_sentences, tokenize_words, unicode_words
 
 # Words with spaces between them, of sentences as they are written.
@@ -74,6 +75,44 @@ def test_sentences_without_white_space(sentences):
 @given(st.text(st.sampled_from("aBé我य.!?。！？।؟…」”'「 \n"), max_size=30))
 def test_sentences_are_the_text(text):
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+    spans = script_sentence_spans(text)
+    assert "".join("".join(text[start:end] for start, end in spans).split()) == "".join(text.split())
+    assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
+
+
+# Sentences that no rule for English words helps to find.
+ANY_LANGUAGE = {
+    "armenian": ["Անձրև եկավ։", "Նա քնեց։"],
+    "georgian": ["წვიმდა.", "ის სახლში წავიდა.", "ვინ მოვიდა?"],
+    "greek": ["Έβρεξε;", "Ναι· πήγα σπίτι.", "Καλά."],
+    "czech": ["Přišel např. dnes ráno.", "Pan Dr. Novák spal.", "Kdy?"],
+    "german": ["Er kam usw. nicht.", "Das ist z. B. so.", "„Gut.“", "Hr. J. S. Bach schlief."],
+    "russian": ["Он живёт на ул. Мира.", "И т. д. и т. п. она знала.", "Да!"],
+    "spanish": ["Vino la Sra. Gómez.", "¿Quién viene?", "¡Nadie!", "Fin…"],
+    "burmese": ["မိုးရွာသည်။", "သူအိပ်သည်။"],
+    "lines": ["Ein Titel", "Ein Satz."],
+}
+
+
+@pytest.mark.parametrize("sentences", [*ANY_LANGUAGE.values(), *SENTENCES.values()], ids=[*ANY_LANGUAGE, *SENTENCES])
+def test_sentences_of_any_language(sentences):
+    separator = "\n\n" if sentences == ANY_LANGUAGE["lines"] else " "
+    text = f" {separator.join(sentences)}\n"
+    assert [text[start:end] for start, end in script_sentence_spans(text)] == sentences
+
+
+@pytest.mark.parametrize("sentences", ADJACENT.values(), ids=ADJACENT)
+def test_sentences_of_any_language_without_white_space(sentences):
+    text = "".join(sentences)
+    assert [text[start:end] for start, end in script_sentence_spans(text)] == sentences
+
+
+def test_words_and_sentences_of_any_language_go_together():
+    text = "Přišel např. dnes. ის წავიდა. ვინ მოვიდა?"
+    options = {"sentences": "split", "model": "rngt-en-ewt-fast"}
+    parses = hf_structure.parse(text, word_tokenizer="unicode", **options)
+    assert [parsed.text for parsed in parses] == ["Přišel např. dnes.", "ის წავიდა.", "ვინ მოვიდა?"]
+    assert hf_structure.parse(text, **options)[0].text == "Přišel např."
 
 
 def test_punctuation_of_other_scripts():

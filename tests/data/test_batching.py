@@ -9,7 +9,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hf_structure.data import batching
-from hf_structure.data.batching import TokenBudgetBatchSampler, similar_length_batches, token_budget_batches
+from hf_structure.data.batching import (
+    TokenBudgetBatchSampler,
+    sample_groups,
+    similar_length_batches,
+    token_budget_batches,
+)
 
 lengths_strategy = st.lists(st.integers(1, 60), min_size=1, max_size=80)
 
@@ -234,3 +239,43 @@ def test_sampler_needs_few_bytes_a_sentence():
         assert tracemalloc.get_traced_memory()[0] < 8 * len(lengths)
     finally:
         tracemalloc.stop()
+
+
+GROUPS = np.repeat([0, 1, 3], [900, 100, 16])  # there is no group 2
+
+
+@pytest.mark.parametrize("power", [0, 0.5, 1])
+def test_groups_are_drawn_by_a_power_of_their_sizes(power):
+    rng = np.random.default_rng(0)
+    counts = np.bincount(sample_groups(GROUPS, power, rng), minlength=len(GROUPS))
+    sizes = np.array([900.0, 100.0, 16.0])
+    shares = np.array([counts[group == GROUPS].sum() for group in (0, 1, 3)]) / len(GROUPS)
+    np.testing.assert_allclose(shares, sizes**power / (sizes**power).sum(), atol=1e-3)
+    for group in (0, 1, 3):
+        assert np.ptp(counts[group == GROUPS]) <= 1, "none more than once more often"
+    if power == 1:
+        assert (counts == 1).all()
+
+
+def test_sampler_draws_other_sentences_of_groups_in_each_epoch():
+    lengths = 1 + np.arange(len(GROUPS)) % 9
+    sampler = TokenBudgetBatchSampler(lengths, 64, groups=GROUPS, sampling_power=0.5)
+    epochs = []
+    for epoch in (0, 1, 0):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert len(batches) == len(sampler)
+        assert all(len(batch) * lengths[batch].max() <= 64 for batch in batches)
+        epochs.append(sorted(index for batch in batches for index in batch))
+    assert epochs[0] == epochs[2] != epochs[1]
+    assert len({*epochs[0]} | {*epochs[1]}) > len({*epochs[0]})
+    shares = sampler_shares(GROUPS, 2)
+    assert shares[0] == shares[1]
+
+
+def sampler_shares(groups: np.ndarray, replicas: int) -> list[int]:
+    """Batches of each process."""
+    options = {"groups": groups, "sampling_power": 0.5, "num_replicas": replicas}
+    return [
+        len(list(TokenBudgetBatchSampler(np.ones(len(groups)), 64, rank=rank, **options))) for rank in range(replicas)
+    ]

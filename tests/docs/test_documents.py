@@ -26,12 +26,14 @@ NOT_TRAINED = {  # of these, by a regular expression
     "--dataset_name": "a data set of the Hub",
     "bllip|ptb-sd": "data that is not free",
     "part-": "a corpus of many files",
+    "runs/multilingual ": "goes on with a model that the page trains",
 }
 FEW_STEPS = ("--max_steps", "2", "--use_cpu", "--report_to", "none")
 PYTHON_NOT_RUN = {  # by a piece of the block
     'model.push_to_hub("org/': "publishes; tests/hub does that with a Hub of its own",
     'model="org/': "names on the Hub; tests/hub loads such",
     'model="runs/ar"': "a model that the page trains",
+    'model="runs/multilingual"': "a model that the page trains",
     'read_conllu("ar_pud.conllu")': "a treebank of Arabic",
     'spacy.load("en_core_web_sm"': "a model that spaCy downloads",
 }
@@ -55,6 +57,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"ar-|runs/ar": "a treebank of Arabic, and a model that the page trains on it",
     r"analyze --heads": "models of several runs; tests/cli analyzes such",
     r"^awk -v k": "tables that are not free",
+    r"evaluate_treebanks.py": "many treebanks; tests/examples has it",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
     r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",

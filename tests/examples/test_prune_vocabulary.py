@@ -142,8 +142,11 @@ def test_a_trained_parser_keeps_its_layers(parser_folder, text, tmp_path, capsys
     [
         (["--vocab_size", "20"], "--vocab_size 20 is too small: 58 pieces are needed for spelling alone"),
         (["--vocab_size", "70", "--num_layers", "4"], "--num_layers 4: the encoder has 3 layers"),
+        (["--coverage", "95"], "--coverage 95.0: a share of the text is needed, above 0 and at most 1"),
+        (["--coverage", "0.9", "--vocab_size", "70"], "not allowed with argument"),
+        ([], "one of the arguments --vocab_size --coverage is required"),
     ],
-    ids=["vocabulary", "layers"],
+    ids=["vocabulary", "layers", "coverage", "both", "neither"],
 )
 def test_impossible_sizes(folder, text, tmp_path, capsys, options, message):
     with pytest.raises(SystemExit):
@@ -164,4 +167,92 @@ def test_other_vocabularies_are_refused(text, tmp_path, capsys):
     TokenizersBackend(tokenizer_object=backend, unk_token="[UNK]").save_pretrained(tmp_path / "words")
     with pytest.raises(SystemExit):
         prune(tmp_path / "words", text, tmp_path, "--vocab_size", 70)
-    assert "words has no WordPiece vocabulary" in capsys.readouterr().err
+    assert "words has no WordPiece or unigram vocabulary" in capsys.readouterr().err
+
+
+# unigram vocabularies
+
+PERSIAN = "می\u200cروم"  # with a zero-width non-joiner
+PIECES = ["▁the", "▁Dog", "▁dog", "s", "▁see", "▁s", "ee", "▁می", "▁روم", "▁cat", "Ca", "ts"]
+
+
+@pytest.fixture(scope="module")
+def unigram(tmp_path_factory):
+    """Folder of a BERT whose pieces have scores, as those of XLM-RoBERTa, more embeddings than pieces, and case."""
+    letters = sorted({*"".join(PIECES), *"▁abcdefghijklmnopqrstuvwxyzC日本"} - {"s"})
+    special = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces = [*special, *((piece, -1.0 - number / 8) for number, piece in enumerate(PIECES))]
+    pieces += [(letter, -8.0 - number / 64) for number, letter in enumerate(letters)]
+    backend = Tokenizer(models.Unigram(pieces, unk_id=3))
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    folder = tmp_path_factory.mktemp("unigram")
+    names = {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>"}
+    TokenizersBackend(tokenizer_object=backend, unk_token="<unk>", **names).save_pretrained(folder)
+    encoder("bert", len(pieces) + 3).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A long text, and a short one of another language."""
+    (tmp_path / "en.txt").write_text("the Dog sees the cat\n" * 50)
+    (tmp_path / "fa.txt").write_text("می روم\n")
+    return [str(tmp_path / "en.txt"), str(tmp_path / "fa.txt")]
+
+
+def prune_unigram(folder, texts, tmp_path, *options):
+    output = tmp_path / "pruned"
+    script.main([str(folder), "--text", *texts, "--output_dir", str(output), *map(str, options)])
+    return AutoTokenizer.from_pretrained(output)
+
+
+@torch.no_grad()
+def test_unigram_text_of_kept_pieces_is_cut_as_before(unigram, texts, tmp_path):
+    pruned = prune_unigram(unigram, texts, tmp_path, "--coverage", 1)
+    full = AutoTokenizer.from_pretrained(unigram)
+    kept = pruned.get_vocab()
+    assert {"▁the", "▁Dog", "▁می", "▁cat", "<s>", "<unk>"} <= kept.keys()
+    assert kept.keys().isdisjoint({"▁dog", "Ca", "日"})
+    rng = random.Random(0)
+    words = ["the", "Dog", "Dogs", "see", "sees", "cats", "می", "روم", "thesee", "xyz", "ee", "se"]
+    same = 0
+    for _ in range(200):
+        sentence = " ".join(rng.choices(words, k=4))
+        pieces = full.tokenize(sentence)
+        if kept.keys() >= {*pieces}:
+            same += 1
+            assert pruned.tokenize(sentence) == pieces
+    assert same > 50
+    old, new = (one("the Dog sees", return_tensors="pt")["input_ids"] for one in (full, pruned))
+    models = [AutoModel.from_pretrained(folder).eval() for folder in (unigram, tmp_path / "pruned")]
+    assert models[1].config.vocab_size == len(pruned) < len(full)
+    torch.testing.assert_close(models[1](new).last_hidden_state, models[0](old).last_hidden_state)
+
+
+def test_unigram_words_whose_pieces_are_gone_are_spelt(unigram, texts, tmp_path):
+    tokenizer = prune_unigram(unigram, texts, tmp_path, "--coverage", 1)
+    assert tokenizer.tokenize("dog") == ["▁", "d", "o", "g"]
+    assert tokenizer("日")["input_ids"][2] == tokenizer.unk_token_id, "the texts do not have it"
+
+
+def test_each_file_is_covered(unigram, texts, tmp_path):
+    kept = prune_unigram(unigram, texts, tmp_path, "--coverage", 0.5).get_vocab()
+    assert {"▁the", "▁می"} <= kept.keys()
+    assert "▁see" not in kept
+    (tmp_path / "by size").mkdir()
+    kept = prune_unigram(unigram, texts, tmp_path / "by size", "--vocab_size", len(kept)).get_vocab()
+    assert "▁see" in kept
+    assert "▁می" not in kept
+
+
+def test_invisible_characters_are_spaces(unigram, texts, tmp_path):
+    full = AutoTokenizer.from_pretrained(unigram)
+    assert full.unk_token_id in full(PERSIAN)["input_ids"]
+    tokenizer = prune_unigram(unigram, texts, tmp_path, "--coverage", 1)
+    assert tokenizer.tokenize(PERSIAN) == ["▁می", "▁روم"]
+    encoding = tokenizer(["the", PERSIAN, "cat"], is_split_into_words=True, add_special_tokens=False)
+    assert encoding.word_ids() == [0, 1, 1, 2]

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -706,3 +707,159 @@ def test_wrong_commands_of_columns(treebanks, run, tmp_path, options, message):
     training += ["--validation_file", treebanks / "dev.conllu"]
     with pytest.raises(ValueError, match=message):
         run("--model_type", "rng_transformer", *training, *OPTIONS, *options)
+
+
+# Folders of treebanks
+
+
+@pytest.fixture(scope="module")
+def ud(treebanks, tmp_path_factory) -> Path:
+    """A folder with two invented treebanks, compressed and in a folder below; the verbs of one are auxiliaries."""
+    folder, rng = tmp_path_factory.mktemp("ud"), random.Random(0)
+    (folder / "below").mkdir()
+    one = {"DT": "DET", "NN": "NOUN", "VB": "VERB", "IN": "ADP", ".": "PUNCT"}
+    for name, upos, count in (("aa_one", one, 32), ("below/bb_two", one | {"VB": "AUX"}, 24)):
+        for part, number in (("train", count), ("dev", 6), ("test", 4)):
+            sentences = [annotated(rng, number, upos) for number in range(number)]
+            for sentence in sentences:
+                sentence.comments.append(f"# text = {' '.join(sentence.forms)}")
+            write_conllu(sentences, folder / f"{name}-ud-{part}.conllu.xz")
+    write_conllu([made_tree(rng)], folder / "notes.conllu")
+    return folder
+
+
+def on_folder(folder: Path, output_dir: Path, *options: object, epochs: int = 8) -> list[str]:
+    sizes = FAMILIES["rng_transformer"] | {"column_size": 16, "num_rounds": 1, "treebank_dropout": 0.25}
+    new = ("--model_type", "rng_transformer", "--config_overrides", json.dumps(sizes), "--columns", "upos")
+    parts = ("--train_file", folder, "--validation_file", folder, "--new_learning_rate", "0.02")
+    rest = ("--output_dir", output_dir, "--num_train_epochs", epochs, "--sampling_power", "0.5", "--max_tokens", "48")
+    return list(map(str, (*new, *parts, *rest, "--use_cpu", "--min_frequency", "1", *options)))
+
+
+@pytest.fixture(scope="module")
+def of_folder(ud, script, tmp_path_factory) -> Path:
+    output_dir = tmp_path_factory.mktemp("of folder") / "run"
+    arguments = on_folder(ud, output_dir, "--test_file", ud, "--tell_treebank")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["run_parsing.py", *arguments])
+        script.main()
+    return output_dir
+
+
+def table(path: Path) -> dict[str, dict[str, float]]:
+    """A table of Markdown, by its first column."""
+    names, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in path.read_text().splitlines())
+    return {name: {key: float(cell or 0) for key, cell in zip(names[1:], row, strict=True)} for name, *row in rows}
+
+
+def test_folder_of_treebanks(of_folder):
+    config = AutoConfig.from_pretrained(of_folder)
+    assert (config.treebanks, config.treebank_dropout) == (["any", "aa_one", "bb_two"], 0.25)
+    for part in ("eval", "test"):
+        rows = table(of_folder / f"{part}_treebanks.md")
+        assert list(rows) == ["aa_one", "bb_two", "mean"]
+        assert list(rows["mean"]) == ["uas", "las", "upos"]
+        scores = results(of_folder, part)
+        for name, value in rows["mean"].items():
+            assert value == pytest.approx((rows["aa_one"][name] + rows["bb_two"][name]) / 2, abs=0.01)
+            assert scores[f"{part}_mean_{name}"] == pytest.approx(value / 100, abs=1e-4)
+        assert min(row["upos"] for row in rows.values()) > 95, "each was told its treebank"
+    assert results(of_folder)["eval_mean_las"] == max(losses(of_folder, "eval_mean_las"))
+
+
+def test_treebank_need_not_be_told(of_folder, ud, run, tmp_path):
+    assert parse([SEES], of_folder, treebank="aa_one")[0].dependency.columns["upos"][2] == "VERB"
+    assert parse([SEES], of_folder, treebank="bb_two")[0].dependency.columns["upos"][2] == "AUX"
+    assert parse([SEES], of_folder)[0].dependency.columns["upos"][2] in ("VERB", "AUX")
+    run("--model_name_or_path", of_folder, "--test_file", ud, "--output_dir", tmp_path, "--use_cpu")
+    rows = table(tmp_path / "test_treebanks.md")
+    assert min(row["upos"] for row in rows.values()) < 95, "untold, both are parsed alike"
+    assert min(row["uas"] for row in rows.values()) > 80
+
+
+def test_scores_of_a_table_are_those_of_each_file(of_folder, ud, run, tmp_path):
+    files = [ud / "aa_one-ud-dev.conllu.xz", ud / "below" / "bb_two-ud-dev.conllu.xz"]
+    rows = table(of_folder / "eval_treebanks.md")
+    for file in files:
+        name = file.name.partition("-ud-")[0]
+        model = ("--model_name_or_path", of_folder, "--output_dir", tmp_path / name, "--use_cpu", "--tell_treebank")
+        run(*model, "--test_file", file)
+        for score, value in rows[name].items():
+            assert results(tmp_path / name, "test")[f"test_{score}"] == pytest.approx(value / 100, abs=1e-4)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_table_of_test_parts(of_folder, ud, run, tmp_path, told, capsys):
+    """`examples/evaluate_treebanks.py`, beside the scores of training. These labels have no subtypes."""
+    tell = ["--tell_treebank"] if told else []
+    folder = of_folder
+    if not told:
+        folder = tmp_path
+        run("--model_name_or_path", of_folder, "--test_file", ud, "--output_dir", tmp_path, "--use_cpu")
+    output = tmp_path / "table.md"
+    load_script("evaluate_treebanks").main([str(ud), "--model", str(of_folder), "--output", str(output), *tell])
+    rows = table(output)
+    expected = table(folder / "test_treebanks.md")
+    assert rows.keys() == expected.keys()
+    assert (rows["aa_one"]["train"], rows["bb_two"]["train"]) == (32, 24)
+    for treebank, values in expected.items():
+        for name, value in values.items():
+            assert rows[treebank][name.upper()] == pytest.approx(value, abs=0.06)
+    assert "words of 2 treebanks" in capsys.readouterr().out
+
+
+def test_table_of_raw_text(of_folder, ud, tmp_path):
+    options = ["--raw", "--word_tokenizer", "spaces", "--max_sentences", "3", "--output", str(tmp_path / "table.md")]
+    load_script("evaluate_treebanks").main([str(ud), "--model", str(of_folder), *options])
+    rows = table(tmp_path / "table.md")
+    assert list(rows["mean"]) == ["train", "Words", "UAS", "LAS", "UPOS"]
+    assert rows["aa_one"]["Words"] == 100
+
+
+def test_parser_goes_on_with_a_treebank_that_it_does_not_know(of_folder, treebank, run, tmp_path):
+    run("--model_name_or_path", of_folder, *files(treebank, tmp_path))
+    assert AutoConfig.from_pretrained(tmp_path).treebanks == ["any", "aa_one", "bb_two"]
+
+
+def test_transition_parser_of_a_folder(ud, run, tmp_path):
+    sizes = ("--config_overrides", json.dumps(SMALL), "--output_dir", tmp_path, "--num_train_epochs", "1")
+    run("--train_file", ud, "--validation_file", ud, *sizes, *OPTIONS, "--sampling_power", "0.5", "--use_swap")
+    assert list(table(tmp_path / "eval_treebanks.md")) == ["aa_one", "bb_two", "mean"]
+
+
+@pytest.mark.slow
+def test_killed_run_on_a_folder_goes_on_with_the_same_losses(ud, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    options = ("--logging_steps", "1", "--load_best_model_at_end", "False")
+    subprocess.run(command(*on_folder(ud, whole, *options, epochs=3)), check=True, env=ENVIRONMENT)
+    start_and_kill(command(*on_folder(ud, killed, *options, epochs=3)), killed)
+    subprocess.run(command(*on_folder(ud, killed, *options, epochs=3)), check=True, env=ENVIRONMENT)
+    assert_same_run(whole, killed)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--treebanks", "one"], "--treebanks is for training files: the treebanks of .* have names"),
+        (["--sampling_power", "2"], "--sampling_power must be between 0 and 1, not 2.0"),
+        (["--train_file", "FOLDER/notes.conllu"], "--sampling_power needs several training treebanks"),
+        (["--test_file", "EMPTY"], "no treebanks in this folder, files like de_gsd-ud-test.conllu"),
+        (["--validation_file", "FOLDER/notes.conllu", "--tell_treebank"], "--tell_treebank needs files to evaluate"),
+        (["--model_type", "g2g_transformer", "--tell_treebank"], "this parser does not tell treebanks apart"),
+        (
+            ["--model_type", "rng_transformer", "--config_overrides", '{"treebank_dropout": 2}'],
+            "treebank_dropout must",
+        ),
+    ],
+)
+def test_wrong_commands_of_folders(ud, run, tmp_path, options, message):
+    (tmp_path / "empty").mkdir()
+    options = [option.replace("FOLDER", str(ud)).replace("EMPTY", str(tmp_path / "empty")) for option in options]
+    parts = ["--train_file", ud, "--validation_file", ud, "--output_dir", tmp_path / "run", "--sampling_power", "0.5"]
+    with pytest.raises(ValueError, match=message):
+        run(*parts, "--use_cpu", *options)
+
+
+def test_treebanks_that_a_parser_does_not_know(of_folder, treebank, run, tmp_path):
+    with pytest.raises(ValueError, match="--treebanks: this parser does not know cc_three"):
+        run("--model_name_or_path", of_folder, *files(treebank, tmp_path), "--treebanks", "cc_three")

@@ -88,6 +88,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     Args:
         lengths, max_tokens, max_sentences: As for [`token_budget_batches`].
+        groups (`Sequence[int]`, *optional*): Number of each sentence's group, from 0, such as its treebank.
+        sampling_power (`float`): With groups, an epoch's sentences are those of [`sample_groups`].
         seed (`int`): Seed of all shuffling.
         num_replicas, rank (`int`): Number of processes and the number of this one.
 
@@ -101,6 +103,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         max_tokens: int,
         *,
         max_sentences: int | None = None,
+        groups: Sequence[int] | np.ndarray | None = None,
+        sampling_power: float = 1.0,
         seed: int = 0,
         num_replicas: int = 1,
         rank: int = 0,
@@ -112,12 +116,14 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.lengths = np.asarray(lengths, dtype=np.int32)
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
+        self.groups = None if groups is None else np.asarray(groups, dtype=np.int32)
+        self.sampling_power = sampling_power
         self.seed = seed
         self.num_replicas = num_replicas
         self.rank = rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
-        needed = len(_compose(self.lengths, max_tokens, max_sentences, np.random.default_rng((seed, 0)))[1])
+        needed = len(self._compose(0)[1])
         bound = int(1.03 * needed) + 2
         self.num_batches = min(bound + -bound % num_replicas, len(lengths) - len(lengths) % num_replicas)
 
@@ -129,11 +135,38 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         return self.num_batches // self.num_replicas
 
     def __iter__(self) -> Iterator[list[int]]:
-        rng = np.random.default_rng((self.seed, self.epoch))
-        order, starts = _compose(self.lengths, self.max_tokens, self.max_sentences, rng)
+        order, starts, rng = self._compose(self.epoch)
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
         mine = rng.permutation(len(starts))[self.rank : self.num_batches : self.num_replicas]
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
+
+    def _compose(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+        """An order of an epoch's sentences, where in it batches begin, and what draws further."""
+        rng = np.random.default_rng((self.seed, epoch))
+        if self.groups is None:
+            return *_compose(self.lengths, self.max_tokens, self.max_sentences, rng), rng
+        chosen = sample_groups(self.groups, self.sampling_power, rng)
+        order, starts = _compose(self.lengths[chosen], self.max_tokens, self.max_sentences, rng)
+        return chosen[order], starts, rng
+
+
+def sample_groups(groups: np.ndarray, power: float, rng: np.random.Generator) -> np.ndarray:
+    """
+    Draws about as many sentences as there are, from each group in proportion to its size to this power (1: all of
+    them; 0: of all groups alike). None of a group is drawn more than once more often than another.
+
+    Returns:
+        `np.ndarray`: Indices of sentences, of some several times.
+    """
+    sizes = np.bincount(groups)
+    weights = np.where(sizes > 0, sizes.astype(np.float64) ** power, 0.0)
+    wanted = np.rint(weights / weights.sum() * len(groups)).astype(int)
+    chosen = []
+    for group in sizes.nonzero()[0]:
+        members = np.flatnonzero(groups == group)
+        rounds, rest = divmod(max(wanted[group], 1), len(members))
+        chosen += [np.tile(members, rounds), rng.choice(members, rest, replace=False)]
+    return np.concatenate(chosen)
 
 
 def _compose(

@@ -144,8 +144,9 @@ def parse(
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
         sentences (`"line"`, `"split"`, `"model"` or `Callable[[str], list[str]]`, *optional*):
             Whether a string is one sentence, or running text that is split into sentences by the rules of
-            [`~hf_structure.data.text.split_sentences`], by the model, if it finds sentences, or by a function. By
-            default it is one sentence, and there is a warning where the rules find several.
+            [`~hf_structure.data.text.split_sentences`] (with the word tokenizer `"unicode"`, by those for any
+            language, [`~hf_structure.data.scripts.script_sentence_spans`]), by the model, if it finds sentences, or by
+            a function. By default it is one sentence, and there is a warning where the rules find several.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         tags (`list[list[str]]` or an iterator of lists, *optional*):
@@ -229,7 +230,7 @@ def parse(
     treebank_id = choose_treebank(model, treebank)
     word_tokenizer = choose_word_tokenizer(tokenizer, word_tokenizer)
     by_model = functools.partial(sentence_splitter, model, tokenizer, word_tokenizer, treebank_id, batch_size)
-    split = choose_splitter(sentences, tags, initial, by_model)
+    split = choose_splitter(sentences, tags, initial, by_model, word_tokenizer)
     check_given(model, tags, initial)
     structures = choose_structures(model, structure)
     search = search_options(model, beam_size, rounds)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from hf_structure.data.text import find_words, sentence_spans
+from hf_structure.data.scripts import script_sentence_spans
+from hf_structure.data.text import find_words, sentence_spans, unicode_words
 from hf_structure.pipelines.options import SENTENCES
 from hf_structure.user_warnings import warn_user
 
@@ -14,10 +15,15 @@ Split = Callable[[str], list[tuple[int, int]]]  # gives start and end of each se
 
 
 def choose_splitter(
-    sentences: str | Callable[[str], list[str]] | None, tags: object, initial: object, by_model: Callable[[], Split]
+    sentences: str | Callable[[str], list[str]] | None,
+    tags: object,
+    initial: object,
+    by_model: Callable[[], Split],
+    word_tokenizer: Callable[[str], list[str]],
 ) -> Split | None:
     """
-    What splits text, if it is to be split; `by_model` gives what does so by a model.
+    What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
+    language, sentences are, too.
 
     Raises:
         ValueError: an unknown name, annotations of sentences for text that is to be split, or what `by_model` raises.
@@ -30,7 +36,9 @@ def choose_splitter(
         raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
     if sentences == "model":
         return by_model()
-    return partial(_given_spans, sentences) if callable(sentences) else sentence_spans
+    if callable(sentences):
+        return partial(_given_spans, sentences)
+    return script_sentence_spans if word_tokenizer is unicode_words else sentence_spans
 
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:

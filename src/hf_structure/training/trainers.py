@@ -24,6 +24,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
 from hf_structure.data.corpus import column_numbers
+from hf_structure.data.files import new_file
 from hf_structure.data.tasks import Task
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -91,6 +92,8 @@ class TokenBudgetTrainer(Trainer):
     Args:
         max_tokens (`int`): Budget of a batch on one device, including padding.
         max_sentences (`int`, *optional*): Most sentences of a training batch on one device.
+        sampling_power (`float`): Treebanks, named in the training dataset's column `treebank`, give sentences in
+            proportion to their sizes to this power, see [`~hf_structure.data.batching.sample_groups`].
         args, kwargs: As for [`~transformers.Trainer`]; the settings in
             [`~hf_structure.training.arguments.IGNORED`] have no effect here. The training dataset has a column
             `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.
@@ -100,10 +103,18 @@ class TokenBudgetTrainer(Trainer):
     train_dataset: Any
     eval_dataset: Any
 
-    def __init__(self, *args, max_tokens: int = 4096, max_sentences: int | None = None, **kwargs):
+    def __init__(
+        self,
+        *args,
+        max_tokens: int = 4096,
+        max_sentences: int | None = None,
+        sampling_power: float = 1.0,
+        **kwargs,
+    ):
         super().__init__(*args, **kwargs)
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
+        self.sampling_power = sampling_power
         self.batch_sampler: TokenBudgetBatchSampler | None = None
         self._losses = 0.0  # of steps that are not in the total yet
         self.add_callback(_EpochCallback(self))
@@ -161,6 +172,8 @@ class TokenBudgetTrainer(Trainer):
             column_numbers(self.train_dataset, "length"),
             self.max_tokens,
             max_sentences=self.max_sentences,
+            groups=treebanks_of(self.train_dataset)[1] if self.sampling_power != 1 else None,
+            sampling_power=self.sampling_power,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
             num_replicas=self.args.world_size,
             rank=self.args.process_index,
@@ -171,6 +184,12 @@ class TokenBudgetTrainer(Trainer):
             collate_fn=self.data_collator,
             **options,
         )
+
+
+def treebanks_of(dataset) -> tuple[list[str], np.ndarray]:
+    """The names in the column `treebank` of a data set, and the number of each row's name among them."""
+    names, numbers = np.unique(dataset["treebank"][:], return_inverse=True)
+    return names.tolist(), numbers
 
 
 class ScoringTrainer(TokenBudgetTrainer):
@@ -336,6 +355,18 @@ class MaskedLMTrainer(ScoringTrainer):
         return total / sentences
 
 
+def treebank_table(scores: dict[str, dict[str, float]]) -> str:
+    """The scores of treebanks, by their names, and the means, in per cent: a table in Markdown."""
+    names = [name for name in next(iter(scores.values())) if not name.endswith("_no_punct")]
+    rows = {treebank: [values[name] for name in names] for treebank, values in sorted(scores.items())}
+    rows["mean"] = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
+    lines = ["| treebank | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines += [
+        f"| {treebank} | " + " | ".join(f"{100 * value:.2f}" for value in row) + " |" for treebank, row in rows.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
 class ParsingTrainer(ScoringTrainer):
     """
     Trainer of supervised dependency parsers ([`G2GTransformerForParsing`]).
@@ -344,6 +375,10 @@ class ParsingTrainer(ScoringTrainer):
     those that are no punctuation; and the share of words with the right value in each further column that is
     predicted, by its name. LAS is left out for a model without labels. Of running text it gives the F1 of the places
     where sentences begin, `sentence_starts_f1`.
+
+    Where the rows of a data set are of several treebanks (the column `treebank` names them), `mean_uas`, `mean_las`
+    and so on are means over these. The scores of each are logged, in per cent, and written to the output folder, as
+    the table `eval_treebanks.md` (or `test_treebanks.md`).
 
     Args:
         new_parameters (`Sequence[str]`): Names of parameters that have a learning rate of their own.
@@ -361,13 +396,16 @@ class ParsingTrainer(ScoringTrainer):
             self.args.ddp_find_unused_parameters = True  # a batch may be of running text, or of sentences alone
         self.new_parameters = new_parameters
         self.new_learning_rate = new_learning_rate
+        self.treebank_scores: dict[str, dict[str, float]] = {}  # of the last evaluation, if of several treebanks
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return map(model.get_parameter, self.new_parameters), self.new_learning_rate
 
     def scores(self, model, dataset) -> dict[str, float]:
         predicted = self.data_collator.predicted
-        sums = torch.zeros(2, 3 + len(predicted), dtype=torch.float64)
+        treebanks = treebanks_of(dataset)[0] if "treebank" in dataset.column_names else [""]
+        numbers = {treebank: number for number, treebank in enumerate(treebanks)}
+        sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
         starts = torch.zeros(3, dtype=torch.float64)
         for examples in self._batches(dataset):
             running = [example for example in examples if example.get("sentence_starts") is not None]
@@ -375,25 +413,47 @@ class ParsingTrainer(ScoringTrainer):
                 starts += self._count_starts(model, running)
             trees = [example for example in examples if example.get("sentence_starts") is None]
             if trees:
-                sums += self._count_words(model, trees, predicted)
-        metrics = {}
-        totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist())).view_as(sums)
-        for suffix, (words, *correct) in zip(("", "_no_punct"), totals.tolist(), strict=True):
-            uas, las, *columns = (count / max(words, 1) for count in correct)
-            metrics[f"uas{suffix}"] = uas
-            if model.config.labelled:
-                metrics[f"las{suffix}"] = las
-            if not suffix:
-                metrics |= dict(zip(predicted, columns, strict=True))
+                rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
+                sums.index_add_(0, rows, self._count_words(model, trees, predicted))
+        totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist()), dtype=torch.float64).view_as(sums)
+        metrics = self._word_scores(totals.sum(0), model.config.labelled)
+        self.treebank_scores = {}
+        if len(treebanks) > 1:
+            for treebank, counts in zip(treebanks, totals, strict=True):
+                self.treebank_scores[treebank] = self._word_scores(counts, model.config.labelled)
+            scores = self.treebank_scores.values()
+            metrics |= {f"mean_{name}": sum(each[name] for each in scores) / len(scores) for name in metrics}
         found, true, correct = self._sum_over_processes(starts.tolist())
         if true:
             metrics["sentence_starts_f1"] = 2 * correct / (found + true)
         return metrics
 
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        if self.treebank_scores and self.is_world_process_zero():
+            table = treebank_table(self.treebank_scores)
+            logger.info("%s", table)
+            folder: Any = self.args.output_dir
+            with new_file(Path(folder, f"{metric_key_prefix}_treebanks.md"), overwrite=True) as file:
+                file.write(table)
+        return metrics
+
+    def _word_scores(self, counts: torch.Tensor, labelled: bool) -> dict[str, float]:
+        """The scores of words counted by [`_count_words`]."""
+        metrics = {}
+        for suffix, (words, *correct) in zip(("", "_no_punct"), counts.tolist(), strict=True):
+            uas, las, *columns = (count / max(words, 1) for count in correct)
+            metrics[f"uas{suffix}"] = uas
+            if labelled:
+                metrics[f"las{suffix}"] = las
+            if not suffix:
+                metrics |= dict(zip(self.data_collator.predicted, columns, strict=True))
+        return metrics
+
     def _count_words(self, model, examples: list[dict], predicted: Sequence[str]) -> torch.Tensor:
         """
-        `(2, 3 + len(predicted))`: how many words there are, how many have the right head, head and label, and value
-        of each column; of all words, and of those that are no punctuation.
+        `(B, 2, 3 + len(predicted))`: how many words each sentence has, how many have the right head, head and label,
+        and value of each column; of all words, and of those that are no punctuation.
         """
         batch: dict[str, Any] = self._prepare_inputs(self.data_collator(examples))
         heads = batch.pop("heads")
@@ -406,9 +466,11 @@ class ParsingTrainer(ScoringTrainer):
         if "labels" in parsed.columns:
             has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
         has_value = [parsed.columns[name][:, 0] == columns[name] for name in predicted]
-        counted = torch.stack([is_word, *(is_word & right for right in (has_head, has_label, *has_value))]).cpu()
-        is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool()
-        return torch.stack([part.sum((1, 2)) for part in (counted, counted & ~is_punctuation)])
+        counted = [is_word, *(is_word & right for right in (has_head, has_label, *has_value))]
+        counted = torch.stack(counted, dim=1).cpu()  # (B, 3 + len(predicted), n)
+        is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool().unsqueeze(1)
+        counts = [part.sum(2, dtype=torch.float64) for part in (counted, counted & ~is_punctuation)]
+        return torch.stack(counts, dim=1)
 
     def _count_starts(self, model, examples: list[dict]) -> torch.Tensor:
         """How many sentence starts were found in running text, how many there are, and how many of both."""

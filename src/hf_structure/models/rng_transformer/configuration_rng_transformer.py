@@ -63,6 +63,9 @@ class RNGTransformerConfig(StructureConfig):
             Width of these vectors.
         treebanks (`list[str]`, *optional*):
             Names of the treebanks whose habits it has learned, the default first; their vectors are added to words.
+        treebank_dropout (`float`, defaults to 0.0):
+            Probability that a training sentence is read as one of the first of these treebanks, whichever it is of:
+            so that this one stands for any.
         num_segmentation_layers (`int`, defaults to 0):
             How many layers, the first ones, are read to find where sentences begin in running text; 0 for a model that
             finds none.
@@ -124,6 +127,7 @@ class RNGTransformerConfig(StructureConfig):
     num_form_buckets: int = 0
     form_size: int = 64
     treebanks: list[str] | None = None
+    treebank_dropout: float | int = 0.0
     num_segmentation_layers: int = 0
     use_graph_input: bool = True
     num_graph_layers: int | None = None
@@ -241,6 +245,8 @@ class RNGTransformerConfig(StructureConfig):
                 f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
                 f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
             )
+        if not 0 <= self.treebank_dropout <= 1:
+            raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
 

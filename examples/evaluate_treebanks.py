@@ -1,0 +1,112 @@
+"""
+Scores a parser on the test parts of all treebanks in a folder: a table in Markdown, a row for each treebank.
+
+    python examples/evaluate_treebanks.py ud --model runs/multilingual --output runs/multilingual/test.md
+
+The files have the names of Universal Dependencies (`de_gsd-ud-test.conllu`, compressed or not). The parser gets the
+words of the treebank and is not told which one it is; with `--tell_treebank` it follows its style, if it knows it.
+With `--raw` it gets the text of each sentence, and splits it into words by its rules or those of `--word_tokenizer`.
+
+Scores are those of the CoNLL 2018 shared task, in per cent (relations without subtypes, universal features), over all
+words, punctuation included; UPOS, features and lemmas of a parser that predicts them. `train` is the number of
+training sentences, of treebanks whose training part is in the folder too. The last row holds the means. The words a
+second that are printed count reading and scoring, too.
+"""
+
+import argparse
+import time
+from itertools import islice
+
+from tqdm import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.abilities import abilities_of
+from hf_structure.cli.common import add_dtype, add_model, add_word_tokenizer, positive, run_with_options
+from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.files import new_file
+from hf_structure.data.text import numbered_blocks
+from hf_structure.data.ud_folders import find_treebanks, treebank_files, treebank_name
+from hf_structure.metrics.conll18 import conll18_scores
+from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.structures.parse import Parse
+
+SCORES = {"UAS": None, "LAS": None, "UPOS": "upos", "UFeats": "feats", "Lemmas": "lemma"}  # and their columns
+
+
+def given_words(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
+    """A gold sentence with what was predicted of its words, and nothing else."""
+    tree = parsed.dependency
+    sentence = sentence.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads))
+    for column in ("upos", "xpos", "feats", "lemma"):
+        values = tree.columns.get(column, [None] * len(tree.words))
+        sentence = sentence.with_column(column, [value or "_" for value in values])
+    return sentence
+
+
+def read_text(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
+    """What was predicted of the text of a gold sentence."""
+    [found] = read_conllu(parsed.to_conllu().splitlines(keepends=True))
+    return found
+
+
+def score(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace) -> dict:
+    """The scores on one file."""
+    gold = list(islice(read_conllu(path), args.max_sentences))
+    treebank = treebank_name(path)
+    if not (args.tell_treebank and treebank in abilities_of(model.config).treebanks):
+        treebank = None
+    inputs = [sentence.metadata["text"] for sentence in gold] if args.raw else gold
+    options = {"sentences": "line", "word_tokenizer": args.word_tokenizer} if args.raw else {}
+    parses = parse(inputs, model, tokenizer=tokenizer, treebank=treebank, **options)
+    build = read_text if args.raw else given_words
+    predicted = [build(*pair) for pair in zip(gold, parses, strict=True)]
+    return conll18_scores(predicted, gold)
+
+
+def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int]) -> str:
+    """The scores of treebanks as a table in Markdown, with the means."""
+    rows = {treebank: [100 * values[name].f1 for name in names] for treebank, values in scores.items()}
+    rows["mean"] = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
+    lines = [["treebank", "train", *names], ["---"] * (2 + len(names))]
+    for treebank, values in rows.items():
+        size = f"{sizes[treebank]:,}" if treebank in sizes else ""
+        lines.append([treebank, size, *(f"{value:.1f}" for value in values)])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def evaluate(args: argparse.Namespace) -> None:
+    files = treebank_files(args.folder, "test")
+    model, tokenizer = load_parser(args.model, None, args.device, args.dtype, None, args.trust_remote_code)
+    columns = {column.name for column in abilities_of(model.config).columns}
+    names = [name for name, column in SCORES.items() if column is None or column in columns]
+    names = ["Words", *names] if args.raw else names
+    scores = {}
+    start = time.perf_counter()
+    for file in tqdm(files, unit=" treebanks"):
+        scores[treebank_name(file)] = score(file, model, tokenizer, args)
+    seconds = time.perf_counter() - start
+    words = sum(values["Words"].predicted for values in scores.values())
+    sizes = {}
+    for file in find_treebanks(args.folder, "train"):
+        sizes[treebank_name(file)] = sum(1 for _ in numbered_blocks(file))
+    table = make_table(scores, names, sizes)
+    with new_file(args.output, overwrite=True) as output:
+        output.write(table)
+    print(f"{table}\n{words:,} words of {len(files)} treebanks, {words / seconds:,.0f} words a second")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="the folder of treebanks")
+    add_model(parser)
+    add_dtype(parser)
+    add_word_tokenizer(parser)
+    parser.add_argument("--tell_treebank", action="store_true", help="parse each treebank in its own style")
+    parser.add_argument("--raw", action="store_true", help="parse the text of sentences, split into words by rule")
+    parser.add_argument("--max_sentences", type=positive, metavar="N", help="read the first N sentences of a file")
+    parser.add_argument("--output", required=True, metavar="FILE", help="where the table goes")
+    run_with_options(parser, evaluate, arguments)
+
+
+if __name__ == "__main__":
+    main()
