@@ -24,7 +24,7 @@ command = partial(running.command, "run_clm.py")
 PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 4}
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, **PARTS}
 TOKENIZER = ["--tokenizer_type", "bpe", "--vocab_size", "270"]
-OPTIONS = ["--use_cpu", *TOKENIZER, "--max_tokens", "192", "--learning_rate", "0.01", "--max_predicted_sentences", "4"]
+OPTIONS = ["--use_cpu", *TOKENIZER, "--max_tokens", "192", "--learning_rate", "0.01", "--max_predicted_sentences", "2"]
 BASE = {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 32, "bos_token_id": 0, "eos_token_id": 0}
 NAMES = ("perplexity", "word_perplexity", "arc_precision", "arc_recall", "arc_f1", "count_accuracy")
 SEMANTIC = """#SDP 2015
@@ -72,7 +72,7 @@ def files(corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 
 
 def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     output_dir = tmp_path / "run"
-    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "10", "--max_tokens", "96")
+    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "5", "--max_tokens", "96")
     printed = capsys.readouterr()
     assert "it/s" in printed.err  # the progress bar
     assert "eval_perplexity_gold_graphs" in printed.out
@@ -83,7 +83,7 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     assert not {"eval_perplexity", "eval_arc_f1"} & set(scores)
     assert min(scores["eval_arc_f1_gold_graphs"], scores["eval_arc_f1_predicted_graphs"]) > 0.5
     assert scores["eval_perplexity_gold_graphs"] < scores["eval_word_perplexity_gold_graphs"]
-    assert scores["eval_sentences_predicted_graphs"] == 10
+    assert scores["eval_sentences_predicted_graphs"] == 5
     tokenizer, model = (auto.from_pretrained(output_dir) for auto in (AutoTokenizer, AutoModelForCausalLM))
     assert isinstance(model, GiLTForCausalLM)
     assert len(tokenizer) == model.config.vocab_size <= 270
@@ -152,7 +152,7 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     output_dir = tmp_path / "run"
     sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
     new = ["--model_type", "transformer_grammar", *options, "--config_overrides", json.dumps(sizes)]
-    run(*new, *files(corpus, output_dir, suffix, epochs=4), "--max_predicted_sentences", "10")
+    run(*new, *files(corpus, output_dir, suffix, epochs=4), "--max_predicted_sentences", "3")
     scores = results(output_dir)
     assert losses(output_dir, "eval_loss")[-1] < 0.9 * losses(output_dir, "eval_loss")[0]
     gold, predicted = (scores[f"eval_perplexity_{trees}_trees"] for trees in ("gold", "predicted"))
@@ -510,7 +510,7 @@ def test_baselines_share_the_configuration(corpus, run, tmp_path):
 def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
     small = json.dumps(STACKS if model_type == "pushdown" else {**SMALL, "intermediate_size": 16})
     for folder, noise in (("plain", "0"), ("noise", "50")):
-        given = files(corpus, tmp_path / folder, epochs=1)
+        given = [*files(corpus, tmp_path / folder, epochs=1), "--max_predicted_sentences", "0"]
         run("--model_type", model_type, "--config_overrides", small, *given, "--neftune_noise_alpha", noise)
     first, second = (load_file(tmp_path / folder / "model.safetensors") for folder in ("plain", "noise"))
     assert any((first[name] != second[name]).any() for name in first)
