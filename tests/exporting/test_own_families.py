@@ -81,7 +81,8 @@ SENTENCES = [["the", "old", "cat", "saw", "dogs"], ["dogs", "saw", "the", "cat"]
 # models are.
 READERS = """
 import json, os, sys
-from transformers import AutoModel, pipeline
+import transformers.modeling_utils  # which imports most
+from transformers import pipeline
 
 folder, module, sentences = json.loads(sys.argv[1])
 KINDS = {"udgn": "dependency", "structformer": "constituency", "parser": "dependency", "graphs": "graph"}
