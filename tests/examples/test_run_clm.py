@@ -152,7 +152,7 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     output_dir = tmp_path / "run"
     sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
     new = ["--model_type", "transformer_grammar", *options, "--config_overrides", json.dumps(sizes)]
-    run(*new, *files(corpus, output_dir, suffix, epochs=4), "--max_predicted_sentences", "3")
+    run(*new, *files(corpus, output_dir, suffix, epochs=4), "--max_predicted_sentences", "1")
     scores = results(output_dir)
     assert losses(output_dir, "eval_loss")[-1] < 0.9 * losses(output_dir, "eval_loss")[0]
     gold, predicted = (scores[f"eval_perplexity_{trees}_trees"] for trees in ("gold", "predicted"))
