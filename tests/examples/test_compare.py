@@ -312,7 +312,7 @@ SMALL = {
         "warmup_steps": 1,
         "num_train_epochs": 1,
         "max_steps": 3,
-        "max_predicted_sentences": 1,
+        "max_predicted_sentences": 0,
     },
 }
 
