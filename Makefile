@@ -22,14 +22,18 @@ docs: $(VENV)/installed-docs
 tutorials: $(VENV)/installed-dev
 	PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python docs/tutorials/run.py
 
+# A process for each core. One that is done takes tests from the end of another's, so that most modules stay whole, and
+# what their tests share is made once.
+WORKERS = -n auto --dist worksteal
+
 # Installs what the tests need, and runs them.
 test: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
 
 # What `test` leaves out: compiled code, several processes, killed ones; and new random inputs for what has such.
 test-slow: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile new
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m hypothesis --hypothesis-profile new
 
 # The tests with the newest release of every dependency, in a new environment of their own without constraints. On Linux
 # torch comes with CUDA, 5 GB. What was installed is in $(VENV)-newest/versions.txt.
@@ -37,7 +41,7 @@ test-newest:
 	$(PYTHON) -m venv --clear $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,app,tutorials]'
 	$(VENV)-newest/bin/python -m pip freeze --exclude-editable > $(VENV)-newest/versions.txt
-	OMP_NUM_THREADS=1 $(VENV)-newest/bin/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(VENV)-newest/bin/python -m pytest $(WORKERS)
 
 # The tests with the oldest torch and transformers that setup.cfg allows, in an environment of their own. On Linux that
 # torch comes with CUDA, 5 GB.
@@ -47,14 +51,14 @@ test-oldest:
 	grep -vE '^(torch|transformers|huggingface_hub|tokenizers)==' constraints.txt > $(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-oldest/constraints.txt \
 		--editable '.[dev]' $(OLDEST)
-	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest $(WORKERS)
 
 # Damages N files of every kind, and model folders, that must be read or refused in one line, and kills every script
 # that can go on KILLS times: make fuzz N=1000 KILLS=5
 N ?= 1000
 KILLS ?= 5
 fuzz: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 HF_STRUCTURE_FUZZ=$(N) HF_STRUCTURE_KILLS=$(KILLS) $(BIN)/python -m pytest -n auto --timeout 0 \
+	OMP_NUM_THREADS=1 HF_STRUCTURE_FUZZ=$(N) HF_STRUCTURE_KILLS=$(KILLS) $(BIN)/python -m pytest $(WORKERS) --timeout 0 \
 		-m "slow or not slow" tests/test_fuzz.py tests/examples/test_kills.py
 
 lint: $(VENV)/installed-dev

@@ -17,6 +17,7 @@ os.environ |= {
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # what is tested here holds on a CPU
 
 import gc
+import random
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from random import Random
 
 import hypothesis
 import matplotlib.font_manager  # noqa: F401 - makes its cache of fonts now, not in a test of what is printed
+import numpy
 import pytest
 import torch
 from tiny_models import SIZES, new_g2g_transformer, new_rng_transformer, new_structformer, randomise, save
@@ -35,10 +37,16 @@ from hf_structure import GiLTConfig, GiLTForCausalLM, build_word_tokenizer, trai
 
 torch.set_num_threads(1)
 pytest.register_assert_rewrite("modeling_common", "running")
-for name, derandomize in (("same", True), ("new", False)):  # the inputs of each run; `--hypothesis-profile` chooses
-    slow = [hypothesis.HealthCheck.too_slow]  # a busy machine is
-    hypothesis.settings.register_profile(name, deadline=None, derandomize=derandomize, suppress_health_check=slow)
+# The inputs of each run: `--hypothesis-profile` chooses. A busy machine is slow.
+for name, options in (("same", {"derandomize": True, "max_examples": 50}), ("new", {"derandomize": False})):
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile(name, deadline=None, suppress_health_check=slow, **options)
 hypothesis.settings.load_profile("same")
+
+
+def pytest_configure(config):
+    """`_seed` seeds: of pytest-randomly, only the order is wanted. It would take milliseconds to seed torch thrice."""
+    config.option.randomly_reset_seed = False
 
 
 def pytest_collection_finish():
@@ -181,13 +189,15 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef):
     if fixturedef.scope == "function":
         return (yield)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         return (yield)
 
 
 @pytest.fixture(autouse=True)
 def _seed():
-    torch.manual_seed(0)
+    random.seed(0)
+    numpy.random.seed(0)  # noqa: NPY002 - what libraries draw from
+    torch.default_generator.manual_seed(0)  # `torch.manual_seed` writes its stack down for every kind of device
 
 
 @pytest.fixture(params=[torch.float64, torch.bfloat16], ids=["float64", "bfloat16"])
@@ -222,7 +232,8 @@ def _no_logged_deprecations():
     """transformers logs many of its deprecations instead of warning."""
     handler = _Deprecations()
     logger = logging.getLogger("transformers")
-    logger.setLevel(logging.WARNING)  # whatever other tests, or the import of minicons, have set
+    if logger.level != logging.WARNING:  # other tests, or the import of minicons, have set it
+        logger.setLevel(logging.WARNING)  # for which logging looks at all its loggers
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)

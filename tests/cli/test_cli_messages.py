@@ -73,22 +73,31 @@ def test_version_needs_no_command(capsys):
 # standard streams
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["parse"],
-        ["render", "-", "--input_format", "conllu"],
-        ["render", "-", "gold.conllu", "--input_format", "conllu"],
-    ],
-    ids=["parse", "render", "render-two"],
-)
-def test_standard_input_has_one_name(here, arguments):
+NOT_UTF8 = "hf-structure: <stdin>:1: not UTF-8 text: byte 0xd0 at position 1"
+
+
+@pytest.mark.parametrize("files", [["-"], ["-", "gold.conllu"]], ids=["render", "render-two"])
+def test_standard_input_has_one_name(here, files):
     """Whether it is a pipe or a file."""
-    expected = "hf-structure: <stdin>:1: not UTF-8 text: byte 0xd0 at position 1\n"
-    assert complaint(*arguments, input=BAD) == expected
+    arguments = ["render", *files, "--input_format", "conllu"]
+    assert complaint(*arguments, input=BAD) == f"{NOT_UTF8}\n"
     Path("bad").write_bytes(BAD)
     with open("bad", "rb") as file:
-        assert complaint(*arguments, stdin=file) == expected
+        assert complaint(*arguments, stdin=file) == f"{NOT_UTF8}\n"
+
+
+def test_standard_input_of_a_parser_has_the_same_name(here, talk, structformer, monkeypatch):
+    arguments = ["parse", "--model", str(structformer)]
+    Path("bad").write_bytes(BAD)
+    with open("bad") as file:
+        file.buffer.raw.name = "<stdin>"  # as Python has it
+        monkeypatch.setattr("sys.stdin", file)
+        with pytest.raises(SystemExit) as error:
+            main(arguments)
+    assert error.value.code == NOT_UTF8
+    with pytest.raises(SystemExit) as error, talk(*arguments) as (pipe, _):
+        pipe.write(BAD)
+    assert error.value.code == NOT_UTF8
 
 
 @pytest.mark.parametrize(
@@ -112,7 +121,6 @@ def test_messages_about_standard_input(talk, here, arguments, stdin, message):
 @pytest.mark.parametrize(
     ("arguments", "closed", "message"),
     [
-        ("parse", "<&-", "<stdin>: Bad file descriptor"),
         ("render gold.conllu", ">&-", "<stdout>: Bad file descriptor"),
         ("render missing 2>log", ">&-", ""),
     ],
@@ -122,6 +130,12 @@ def test_streams_that_are_closed(here, arguments, closed, message):
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == (f"hf-structure: {message}\n" if message else "")
+
+
+def test_standard_input_of_a_parser_that_is_closed(structformer, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SystemExit, match=r"^hf-structure: <stdin>: Bad file descriptor$"):
+        main(["parse", "--model", str(structformer)])
 
 
 def test_complaints_do_not_go_to_the_output(here):

@@ -1,10 +1,9 @@
 import random
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-import transformers
-from running import LEXICON, made_sentence
+from running import LEXICON, made_sentence, run_main
 from tiny_models import new_gilt, new_gpt2, new_pushdown
 from transformers import AutoTokenizer
 
@@ -27,16 +26,9 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture
-def run(script, monkeypatch):
-    """Runs `main` of a script with a command line. What transformers logs stays on, so that deprecations are seen."""
-    monkeypatch.setattr(transformers.utils.logging, "set_verbosity_error", lambda: None)
-    monkeypatch.setattr(transformers.utils.logging, "disable_progress_bar", lambda: None)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *map(str, arguments)])
-        script.main()
-
-    return run
+def run(script):
+    """Runs `main` of a script with a command line."""
+    return partial(run_main, script)
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,20 @@
 """What the tests of the training scripts share."""
 
+import glob
 import importlib.util
 import json
 import os
 import random
+import runpy
 import signal
-import subprocess
 import sys
 import threading
+import traceback
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+import transformers
 from tqdm import tqdm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -41,20 +45,6 @@ def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> lis
     return [sys.executable, *launcher, str(EXAMPLES / script), *arguments]
 
 
-# Runs a script that ends itself at the first thing that it opens, makes or moves once there is a file of a pattern.
-KILLED = """
-import glob, os, runpy, signal, sys
-
-def watch(event, _):
-    if event in ("open", "os.mkdir", "os.rename") and glob.glob(pattern):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-pattern, *sys.argv = sys.argv[1:]
-sys.addaudithook(watch)
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
 def fork() -> int:
     """
     `os.fork`, with a lock of its own for the child's progress bars. That of tqdm is shared by both processes: a child
@@ -66,15 +56,40 @@ def fork() -> int:
     return child
 
 
+def run_main(script: ModuleType, *arguments: object) -> None:
+    """Runs `main` of a script with a command line. What transformers logs stays on, so that deprecations are seen."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformers.utils.logging, "set_verbosity_error", lambda: None)
+        patch.setattr(transformers.utils.logging, "disable_progress_bar", lambda: None)
+        patch.setattr(sys, "argv", [f"{script.__name__}.py", *map(str, arguments)])
+        script.main()
+
+
 def start_and_kill(command: list[str], output_dir: Path, written: str = "checkpoint-*/trainer_state.json") -> None:
     """
     Ends a run, and not gently, as soon as it has written a checkpoint, or what else `written` matches. It is the run
-    that ends itself: whoever watched it might come too late on a busy machine.
+    that ends itself, at the first thing that it opens, makes or moves then: whoever watched it might come too late on
+    a busy machine. A copy of this process runs the script: it need not import what is there already.
     """
-    python, *rest = command
-    killed = [python, "-c", KILLED, str(output_dir / written), *rest]
-    done = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+
+    def watch(event: str, _: tuple) -> None:
+        if event in ("open", "os.mkdir", "os.rename") and glob.glob(str(output_dir / written)):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    log = output_dir.with_suffix(".log")
+    child = fork()
+    if child == 0:
+        sys.stdout = sys.stderr = log.open("w")
+        try:
+            sys.addaudithook(watch)
+            sys.argv = command[1:]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, log.read_text()[-2000:]
     assert not (output_dir / "eval_results.json").exists()
 
 

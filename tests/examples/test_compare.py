@@ -311,7 +311,8 @@ SMALL = {
         "learning_rate": 1e-3,
         "warmup_steps": 1,
         "num_train_epochs": 1,
-        "max_predicted_sentences": 2,
+        "max_steps": 3,
+        "max_predicted_sentences": 0,
     },
 }
 

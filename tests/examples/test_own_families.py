@@ -108,20 +108,43 @@ def forms(conllu: str) -> list[str]:
     return [line.split("\t")[1] for line in conllu.splitlines() if "\t" in line]
 
 
+# What commands say in a process that does not know the family before one of them imports it.
+COMMANDS = """
+import json, sys
+from hf_structure.cli.main import main
+
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+"""
+
+
 @with_script("run_mlm")
-def test_another_process_needs_the_code(own):
-    command = [sys.executable, "-m", "hf_structure.cli", "parse", "--model", str(own), "--format", "conllu"]
-    options = {"input": "the dog sees a cat\n", "env": ENVIRONMENT, "capture_output": True, "text": True}
-    refused = subprocess.run(command, **options)
-    assert f"{own} holds no model that parses: its family `own_udgn` is not known here: import" in refused.stderr
-    assert refused.stderr.count("\n") == 1
-    parsed = subprocess.run([*command, "--import", str(OWN)], **options).stdout
-    assert forms(parsed) == options["input"].split()
-    exported = str(own.with_name("exported"))
-    main(["export", "--import", str(OWN), str(own), exported])
-    command[command.index(str(own))] = exported
-    options["env"] = {**ENVIRONMENT, "HF_MODULES_CACHE": str(own.with_name("modules"))}
-    assert subprocess.run([*command, "--trust_remote_code"], **options).stdout == parsed
+def test_another_process_needs_the_code(own, tmp_path):
+    (tmp_path / "a.txt").write_text("the dog sees a cat\n")
+    exported = tmp_path / "exported"
+    main(["export", "--import", str(OWN), str(own), str(exported)])
+
+    def parse_command(model: Path, output: str, *options: str) -> list[str]:
+        files = [str(tmp_path / "a.txt"), "--output", str(tmp_path / output)]
+        return ["parse", "--model", str(model), "--format", "conllu", *files, *options]
+
+    commands = [
+        parse_command(own, "refused"),
+        parse_command(exported, "trusted", "--trust_remote_code"),
+        parse_command(own, "imported", "--import", str(OWN)),
+    ]
+    environment = {**ENVIRONMENT, "HF_MODULES_CACHE": str(tmp_path / "modules")}
+    line = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
+    said = subprocess.run(line, env=environment, capture_output=True, text=True).stderr
+    assert f"{own} holds no model that parses: its family `own_udgn` is not known here: import" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "refused").exists()
+    parsed = (tmp_path / "imported").read_text()
+    assert forms(parsed) == ["the", "dog", "sees", "a", "cat"]
+    assert (tmp_path / "trusted").read_text() == parsed
 
 
 @with_script("run_mlm")

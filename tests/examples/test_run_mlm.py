@@ -12,7 +12,18 @@ import datasets
 import pytest
 import running
 import torch
-from running import ENVIRONMENT, EXAMPLES, LEXICON, TORCHRUN, load_script, losses, results, start_and_kill, step_of
+from running import (
+    ENVIRONMENT,
+    EXAMPLES,
+    LEXICON,
+    TORCHRUN,
+    load_script,
+    losses,
+    results,
+    run_main,
+    start_and_kill,
+    step_of,
+)
 from safetensors import SafetensorError
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, GPT2Tokenizer
@@ -42,6 +53,14 @@ def training(
         *("--train_file", str(corpus / f"train.{suffix}"), "--validation_file", str(corpus / f"dev.{suffix}")),
         *("--output_dir", str(output_dir), "--num_train_epochs", str(epochs), "--logging_steps", "1", *OPTIONS),
     ]
+
+
+@pytest.fixture(scope="module")
+def trained(script, corpus, tmp_path_factory) -> Path:
+    """Folder of a run that has ended. Tests write to copies."""
+    folder = tmp_path_factory.mktemp("trained")
+    run_main(script, *training(corpus, folder))
+    return folder
 
 
 def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
@@ -191,9 +210,8 @@ def test_mask_rate(corpus, script, run, tmp_path, monkeypatch):
     assert masked / words == pytest.approx(0.6, abs=0.05)
 
 
-def test_goes_on_from_a_trained_model(corpus, run, tmp_path):
-    first, second = tmp_path / "first", tmp_path / "second"
-    run(*training(corpus, first))
+def test_goes_on_from_a_trained_model(corpus, trained, run, tmp_path):
+    first, second = trained, tmp_path / "second"
     arguments = training(corpus, second, epochs=1)[4:]
     run("--model_name_or_path", first, *arguments)
     assert results(second)["eval_loss"] < losses(first, "eval_loss")[0]
@@ -280,10 +298,9 @@ def test_results_say_that_a_run_has_ended(script, corpus, run, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("damage", ["no_state", "half_a_state", "weights_alone"])
-def test_checkpoint_that_was_not_written_to_its_end(corpus, run, tmp_path, damage):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(*training(corpus, whole, epochs=3))
-    shutil.copytree(whole, killed)
+def test_checkpoint_that_was_not_written_to_its_end(corpus, trained, run, tmp_path, damage):
+    killed = tmp_path / "killed"
+    shutil.copytree(trained, killed)
     newest = max(killed.glob("checkpoint-*"), key=step_of)
     state = newest / "trainer_state.json"
     text = state.read_text()
@@ -298,8 +315,8 @@ def test_checkpoint_that_was_not_written_to_its_end(corpus, run, tmp_path, damag
     for file in killed.iterdir():
         if file.is_file():
             file.unlink()
-    run(*training(corpus, killed, epochs=3))
-    assert_same_run(whole, killed)
+    run(*training(corpus, killed))
+    assert_same_run(trained, killed)
     assert state.read_text() != ""
 
 
@@ -312,12 +329,11 @@ def test_checkpoint_that_was_not_written_to_its_end(corpus, run, tmp_path, damag
     ],
     ids=["other_size", "other_words", "other_family"],
 )
-def test_folder_of_another_run_is_refused(corpus, run, tmp_path, arguments, message):
-    run(*training(corpus, tmp_path, epochs=1))
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+def test_folder_of_another_run_is_refused(corpus, trained, run, arguments, message):
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     with pytest.raises(ValueError, match=f"is of another run .*{message}.*choose another --output_dir"):
-        run(*training(corpus, tmp_path, epochs=1), *arguments)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+        run(*training(corpus, trained), *arguments)
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
 # Several processes

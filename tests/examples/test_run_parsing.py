@@ -20,6 +20,7 @@ from running import (
     losses,
     made_sentence,
     results,
+    run_main,
     start_and_kill,
     step_of,
 )
@@ -627,16 +628,16 @@ def treebanks(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tagger(treebanks, tmp_path_factory) -> Path:
+def tagger(script, treebanks, tmp_path_factory) -> Path:
     output_dir = tmp_path_factory.mktemp("tagger") / "run"
     sizes = FAMILIES["rng_transformer"] | COLUMN_SIZES | {"max_position_embeddings": 80}
-    training = [
+    run_main(
+        script,
         *("--model_type", "rng_transformer", "--config_overrides", json.dumps(sizes), "--new_learning_rate", "0.01"),
         *("--train_file", treebanks / "train.conllu", treebanks / "other.conllu", "--treebanks", "one", "other"),
         *("--validation_file", treebanks / "dev.conllu", "--output_dir", output_dir, "--num_train_epochs", "12"),
         *("--columns", *COLUMNS, *OPTIONS, *SMALL_BATCHES, "--load_best_model_at_end", "False"),
-    ]
-    subprocess.run(command(*map(str, training)), check=True, env=ENVIRONMENT)
+    )
     return output_dir
 
 

@@ -23,10 +23,19 @@ if __name__ == "__main__":
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import call, patch
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoProcessor, AutoTokenizer, Trainer, TrainingArguments, pipeline
+from transformers import (
+    AutoConfig,
+    AutoProcessor,
+    AutoTokenizer,
+    PreTrainedModel,
+    Trainer,
+    TrainingArguments,
+    pipeline,
+)
 
 TEXT = "the old cat saw the dogs"
 TRUST = {"trust_remote_code": True}
@@ -55,9 +64,16 @@ def answers(folder: Path, autos: list[str], tasks: list[str], **options) -> dict
     return found
 
 
-def save_again(folder: Path, auto: str, copy: Path) -> None:
+def is_published(model: PreTrainedModel) -> bool:
+    """Whether it is transformers that publishes it, as it is told."""
+    with patch.object(PreTrainedModel, "push_to_hub", autospec=True) as pushed:
+        model.push_to_hub("org/name", private=True)
+    return pushed.mock_calls == [call(model, "org/name", private=True)]
+
+
+def save_again(model: PreTrainedModel, folder: Path, copy: Path) -> None:
     """What is done at the end of a training run with any model."""
-    getattr(transformers, auto).from_pretrained(folder, **TRUST).save_pretrained(copy)
+    model.save_pretrained(copy)
     AutoTokenizer.from_pretrained(folder, **TRUST).save_pretrained(copy)
 
 
@@ -90,7 +106,9 @@ def answer(folder: Path, name: str, question: dict[str, Any]) -> dict[str, Any]:
     model, copy = folder / name, folder / f"{name}-again"
     asked = {"autos": question["autos"], "tasks": question["tasks"], **TRUST}
     found = {"first": answers(model, **asked), "refusal": refusal(model)}
-    save_again(model, question["main"], copy)
+    loaded = getattr(transformers, question["main"]).from_pretrained(model, **TRUST)
+    found["published"] = is_published(loaded)
+    save_again(loaded, model, copy)
     found["again"] = answers(copy, **asked)
     if question["train"]:
         found["losses"] = resume(copy, question["main"], folder / f"{name}-run")

@@ -76,36 +76,51 @@ for model_class, auto_classes in (
         auto_class.register(model_class.config_class, model_class)
 """
 SENTENCES = [["the", "old", "cat", "saw", "dogs"], ["dogs", "saw", "the", "cat"]]
-# Reads models and what is asked of them, parses, and tells of what class the models are.
-READER = """
-import json, sys
-import hf_structure
-from hf_structure.hub.user_code import import_code
-from hf_structure.pipelines.parsing import load_parser
-
-folder, sentences, *imports = json.loads(sys.argv[1])
-for name in imports:
-    import_code(name)
-found = {}
-for name in ("udgn", "structformer", "parser", "graphs"):
-    parses = hf_structure.parse(sentences, f"{folder}/{name}", trust_remote_code=True)
-    model, _ = load_parser(f"{folder}/{name}", None, None, trust_remote_code=True)
-    found[name] = [type(model).__module__.split(".")[0], [each.to_dict() for each in parses]]
-found["score"] = [each.log_prob for each in hf_structure.score(sentences, f"{folder}/graphs", trust_remote_code=True)]
-print(json.dumps(found))
-"""
-# The same with transformers alone.
-OUTSIDE = """
-import json, sys
-sys.modules["hf_structure"] = None  # cannot be imported
+# Each in a copy of a process that has imported transformers: parses by transformers alone, as if this package were not
+# there; by this package; and by it after the user's module. Of each, what it finds is written, and of what class the
+# models are.
+READERS = """
+import json, os, sys
+import transformers.modeling_utils  # which imports most
 from transformers import pipeline
 
-folder, sentences = json.loads(sys.argv[1])
-tasks = {"udgn": "dependency", "structformer": "constituency", "parser": "dependency", "graphs": "graph"}
-found = {}
-for name, kind in tasks.items():
-    found[name] = pipeline(f"{kind}-parsing", model=f"{folder}/{name}", trust_remote_code=True)(sentences)
-print(json.dumps(found))
+folder, module, sentences = json.loads(sys.argv[1])
+KINDS = {"udgn": "dependency", "structformer": "constituency", "parser": "dependency", "graphs": "graph"}
+
+
+def outside():
+    sys.modules["hf_structure"] = None  # cannot be imported
+    return {
+        name: pipeline(f"{kind}-parsing", model=f"{folder}/{name}", trust_remote_code=True)(sentences)
+        for name, kind in KINDS.items()
+    }
+
+
+def here(*imports):
+    import hf_structure
+    from hf_structure.hub.user_code import import_code
+    from hf_structure.pipelines.parsing import load_parser
+
+    for name in imports:
+        import_code(name)
+    found = {}
+    for name in KINDS:
+        parses = hf_structure.parse(sentences, f"{folder}/{name}", trust_remote_code=True)
+        model, _ = load_parser(f"{folder}/{name}", None, None, trust_remote_code=True)
+        found[name] = [type(model).__module__.split(".")[0], [each.to_dict() for each in parses]]
+    scores = hf_structure.score(sentences, f"{folder}/graphs", trust_remote_code=True)
+    return found | {"score": [each.log_prob for each in scores]}
+
+
+readers = {"outside": outside, "code_of_the_folder": here, "own_classes": lambda: here(module)}
+for name, read in readers.items():
+    assert "hf_structure" not in sys.modules
+    if not os.fork():
+        with open(f"{folder}/{name}.json", "w") as file:
+            json.dump(read(), file)
+        os._exit(0)
+    status = os.wait()[1]
+    assert status == 0, name
 """
 
 
@@ -135,28 +150,31 @@ def models(module, structformer, rng_transformer, graph_parser, tmp_path_factory
     return folder
 
 
-def ask(reader: str, folder: Path, *imports: Path) -> dict:
-    """What a program of a new process finds out about the exported models."""
-    environment = {**os.environ, "HF_MODULES_CACHE": str(folder / "modules"), "OMP_NUM_THREADS": "1"}
-    question = json.dumps([str(folder / "exported"), SENTENCES, *map(str, imports)])
-    done = subprocess.run([sys.executable, "-c", reader, question], env=environment, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def found(models, module) -> dict[str, dict]:
+    """What programs of other processes find out about the exported models."""
+    environment = {**os.environ, "HF_MODULES_CACHE": str(models / "modules"), "OMP_NUM_THREADS": "1"}
+    question = json.dumps([str(models / "exported"), str(module), SENTENCES])
+    done = subprocess.run([sys.executable, "-c", READERS, question], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    names = ("outside", "code_of_the_folder", "own_classes")
+    return {name: json.loads((models / "exported" / f"{name}.json").read_text("utf-8")) for name in names}
 
 
-@pytest.mark.parametrize("knows", [False, True], ids=["code_of_the_folder", "own_classes"])
-def test_parses_in_another_process(models, module, knows):
-    found = ask(READER, models, *[module] * knows)
-    scores = found.pop("score")
-    for name, (place, parses) in found.items():
-        assert place == (module.stem if knows else "transformers_modules")
+@pytest.mark.parametrize("reader", ["code_of_the_folder", "own_classes"])
+def test_parses_in_another_process(models, module, found, reader):
+    for name in ("udgn", "structformer", "parser", "graphs"):
+        place, parses = found[reader][name]
+        assert place == (module.stem if reader == "own_classes" else "transformers_modules")
         expected = [each.to_dict() for each in parse(SENTENCES, models / name)]
         assert_alike(parses, json.loads(json.dumps(expected)))
-    assert scores == pytest.approx([each.log_prob for each in score(SENTENCES, models / "graphs")])
+    expected = [each.log_prob for each in score(SENTENCES, models / "graphs")]
+    assert found[reader]["score"] == pytest.approx(expected)
 
 
-def test_parses_without_this_package(models):
-    for name, parses in ask(OUTSIDE, models).items():
+def test_parses_without_this_package(models, found):
+    assert set(found["outside"]) == {"udgn", "structformer", "parser", "graphs"}
+    for name, parses in found["outside"].items():
         structure = next(kind for kind in ("graph", "constituency", "dependency") if parses[0][kind])
         expected = [each.to_dict() for each in parse(SENTENCES, models / name, structure=structure)]
         assert_alike(parses, json.loads(json.dumps(expected)))

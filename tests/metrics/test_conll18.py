@@ -157,7 +157,9 @@ def perturbed(random: Random, corpus: list[list[Unit]], rate: float) -> list[Con
     return [sentence_of(random, units, rate) for units in sentences if units]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(25, 100))]
+)
 def test_random_corpora_have_the_scores_of_the_evaluator(seed, tmp_path):
     random = Random(seed)
     rate = random.choice((0.02, 0.1, 0.2))
