@@ -1,5 +1,6 @@
 """Transformer grammar configuration."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -103,9 +104,9 @@ class TransformerGrammarConfig(StructuredLMConfig):
         return [f"<{label}>" for label in self.label_names] + closings
 
     @property
-    def structure_layers(self) -> int:
-        """How many layers read structures."""
-        return self.num_hidden_layers
+    def structure_layers(self) -> Sequence[int]:
+        """The layers that read structures."""
+        return self._all_layers
 
     @property
     def abilities(self) -> Abilities:
