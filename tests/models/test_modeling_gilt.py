@@ -1097,7 +1097,7 @@ def test_without_graph_layers_there_is_nothing_of_graphs():
     [
         ({"graph_layers": 3}, "3 graph layers in a model of 2"),
         ({"graph_layers": -1}, "-1 graph layers in a model of 2"),
-        ({"graph_layers": [1, 1]}, r"graph_layers \[1, 1\] in a model of 2 layers: name some, each once"),
+        ({"graph_layers": [1, 1]}, r"graph_layers \[1, 1\] in a model of 2 layers: list layers from 0 to 1"),
         ({"graph_features": ["size"]}, "some of degree, distance, depth"),
         ({"graph_features": []}, "graph_layers=0"),
         ({"degree_weights": [10, 0]}, "at least 1"),

@@ -394,7 +394,7 @@ def test_without_stack_layers_it_is_a_transformer_xl():
     ("settings", "message"),
     [
         ({"stack_layers": 3}, "3 stack layers in a model of 2 layers"),
-        ({"stack_layers": [0, 2]}, r"stack_layers \[0, 2\] in a model of 2 layers: name some, each once"),
+        ({"stack_layers": [0, 2]}, r"stack_layers \[0, 2\] in a model of 2 layers: list layers from 0 to 1"),
         ({"max_depth": 0}, "max_depth must be at least 1"),
         ({"attachment_size": 0}, "attachment_size must be at least 1"),
         ({"attachment_loss_weight": -1}, "must not be negative"),

@@ -46,6 +46,7 @@ SETTINGS = {
     "paper": {},
     "tree_loss": {"arc_loss": "tree"},
     "upper_layers": {"num_graph_layers": 1},
+    "named_layers": {"num_graph_layers": [0]},
     "mean": {"word_vectors": "mean"},
     "unlabelled": {"labelled": False},
     "scaled": {"scale_relations": True},
@@ -197,7 +198,7 @@ def literal_vectors(model, sequence: torch.Tensor, relations: dict[tuple[int, in
     d = config.hidden_size // config.num_attention_heads
     for number, layer in enumerate(encoder.layers):
         attention, rows = layer.attention, []
-        reads = number >= config.num_plain_layers
+        reads = number in config.graph_layers
         q, k, v = (p(states).view(len(states), -1, d) for p in (attention.query, attention.key, attention.value))
         for i in range(len(states)):
             mixed = []
@@ -545,6 +546,8 @@ def test_wrong_inputs():
         ({"num_rounds": 0}, "num_rounds must be at least 1"),
         ({"num_graph_layers": 3}, "num_graph_layers must be between 1 and num_hidden_layers 2"),
         ({"num_graph_layers": 0}, "num_graph_layers must be between"),
+        ({"num_graph_layers": []}, "num_graph_layers must be between"),
+        ({"num_graph_layers": [0, 2]}, "list layers from 0 to 1, each once"),
         ({"hidden_size": 13}, "hidden_size 13 is no multiple"),
         ({"num_position_buckets": 7}, "num_position_buckets must be 0 or an even number from 4 on, not 7"),
         ({"num_position_buckets": 2}, "num_position_buckets must be 0"),

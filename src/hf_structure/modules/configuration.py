@@ -1,5 +1,7 @@
 """Base classes of the families' configurations."""
 
+from collections.abc import Sequence
+
 from transformers import PreTrainedConfig
 
 
@@ -13,6 +15,22 @@ class StructureConfig(PreTrainedConfig):
         if type(self).__module__.startswith("hf_structure."):
             kwargs = {name: value for name, value in kwargs.items() if name not in ("auto_map", "custom_pipelines")}
         super().__post_init__(**kwargs)
+
+
+def chosen_layers(name: str, layers: int | list[int], count: int) -> Sequence[int]:
+    """
+    The layers that a setting of this name chooses of `count`, counted from 0: so many last ones, or those in a list.
+
+    Raises:
+        ValueError: there are not so many, or none of that number; one is listed twice.
+    """
+    if isinstance(layers, int):
+        if not 0 <= layers <= count:
+            raise ValueError(f"{layers} {name.replace('_', ' ')} in a model of {count} layers")
+        return range(count - layers, count)
+    if len({*layers}) < len(layers) or not {*layers} <= {*range(count)}:
+        raise ValueError(f"{name} {layers} in a model of {count} layers: list layers from 0 to {count - 1}, each once")
+    return sorted(layers)
 
 
 def refuse_layout(settings: dict) -> None:

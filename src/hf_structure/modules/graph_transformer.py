@@ -125,7 +125,7 @@ class GraphAttention(nn.Module):
         query = query * self.head_dim**-0.5
         scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
         places = None
-        if arcs is not None:
+        if arcs is not None and self.num_labels:
             places = _Places.of(arcs, hidden_states.shape[1], self.num_labels, query_positions)
             scores = self._add_scores(scores, query * self.relation_scale, places)
         at_least_single = torch.promote_types(scores.dtype, torch.float32)

@@ -80,7 +80,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         self.position_bias = RelativePositionBias(buckets, config.num_attention_heads) if buckets else None
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
-                self._attention(0 if number < config.num_plain_layers else config.num_relations),
+                self._attention(config.num_relations if number in config.graph_layers else 0),
                 config.hidden_size,
                 config.intermediate_size,
                 config.hidden_act,

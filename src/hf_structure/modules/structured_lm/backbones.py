@@ -119,9 +119,8 @@ def layers_of(backbone: nn.Module) -> nn.ModuleList:
     return attrgetter(adapter_of(backbone).layers)(backbone)
 
 
-def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, length, hidden_size)`: what the first layer reads of tokens at positions `(1, length)`."""
-    embeddings = backbone.get_input_embeddings()(input_ids)
+def embed(backbone: nn.Module, embeddings: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """What the first layer reads, `(batch_size, length, hidden_size)`, from embeddings of tokens at `positions`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.scale(embeddings)
     adapter = adapter_of(backbone)
@@ -131,7 +130,7 @@ def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor)
 
 
 def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
-    """What all layers read beside the hidden states, mask and cache, for tokens at positions `(1, length)`."""
+    """What all layers read beside hidden states, mask and cache, for tokens at positions `(1 or rows, length)`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.biases()
     if hasattr(backbone, "rotary_emb"):

@@ -6,7 +6,7 @@ from typing import ClassVar
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from hf_structure.modules.configuration import StructureConfig
+from hf_structure.modules.configuration import StructureConfig, chosen_layers
 
 BASE_MODEL_TYPES = ("gemma", "gpt2", "gpt_neox", "llama", "opt", "qwen2", "qwen3")
 _OF_BASE = (
@@ -80,17 +80,9 @@ class StructuredLMConfig(StructureConfig):
 
     @property
     def structure_layers(self) -> Sequence[int]:
-        """The layers that read structures: so many last ones, or those that are named."""
-        layers = getattr(self, self._layers_name)
-        return sorted(layers) if isinstance(layers, list) else self._all_layers[self.num_hidden_layers - layers :]
-
-    @property
-    def _layers_name(self) -> str:
-        return f"{self.grafted.removesuffix('s')}_layers"
-
-    @property
-    def _all_layers(self) -> range:
-        return range(self.num_hidden_layers)
+        """The layers that read structures, counted from 0."""
+        name = f"{self.grafted.removesuffix('s')}_layers"
+        return chosen_layers(name, getattr(self, name), self.num_hidden_layers)
 
     def _follow_base(self) -> None:
         base = self.base_config
@@ -125,12 +117,7 @@ class StructuredLMConfig(StructureConfig):
             raise ValueError(
                 f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
             )
-        layers = getattr(self, self._layers_name, 0)
-        of_all = f"in a model of {self.num_hidden_layers} layers"
-        if isinstance(layers, list) and (len({*layers}) < len(layers) or not {*layers} <= {*self._all_layers}):
-            raise ValueError(f"{self._layers_name} {layers} {of_all}: name some, each once, counted from 0")
-        if isinstance(layers, int) and not 0 <= layers <= self.num_hidden_layers:
-            raise ValueError(f"{layers} {self._layers_name.replace('_', ' ')} {of_all}")
+        _ = self.structure_layers  # raises, too
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)

@@ -88,7 +88,7 @@ class Hypotheses:
 
     def _lower_layers(self) -> list[torch.Tensor]:
         """The states below the first layer that reads tapes: the same in all hypotheses of a sentence."""
-        states = [embed(self.backbone, self.ids, self.positions)]
+        states = [embed(self.backbone, self.backbone.get_input_embeddings()(self.ids), self.positions)]
         inputs = layer_inputs(self.backbone, states[0], self.positions)
         inputs["attention_mask"] = causal_mask(None, states[0], 0)
         for layer in self.layers[: self.first]:
