@@ -59,7 +59,7 @@ from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, read_conllu
-from hf_structure.data.corpus import column_numbers, guess_format
+from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
 from hf_structure.families import families_of
@@ -92,7 +92,7 @@ logger = logging.getLogger("run_parsing")
 
 VARIANTS = families_of("parsing")
 DEFAULT_FAMILY = G2GTransformerConfig.model_type
-TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic dependency graphs"}
+TREELESS = {"text": "text", "brackets": "constituency trees", **dict.fromkeys(GRAPH_FORMATS, "dependency graphs")}
 PREDICTED = ("upos", "xpos", "feats", "lemma")
 FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
 FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}

@@ -242,7 +242,7 @@ def test_evaluate_what_parse_wrote(run, command):
         (["gold.sdp", "first.sdp"], "1 predicted sentences, but more gold sentences"),
         (["gold.sdp", "gold.mrg"], "gold.mrg: brackets files hold no dependency graphs"),
         (["gold.sdp", "gold.xyz"], "gold.xyz: the format is not clear from the suffix"),
-        (["gold.conllu", "gold.sdp", "--structure", "tree"], "SDP files hold graphs, no trees"),
+        (["gold.conllu", "gold.sdp", "--structure", "tree"], "SDP, JSON and MRP files hold graphs, no trees"),
         (["gold.conllu", "gold.conllu", "--annotation", "basic"], "--annotation is for graphs only"),
         (["gold.sdp", "gold.sdp", "--ignore", "x"], "--ignore is for trees in CoNLL-U only"),
         (["gold.sdp", "gold.sdp", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .prd, .brackets) only"),
@@ -351,7 +351,7 @@ def test_circuits(run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["graph", "notes.txt"], "raw files hold no dependency graphs; CoNLL-U and SDP 2015 do"),
+        (["graph", "notes.txt"], "raw files hold no dependency graphs; CoNLL-U, SDP 2015"),
         (["graph"], "a FILE is needed"),
         (["graph", "gold.sdp", "gold.conllu"], "--kind graph is about one FILE"),
         (["trees", "gold.conllu", "--annotation", "basic"], "--annotation is for --kind graph and tapes only"),

@@ -225,6 +225,8 @@ def enhanced(tmp_path) -> Path:
     for name, count in (("train", 8), ("dev", 2)):
         (tmp_path / f"{name}.conllu").write_text("\n".join(lines) * count)
         (tmp_path / f"{name}.sdp").write_text(SEMANTIC * count)
+        rows = (json.dumps({"words": ["Dogs", "bark"], "arcs": [[2, 1, "ARG1"], [0, 2]]}) for _ in range(count))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
     return tmp_path
 
 
@@ -237,8 +239,9 @@ TREE = [[0, 2], [2, 1], [2, 3]]
         ("conllu", [], TREE),
         ("conllu", ["--annotation", "enhanced"], [*TREE[:2], [2, 3], [3, 1]]),
         ("sdp", [], [[0, 3], [3, 2], [3, 4]]),
+        pytest.param("jsonl", [], [[0, 2], [2, 1]], marks=pytest.mark.slow),
     ],
-    ids=["trees", "enhanced", "semantic"],
+    ids=["trees", "enhanced", "semantic", "json"],
 )
 def test_graphs_of_all_kinds(enhanced, run, script, monkeypatch, suffix, options, arcs):
     seen = []
