@@ -120,6 +120,9 @@ class GraftBattery:
         self.backbone = backbone
         joint = {"gpt2": ["c_attn"], "gpt_neox": ["query_key_value"]}
         self.lora_targets = joint.get(backbone, ["q_proj", "k_proj", "v_proj"])
+        if backbone == "opt":  # the same for all keys, which nothing rotates: it does not change their softmax
+            name = "model.backbone.decoder.layers.{}.self_attn.k_proj.bias"
+            self.without_effect = tuple(map(name.format, range(2)))
 
     def config(self, **settings) -> PreTrainedConfig:
         base = copy.deepcopy(SOURCES[self.backbone]().config)

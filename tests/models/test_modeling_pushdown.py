@@ -195,7 +195,7 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
 def literal_logits(model: PushdownLMForCausalLM, ids: torch.Tensor, states: torch.Tensor, tapes: torch.Tensor):
     """The scores of one text, token by token and pair by pair, `(L, L)`, impossible ones too."""
     scorer, length = model.scorer, len(ids)
-    embeddings = model.get_input_embeddings().weight[ids]
+    embeddings = model.get_input_embeddings()(ids)
     logits = torch.full((length, length), -torch.inf)
     for k in range(1, length):
         read = torch.cat([states[k - 1], embeddings[k]])

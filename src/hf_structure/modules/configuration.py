@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from transformers import PreTrainedConfig
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
 
 
 class StructureConfig(PreTrainedConfig):
@@ -15,6 +16,30 @@ class StructureConfig(PreTrainedConfig):
         if type(self).__module__.startswith("hf_structure."):
             kwargs = {name: value for name, value in kwargs.items() if name not in ("auto_map", "custom_pipelines")}
         super().__post_init__(**kwargs)
+
+
+@strict
+class EncoderConfig(StructureConfig):
+    """Of parsers whose graph layers may stand on top of a whole encoder of transformers, that of `encoder_config`."""
+
+    sub_configs = {"encoder_config": AutoConfig}
+
+    encoder_config: dict | PreTrainedConfig | None = None
+
+    def __post_init__(self, **kwargs):
+        if isinstance(self.encoder_config, dict):
+            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
+        super().__post_init__(**kwargs)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "vocab_size" and isinstance(encoder := vars(self).get("encoder_config"), PreTrainedConfig):
+            encoder.vocab_size = value
+
+    @property
+    def embedding_size(self) -> int:
+        """Width of the embeddings of pieces."""
+        return getattr(self.encoder_config, "embedding_size", self.hidden_size)
 
 
 def chosen_layers(name: str, layers: int | list[int], count: int) -> Sequence[int]:

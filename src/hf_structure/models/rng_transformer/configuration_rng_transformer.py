@@ -7,11 +7,11 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.algorithms.word_annotations import SPELLED, form_ids
-from hf_structure.modules.configuration import StructureConfig, chosen_layers, refuse_layout
+from hf_structure.modules.configuration import EncoderConfig, chosen_layers, refuse_layout
 
 
 @strict
-class RNGTransformerConfig(StructureConfig):
+class RNGTransformerConfig(EncoderConfig):
     r"""
     Configuration of the Recursive Non-autoregressive Graph-to-Graph Transformer (Mohammadshahi & Henderson 2021). The
     defaults are the paper's sizes over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
@@ -91,6 +91,9 @@ class RNGTransformerConfig(StructureConfig):
             Epsilon of the layer norms.
         unk_token_id (`int`, *optional*, defaults to 100):
             Stands for words without any word piece.
+        encoder_config (`PreTrainedConfig` or `dict`, *optional*):
+            Configuration of an encoder of transformers that reads the sentence first; the layers here, which read the
+            graph, are on top of it, and begin as the identity. By default there is none.
 
     Example:
 
