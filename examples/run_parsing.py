@@ -362,7 +362,8 @@ def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[
     every = [name for name, _ in model.named_parameters()]
     if not args.encoder and not args.model_name_or_path:
         return every
-    prefix = f"{model.base_model_prefix}."
+    is_beneath = getattr(model.base_model, "encoder", None) is not None
+    prefix = f"{model.base_model_prefix}.{'encoder.' if is_beneath else ''}"
     return [name for name in every if not name.startswith(prefix) or "_relations." in name]
 
 
