@@ -45,9 +45,7 @@ class EncoderConfig(StructureConfig):
 def chosen_layers(name: str, layers: int | list[int], count: int) -> Sequence[int]:
     """
     The layers that a setting of this name chooses of `count`, counted from 0: so many last ones, or those in a list.
-
-    Raises:
-        ValueError: there are not so many, or none of that number; one is listed twice.
+    Raises `ValueError` for layers that do not exist, and for one that is listed twice.
     """
     if isinstance(layers, int):
         if not 0 <= layers <= count:

@@ -64,11 +64,7 @@ def _third(attention: nn.Module, states: torch.Tensor, part: int) -> torch.Tenso
     return projection(states).chunk(3, dim=-1)[part]
 
 
-def _gpt2_key(attention: nn.Module, vectors: torch.Tensor) -> torch.Tensor:
-    return _third(attention, vectors, 1) - _third(attention, torch.zeros_like(vectors[:1, :1]), 1)
-
-
-def _side_by_side(attention: nn.Module, joint: torch.Tensor, part: int) -> torch.Tensor:
+def _of_each_head(attention: nn.Module, joint: torch.Tensor, part: int) -> torch.Tensor:
     """Queries, keys or values of GPT-NeoX, whose joint projection has all three of a head together."""
     return joint.unflatten(-1, (-1, 3, attention.head_size))[..., part, :].flatten(-2)  # (..., hidden_size)
 
@@ -90,16 +86,15 @@ class Adapter(NamedTuple):
 ADAPTERS = {
     **dict.fromkeys(("gemma", "llama", "qwen2", "qwen3"), Adapter()),
     "gpt2": Adapter(
-        *("h", "attn", "ln_f"),
-        dropout="drop",
+        *("h", "attn", "ln_f", "cache", "head_dim", "drop"),
         positions=lambda backbone, positions: backbone.wpe(positions),
         query=lambda attention, states: _third(attention, states, 0),
-        key=_gpt2_key,
+        key=lambda attention, vectors: _third(attention, vectors, 1) - _third(attention, 0 * vectors[:1, :1], 1),
     ),
     "gpt_neox": Adapter(  # Pythia
         *("layers", "attention", "final_layer_norm", "layer_past", "head_size", "emb_dropout"),
-        query=lambda attention, states: _side_by_side(attention, attention.query_key_value(states), 0),
-        key=lambda attention, vectors: _side_by_side(attention, without_bias(attention.query_key_value, vectors), 1),
+        query=lambda attention, states: _of_each_head(attention, attention.query_key_value(states), 0),
+        key=lambda attention, vectors: _of_each_head(attention, without_bias(attention.query_key_value, vectors), 1),
     ),
     "opt": Adapter(
         *("decoder.layers", "self_attn", "decoder.final_layer_norm"),
@@ -157,10 +152,7 @@ def split_heads(attention: nn.Module, states: torch.Tensor) -> torch.Tensor:
 
 
 def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
-    """
-    `(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with in a model of transformers;
-    never rotated.
-    """
+    """`(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with; never rotated."""
     query = split_heads(attention, adapter_of(attention).query(attention, hidden_states))  # (B, Q, H, head_dim)
     if hasattr(attention, "q_norm"):
         query = attention.q_norm(query)
@@ -168,8 +160,5 @@ def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Ten
 
 
 def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
-    """
-    `(..., key heads * head_dim)`: vectors of values `(..., hidden_size)` as keys, without bias, norm and rotation of
-    the tokens' keys; `relative` as in [`~hf_structure.modules.structured_lm.tape_attention.TapeKeys`].
-    """
+    """`(..., key heads * head_dim)`: vectors of values as keys, without bias, norm and rotation of tokens' keys."""
     return attention.position_key(vectors) if relative else adapter_of(attention).key(attention, vectors)

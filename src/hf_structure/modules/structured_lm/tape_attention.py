@@ -15,12 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from hf_structure.modules.structured_lm.backbones import (
-    attention_modules,
-    split_heads,
-    tape_keys,
-    tape_queries,
-)
+from hf_structure.modules.structured_lm.backbones import attention_modules, split_heads, tape_keys, tape_queries
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, add_bias
 
 
