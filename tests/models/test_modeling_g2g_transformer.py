@@ -954,6 +954,10 @@ def test_other_encoders_are_refused():
         from_encoder(bert, tiny_tokenizer(), num_layers=4)
     with pytest.raises(ValueError, match="pass the tokenizer too"):
         from_encoder(bert, num_layers=1)
+    without = tiny_tokenizer()
+    without.sep_token = None
+    with pytest.raises(ValueError, match="no start or separation token: give it a cls_token and a sep_token"):
+        from_encoder(bert, without, num_layers=1)
     with pytest.raises(ValueError, match=r"albert model cannot be the start of this parser; .* bert, camembert, deb"):
         from_encoder(AlbertModel(AlbertConfig(**COMMON)), tiny_tokenizer(), num_layers=1)
     with pytest.raises(ValueError, match="mpnet model cannot be the start"):  # it has relative positions

@@ -77,7 +77,7 @@ def load_encoder(
     An encoder without a head on top, one of `model_types`, and its tokenizer.
 
     Raises:
-        ValueError: if the model is of another kind, or no tokenizer is known.
+        ValueError: if the model is of another kind, or no tokenizer with start and separation tokens is known.
     """
     is_model = isinstance(name_or_model, PreTrainedModel)
     name = name_or_model.name_or_path if is_model else name_or_model
@@ -89,7 +89,10 @@ def load_encoder(
         )
     if tokenizer is None and not name:
         raise ValueError("pass the tokenizer too: this encoder was not loaded from a folder or the Hub")
-    return encoder, tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    if None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+        raise ValueError("the tokenizer has no start or separation token: give it a cls_token and a sep_token")
+    return encoder, tokenizer
 
 
 def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
