@@ -89,7 +89,7 @@ def graphs():
     return words.flatmap(with_arcs)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(graphs(), max_size=3))
 def test_what_is_written_is_read(written):
     lines = "".join(json.dumps(graph.to_dict(), ensure_ascii=False) + "\n" for graph in written)

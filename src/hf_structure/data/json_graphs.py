@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, TypeGuard
 
 from hf_structure.data.files import DataError
 from hf_structure.data.json_text import parse_json
@@ -94,12 +94,14 @@ def read_mrp(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
             if not found:
                 raise DataError(f"node {number} is anchored to white space: {start} to {end}", name, line)
             places[number] = found[0]
-        arcs = [(0, _place(top, places, "a top", name, line), None) for top in _list(content, "tops", name, line)]
+        arcs: list[tuple[int, int, str | None]] = []
+        arcs.extend((0, _place(top, places, "a top", name, line), None) for top in _list(content, "tops", name, line))
         for edge in _list(content, "edges", name, line):
             if not isinstance(edge, dict):
                 raise DataError(f"an edge is {shortened(edge)}: give an object", name, line)
-            ends = (_place(edge.get(end), places, f"the {end} of an edge", name, line) for end in ("source", "target"))
-            arcs.append((*ends, edge.get("label")))
+            head = _place(edge.get("source"), places, "the source of an edge", name, line)
+            dependent = _place(edge.get("target"), places, "the target of an edge", name, line)
+            arcs.append((head, dependent, edge.get("label")))
         words = [text[start:end] for start, end in spans]
         yield JsonGraph(words, [arc for arc in arcs if arc[0] != arc[1]], line)
 
@@ -127,7 +129,7 @@ def _arc(arc: Any, length: int, name: str, line: int) -> tuple[int, int, str | N
     return head, dependent, arc[2] if arc[2:] else None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
