@@ -391,3 +391,13 @@ def test_pictures_of_models_that_give_no_graphs(fail, structformer):
     for kind, message in messages.items():
         line, _ = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
         assert message in line
+
+
+def test_graphs_of_json_and_mrp_are_evaluated(run):
+    anchors = [{"id": id, "anchors": [{"from": 2 * id, "to": 2 * id + 1}]} for id in range(2)]
+    _file(
+        "gold.mrp", json.dumps({"input": "a b", "tops": [1], "nodes": anchors, "edges": [{"source": 1, "target": 0}]})
+    )
+    _file("system.jsonl", json.dumps({"words": ["a", "b"], "arcs": [[0, 2]]}))
+    scores = json.loads(run("evaluate", "gold.mrp", "system.jsonl", "--json"))
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
