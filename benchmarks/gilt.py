@@ -42,7 +42,7 @@ from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms.graph import TapeFeatures, expand_tapes, prefix_tapes
 from hf_structure.data.graph_batches import GraphCollator, add_tapes
 from hf_structure.models.gilt.modeling_gilt import GraphKeys
-from hf_structure.modules.structured_lm.backbones import attention_scaling, tape_keys
+from hf_structure.modules.structured_lm.backbones import tape_keys
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
 PARTS = ["tapes", "step", "memory"]
@@ -135,7 +135,7 @@ def pairwise_bias(
     fused = lookup.pairs @ keys.fusion.flatten(0, 1)  # (B, L, L, D)
     of_pairs = tape_keys(attention, fused, keys.relative).unflatten(-1, (-1, attention.head_dim))
     scores = query.transpose(1, 2).unsqueeze(3) @ of_pairs.permute(0, 1, 3, 4, 2)  # (B, L, H, 1, L)
-    return scores.squeeze(3).transpose(1, 2) * attention_scaling(attention)
+    return scores.squeeze(3).transpose(1, 2) * attention.scaling
 
 
 class LanguageModelLoss(torch.nn.Module):

@@ -7,11 +7,12 @@ Train a causal language model that reads dependency graphs or constituency trees
 `--model_type` is `gilt` (graphs), `pushdown` (trees), `transformer_grammar` (`--formalism constituency` or
 `dependency`, see docs/transformer-grammars.md), or a baseline without structures: `transformer-xl` (the same
 backbone) or `transformer-xl-large` (as many layers as give it at least GiLT's parameters). With `--base_model gpt2`
-graphs, or with `--model_type pushdown` trees, are grafted on a pretrained model instead (GPT-2, Llama, Qwen2 or
-Qwen3), on its last `--graph_layers` or `--stack_layers`; with 0 of them it is only trained further. Graphs are the
-trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or those of SDP 2015 files, by the suffix;
-constituency trees are those of brackets, or made from the trees of CoNLL-U files (see docs/pushdown.md); baselines
-take any text. A new model gets a tokenizer of subwords trained on its training text.
+graphs, or with `--model_type pushdown` trees, are grafted on a pretrained model instead (see docs/own-bases.md), on
+its last `--graph_layers` or `--stack_layers`, or on those that are listed (`3,7,11`); with 0 of them it is only
+trained further. Graphs are the trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or those of SDP
+2015, JSON or MRP files, by the suffix; constituency trees are those of brackets, or made from the trees of CoNLL-U
+files (see docs/pushdown.md); baselines take any text. A new model gets a tokenizer of subwords trained on its training
+text.
 
 Evaluation says in the name of each number which structures the model was given: `perplexity_gold_graphs` is no
 perplexity of a text alone, as the annotated graphs tell of it; `perplexity_predicted_graphs` is one, with the graphs
@@ -102,10 +103,11 @@ class CLMModelArguments(ModelArguments):
     base_model: str | None = field(
         default=None, metadata={"help": "Pretrained language model to graft structures on (folder or Hub name)."}
     )
-    graph_layers: int | None = field(
-        default=None, metadata={"help": "How many layers, the last ones, read graphs; by default all, 0 for none."}
+    graph_layers: str | None = field(
+        default=None,
+        metadata={"help": "How many layers, the last ones, read graphs, or which (3,7,11); default: all, 0: none."},
     )
-    stack_layers: int | None = field(default=None, metadata={"help": "The same of the stacks of a Pushdown-LM."})
+    stack_layers: str | None = field(default=None, metadata={"help": "The same of the stacks of a Pushdown-LM."})
     formalism: str | None = field(
         default=None,
         metadata={
@@ -201,11 +203,20 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
     if "model_type" in settings and not model_args.model_name_or_path:
         check_family(settings["model_type"])
     if model_args.base_model and settings["model_type"] in BASELINES:
-        raise ValueError("--base_model is grafted on: it has no other --model_type than gilt and pushdown")
-    for name in ("graph_layers", "stack_layers", "formalism", "composition"):
-        if getattr(model_args, name) is not None:
-            settings[name] = getattr(model_args, name)
+        raise ValueError("--base_model is grafted on: give --model_type gilt, pushdown or transformer_grammar")
+    for name in (*STRUCTURED, "composition"):
+        if (value := getattr(model_args, name)) is not None:
+            settings[name] = chosen_layers(name, value) if name.endswith("_layers") else value
     return model_args, data_args, training_args, settings
+
+
+def chosen_layers(name: str, value: str | int) -> int | list[int]:
+    """A number of layers, or the numbers of some. `ValueError` if it is neither."""
+    try:
+        numbers = [int(number) for number in str(value).split(",")]
+    except ValueError:
+        raise ValueError(f"--{name} {value}: give a number of layers, or the numbers of some from 0 on: 3,7") from None
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def choose_tokenizer(args: CLMModelArguments) -> None:
@@ -245,7 +256,7 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
     else:
         config = config_class_of(settings.get("model_type", "gilt"))
     name = structure_setting(config)
-    if name is None or (value := settings.get(name, getattr(config, name))) == 0:
+    if name is None or (value := settings.get(name, getattr(config, name))) in (0, []):
         return None
     return STRUCTURED[name] or value
 

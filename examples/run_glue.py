@@ -318,7 +318,7 @@ def best_graphs(
 
 def reads_graphs(model: PreTrainedModel) -> bool:
     """Whether it is GiLT."""
-    return getattr(model.config, "graph_layers", 0) > 0
+    return bool(getattr(model.config, "graph_layers", 0))
 
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:

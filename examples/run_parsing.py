@@ -67,7 +67,7 @@ from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
-from hf_structure.data.corpus import column_numbers, guess_format
+from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.files import plain_path
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
@@ -102,7 +102,7 @@ logger = logging.getLogger("run_parsing")
 
 VARIANTS = families_of("parsing")
 DEFAULT_FAMILY = G2GTransformerConfig.model_type
-TREELESS = {"text": "text", "brackets": "constituency trees", "sdp": "semantic dependency graphs"}
+TREELESS = {"text": "text", "brackets": "constituency trees", **dict.fromkeys(GRAPH_FORMATS, "dependency graphs")}
 PREDICTED = ("upos", "xpos", "feats", "lemma")
 FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
 FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
@@ -390,7 +390,8 @@ def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[
     every = [name for name, _ in model.named_parameters()]
     if not args.encoder and not args.model_name_or_path:
         return every
-    prefix = f"{model.base_model_prefix}."
+    is_beneath = getattr(model.base_model, "encoder", None) is not None
+    prefix = f"{model.base_model_prefix}.{'encoder.' if is_beneath else ''}"
     return [name for name in every if not name.startswith(prefix) or "_relations." in name]
 
 

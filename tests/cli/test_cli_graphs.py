@@ -242,7 +242,7 @@ def test_evaluate_what_parse_wrote(run, command):
         (["gold.sdp", "first.sdp"], "1 predicted sentences, but more gold sentences"),
         (["gold.sdp", "gold.mrg"], "gold.mrg: brackets files hold no dependency graphs"),
         (["gold.sdp", "gold.xyz"], "gold.xyz: the format is not clear from the suffix"),
-        (["gold.conllu", "gold.sdp", "--structure", "tree"], "SDP files hold graphs, no trees"),
+        (["gold.conllu", "gold.sdp", "--structure", "tree"], "SDP, JSON and MRP files hold graphs, no trees"),
         (["gold.conllu", "gold.conllu", "--annotation", "basic"], "--annotation is for graphs only"),
         (["gold.sdp", "gold.sdp", "--ignore", "x"], "--ignore is for trees in CoNLL-U only"),
         (["gold.sdp", "gold.sdp", "--baselines"], "--baselines is for brackets (.mrg, .ptb, .prd, .brackets) only"),
@@ -351,7 +351,7 @@ def test_circuits(run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["graph", "notes.txt"], "raw files hold no dependency graphs; CoNLL-U and SDP 2015 do"),
+        (["graph", "notes.txt"], "raw files hold no dependency graphs; CoNLL-U, SDP 2015"),
         (["graph"], "a FILE is needed"),
         (["graph", "gold.sdp", "gold.conllu"], "--kind graph is about one FILE"),
         (["trees", "gold.conllu", "--annotation", "basic"], "--annotation is for --kind graph and tapes only"),
@@ -391,3 +391,13 @@ def test_pictures_of_models_that_give_no_graphs(fail, structformer):
     for kind, message in messages.items():
         line, _ = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
         assert message in line
+
+
+def test_graphs_of_json_and_mrp_are_evaluated(run):
+    anchors = [{"id": id, "anchors": [{"from": 2 * id, "to": 2 * id + 1}]} for id in range(2)]
+    _file(
+        "gold.mrp", json.dumps({"input": "a b", "tops": [1], "nodes": anchors, "edges": [{"source": 1, "target": 0}]})
+    )
+    _file("system.jsonl", json.dumps({"words": ["a", "b"], "arcs": [[0, 2]]}))
+    scores = json.loads(run("evaluate", "gold.mrp", "system.jsonl", "--json"))
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)

@@ -226,6 +226,8 @@ def enhanced(tmp_path) -> Path:
     for name, count in (("train", 8), ("dev", 2)):
         (tmp_path / f"{name}.conllu").write_text("\n".join(lines) * count)
         (tmp_path / f"{name}.sdp").write_text(SEMANTIC * count)
+        rows = (json.dumps({"words": ["Dogs", "bark"], "arcs": [[2, 1, "ARG1"], [0, 2]]}) for _ in range(count))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
     return tmp_path
 
 
@@ -238,8 +240,9 @@ TREE = [[0, 2], [2, 1], [2, 3]]
         ("conllu", [], TREE),
         ("conllu", ["--annotation", "enhanced"], [*TREE[:2], [2, 3], [3, 1]]),
         ("sdp", [], [[0, 3], [3, 2], [3, 4]]),
+        pytest.param("jsonl", [], [[0, 2], [2, 1]], marks=pytest.mark.slow),
     ],
-    ids=["trees", "enhanced", "semantic"],
+    ids=["trees", "enhanced", "semantic", "json"],
 )
 def test_graphs_of_all_kinds(enhanced, run, script, monkeypatch, suffix, options, arcs):
     seen = []
@@ -537,12 +540,14 @@ GILT = ["--model_type", "gilt", *TREES]
         (["--train_file", "a.conllu"], "--validation_file is needed"),
         (TREES, "--model_type, --base_model, --model_name_or_path or a --config"),
         (["--model_type", "udgn", *TREES], "there is no model family 'udgn': choose one of gilt"),
-        (["--model_type", "transformer-xl", "--base_model", "gpt2", *TREES], "no other --model_type"),
+        (["--model_type", "transformer-xl", "--base_model", "gpt2", *TREES], "give --model_type gilt, pushdown or"),
         (["--model_type", "gilt", "--train_file", "a.txt", "--validation_file", "a.txt"], "hold no dependency graphs"),
         ([*GILT, "--annotation", "enhanced"], "no enhanced heads"),
         ([*GILT, "--config_overrides", '{"hiden_size": 3}'], "gilt has no settings hiden_size"),
         ([*GILT, "--config_overrides", '{"hidden_size": 3}'], "no multiple of the 8 attention heads"),
         ([*GILT, "--graph_layers", "40"], "40 graph layers in a model of 16 layers"),
+        ([*GILT, "--graph_layers", "3,16"], "list layers from 0 to 15, each once"),
+        ([*GILT, "--graph_layers", "3;7"], "--graph_layers 3;7: give a number of layers, or the numbers of some"),
         ([*GILT, "--bogus", "3"], "unknown options: --bogus 3"),
         ([*GILT, "--tokenizer_name", "words"], "a causal model reads subwords, unigram or bpe"),
         ([*TREES, "--base_model", "x", "--tokenizer_name", "bpe"], "--tokenizer_name bpe is for a new model"),

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import running
 import torch
+from encoders import encoder_of_its_own
 from running import (
     ENVIRONMENT,
     EXAMPLES,
@@ -29,7 +31,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
-from hf_structure import G2GTransformerForParsing, parse
+from hf_structure import G2GTransformerForParsing, RNGTransformerForParsing, parse
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.metrics.attachment import score_sentences
 
@@ -864,3 +866,13 @@ def test_wrong_commands_of_folders(ud, run, tmp_path, options, message):
 def test_treebanks_that_a_parser_does_not_know(of_folder, treebank, run, tmp_path):
     with pytest.raises(ValueError, match="--treebanks: this parser does not know cc_three"):
         run("--model_name_or_path", of_folder, *files(treebank, tmp_path), "--treebanks", "cc_three")
+
+
+def test_layers_on_top_of_an_encoder_learn_as_what_is_new(script):
+    tokens = SimpleNamespace(cls_token_id=2, sep_token_id=3, unk_token_id=1)
+    model = RNGTransformerForParsing.from_pretrained_encoder(encoder_of_its_own("electra"), tokens)
+    new = script.new_parameters(model, SimpleNamespace(encoder="electra", model_name_or_path=None))
+    names = [name for name, _ in model.named_parameters()]
+    assert new == [name for name in names if not name.startswith("rng_transformer.encoder.")]
+    assert "rng_transformer.layers.0.output.weight" in new
+    assert len(new) < len(names)

@@ -7,10 +7,16 @@ import torch
 from modeling_common import LENGTHS, ModelBattery, both_classes, gradients
 from torch.testing import assert_close
 from transformers import (
+    GemmaConfig,
+    GemmaForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
     PreTrainedConfig,
     PreTrainedModel,
     Qwen2Config,
@@ -19,6 +25,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 from transformers.cache_utils import Cache
+from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb as rotate  # all of it, or a part
 
 from hf_structure.modules.structured_lm.backbones import layers_of
 
@@ -31,10 +38,16 @@ SOURCES = {
     "gpt2-scaled": lambda: GPT2LMHeadModel(
         GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=2, scale_attn_by_inverse_layer_idx=True)
     ),
+    "gemma": lambda: GemmaForCausalLM(GemmaConfig(**GROUPED, head_dim=6)),
+    "gpt_neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**SIZES, intermediate_size=24, pad_token_id=1)),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**GROUPED)),
+    "opt": lambda: OPTForCausalLM(OPTConfig(**SIZES, word_embed_proj_dim=16, ffn_dim=20, dropout=0.0)),
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**GROUPED, tie_word_embeddings=True)),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**GROUPED, head_dim=6)),
 }
+MORE = ("gemma", "gpt_neox", "opt")  # of these, the usual tests are about how they differ from the others
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MORE]
+GRAFTS = [*(name for name in SOURCES if name not in MORE), *SLOW]
 
 
 def source(backbone: str) -> PreTrainedModel:
@@ -101,11 +114,15 @@ class GraftBattery:
     """
 
     parts: dict
-    dropout = {"resid_pdrop": 0.3, "embd_pdrop": 0.3, "attn_pdrop": 0.3, "attention_dropout": 0.3}
+    dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"), 0.3)
 
     def graft_on(self, backbone: str) -> None:
         self.backbone = backbone
-        self.lora_targets = ["c_attn"] if backbone == "gpt2" else ["q_proj", "k_proj", "v_proj"]
+        joint = {"gpt2": ["c_attn"], "gpt_neox": ["query_key_value"]}
+        self.lora_targets = joint.get(backbone, ["q_proj", "k_proj", "v_proj"])
+        if backbone == "opt":  # the same for all keys, which nothing rotates: it does not change their softmax
+            name = "model.backbone.decoder.layers.{}.self_attn.k_proj.bias"
+            self.without_effect = tuple(map(name.format, range(2)))
 
     def config(self, **settings) -> PreTrainedConfig:
         base = copy.deepcopy(SOURCES[self.backbone]().config)
@@ -122,6 +139,42 @@ class GraftBattery:
     test_compiled_model_gives_the_same = None  # once is enough
     test_initial_weights = test_weights_missing_from_a_checkpoint_are_initialised = None
     test_large_extra_outputs_are_not_gathered_in_evaluation = test_tied_weights_stay_tied = None
+
+
+def literal_attention(
+    backbone: str, attention: torch.nn.Module, hidden: torch.Tensor, added: torch.Tensor, rotation: tuple | None
+) -> torch.Tensor:
+    """
+    Attention of a model of transformers with `added` `(batch_size, queries, keys, hidden_size)` to what keys are made
+    of; that part is neither normalised nor rotated.
+    """
+    length, width = hidden.shape[1:]
+    head_dim = getattr(attention, "head_dim", None) or attention.head_size
+
+    def split(states: torch.Tensor) -> torch.Tensor:
+        return states.unflatten(-1, (-1, head_dim))
+
+    if backbone.startswith("gpt2"):
+        query, key, value = (split(part) for part in attention.c_attn(hidden).chunk(3, dim=-1))
+        added_key = split((added @ attention.c_attn.weight)[..., width : 2 * width])
+    elif backbone == "gpt_neox":
+        query, key, value = attention.query_key_value(hidden).unflatten(-1, (-1, 3, head_dim)).unbind(-2)
+        added_key = (added @ attention.query_key_value.weight.T).unflatten(-1, (-1, 3, head_dim))[..., 1, :]
+    else:
+        query, key, value = (split(each(hidden)) for each in (attention.q_proj, attention.k_proj, attention.v_proj))
+        added_key = split(added @ attention.k_proj.weight.T)
+    if backbone == "qwen3":
+        query, key = attention.q_norm(query), attention.k_norm(key)
+    repeat = query.shape[2] // key.shape[2]
+    added_key, key, value = (each.repeat_interleave(repeat, dim=-2) for each in (added_key, key, value))
+    rotated = (query, key) if rotation is None else rotate(query, key, *rotation, unsqueeze_dim=2)
+    scores = torch.einsum("bkhd,bjhd->bhkj", *rotated) + torch.einsum("bkhd,bkjhd->bhkj", query, added_key)
+    scaling = head_dim**-0.5 / (attention.layer_idx + 1 if backbone == "gpt2-scaled" else 1)
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    weights = (scores * scaling).masked_fill(future, -torch.inf).softmax(-1)
+    names = ("c_proj", "dense", "out_proj", "o_proj")
+    output = next(getattr(attention, name) for name in names if hasattr(attention, name))
+    return output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
 
 
 def change_rows(cache: Cache, change: str) -> torch.LongTensor:

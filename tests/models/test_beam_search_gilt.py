@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 import torch
 from accelerate import disk_offload
-from grafts import shapes_of_a_search
+from grafts import MORE, shapes_of_a_search
 from test_modeling_gilt import BACKBONES, WORD_OF_TOKEN, batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
 
@@ -102,6 +102,15 @@ def assert_is_the_literal_beam(model, input_ids, word_ids, beam_size):
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("graph_layers", [1, 2])
 def test_an_unpruned_beam_is_the_sum_over_all_graphs(backbone, graph_layers):
+    assert_an_unpruned_beam_is_the_sum_over_all_graphs(backbone, graph_layers)
+
+
+@pytest.mark.parametrize(("backbone", "graph_layers"), [*((name, 1) for name in MORE), ("gpt2", [0])])
+def test_an_unpruned_beam_of_other_backbones_and_layers_is_that_sum_too(backbone, graph_layers):
+    assert_an_unpruned_beam_is_the_sum_over_all_graphs(backbone, graph_layers)
+
+
+def assert_an_unpruned_beam_is_the_sum_over_all_graphs(backbone, graph_layers):
     model = sure_model(backbone, max_new_arcs=2, graph_layers=graph_layers)
     input_ids = torch.tensor([2, 7, 9, 4, 12, 15, 8, 3])
     beam = assert_is_the_literal_beam(model, input_ids, [0, 1, 1, 2, 3, 3, 4, 0], EVERYTHING)

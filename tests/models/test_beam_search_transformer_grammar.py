@@ -1,9 +1,10 @@
 import math
+from itertools import product
 
 import pytest
 import torch
 from test_machine_transformer_grammar import all_texts, random_heads
-from test_modeling_transformer_grammar import KINDS, batch_of, pad_actions, tiny_model
+from test_modeling_transformer_grammar import GRAFT, KINDS, batch_of, pad_actions, tiny_model
 from torch.testing import assert_close
 
 from hf_structure import TransformerGrammarForCausalLM
@@ -26,6 +27,7 @@ SMALL = {
     "dtg": {},
     "arcs": {"one_derivation": False},
 }
+SMALL[GRAFT] = SMALL["plm"]
 
 
 def small_model(kind: str, **settings) -> TransformerGrammarForCausalLM:
@@ -47,8 +49,7 @@ def log_prob_with(model: TransformerGrammarForCausalLM, ids: torch.Tensor, words
     return -float(outputs.loss) * (len(ids) - 1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("length", [1, 2, 3, 4])
+@pytest.mark.parametrize(("kind", "length"), [*product(KINDS, (1, 2, 3, 4)), (GRAFT, 3)])
 def test_an_unpruned_beam_is_the_sum_over_all_trees(kind, length):
     """Of words of one or two tokens."""
     model = small_model(kind)
@@ -86,7 +87,7 @@ def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix(kind):
     assert_close(after.log_prob.logsumexp(0), before.log_prob[0], atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, pytest.param(GRAFT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("side", "max_tokens"), [("left", EVERYTHING), ("right", 100)])
 def test_sentences_together_are_as_alone(kind, side, max_tokens):
     model = tiny_model(kind, max_open=6)

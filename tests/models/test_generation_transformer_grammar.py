@@ -1,6 +1,6 @@
 import pytest
 import torch
-from test_modeling_transformer_grammar import KINDS, batch_of, tiny_model
+from test_modeling_transformer_grammar import GRAFT, KINDS, batch_of, tiny_model
 from torch.testing import assert_close
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
@@ -50,7 +50,7 @@ def check_greedy(model, ids: torch.Tensor, words: torch.Tensor, actions: torch.T
     return count
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, pytest.param(GRAFT, marks=pytest.mark.slow)])
 @torch.no_grad()
 def test_text_and_tree_are_written_together(kind, monkeypatch):
     model = acting_model(kind, monkeypatch, max_open=5)
@@ -116,6 +116,15 @@ def test_pieces_of_words_are_written():
     assert not (goes_on & starts[ids[1:-1]]).any()
     assert not (goes_on & (actions[1:-1] >= 0).any(1)).any()
     assert model(output.sequences, word_ids=output.word_ids, actions=output.actions, labels=output.sequences).loss > 0
+
+
+@torch.no_grad()
+def test_a_text_may_begin_with_the_token_that_ends_it(monkeypatch):
+    """As GPT-2's do."""
+    model = acting_model(GRAFT, monkeypatch, max_open=3)
+    output = model.generate(torch.tensor([[3]]), **OPTIONS, do_sample=False)
+    assert output.word_ids[0, 1] == 1
+    assert check_greedy(model, output.sequences, output.word_ids, output.actions, 1) > 0
 
 
 @torch.no_grad()

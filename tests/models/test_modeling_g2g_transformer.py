@@ -2,10 +2,13 @@ import math
 
 import pytest
 import torch
+from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
 from modeling_common import LENGTHS, ModelBattery, collate, gradients, old_names
 from tokenizers import Tokenizer, models
 from torch.testing import assert_close
 from transformers import (
+    AlbertConfig,
+    AlbertModel,
     AutoModel,
     AutoTokenizer,
     BertConfig,
@@ -13,8 +16,8 @@ from transformers import (
     BertModel,
     DistilBertConfig,
     DistilBertModel,
-    ModernBertConfig,
-    ModernBertModel,
+    ElectraConfig,
+    ElectraModel,
     MPNetConfig,
     MPNetModel,
     PreTrainedTokenizerFast,
@@ -847,6 +850,7 @@ ENCODERS = {
     "bert": lambda: BertModel(BertConfig(**COMMON)),
     "bert_for_masked_lm": lambda: BertForMaskedLM(BertConfig(**COMMON, hidden_act="relu")),
     "roberta": lambda: RobertaModel(RobertaConfig(**COMMON, type_vocab_size=1, layer_norm_eps=1e-5)),
+    "electra": lambda: ElectraModel(ElectraConfig(**COMMON, embedding_size=12)),
     "distilbert": lambda: DistilBertModel(
         DistilBertConfig(vocab_size=30, dim=12, n_layers=3, n_heads=3, hidden_dim=20, max_position_embeddings=24)
     ),
@@ -910,6 +914,39 @@ def test_segments_start_from_the_encoders():
         assert (segments[rows:] == 0).all()
 
 
+@pytest.mark.parametrize("kind", WITH_THEIR_OWN_ATTENTION)
+@torch.no_grad()
+def test_starts_on_top_of_an_encoder(kind, tmp_path):
+    encoder = encoder_of_its_own(kind)
+    model = G2GTransformerForParsing.from_pretrained_encoder(
+        encoder, tiny_tokenizer(), num_layers=3, labels=["a", "b"]
+    )
+    ids = torch.tensor([[2, 8, 9, 10, 11, 12, 13, 3], [2, 8, 9, 3, 0, 0, 0, 0]])
+    mask = (ids > 0).long()
+    expected = encoder(ids, attention_mask=mask).last_hidden_state[mask.bool()]
+    parents = torch.tensor([[-1, 0, 1, 1, 2, 6, 0, -1], [-1, 2, 0, -1, -1, -1, -1, -1]])
+    segments = torch.tensor([[0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 1, 2, 0, 0, 0, 0]])
+    base = model.eval().g2g_transformer
+    for said in ({}, {"parents": parents, "segment_ids": segments}):  # which is nothing yet
+        assert torch.equal(base(ids, attention_mask=mask, **said).last_hidden_state[mask.bool()], expected)
+    torch.nn.init.normal_(base.layers[0].attention.output.weight)
+    torch.nn.init.normal_(base.segment_embeddings.weight)
+    states = [
+        base(ids, mask, **said).last_hidden_state for said in ({"parents": parents}, {"segment_ids": segments}, {})
+    ]
+    assert len({float(each[0].sum()) for each in states}) == 3
+    model.save_pretrained(tmp_path)
+    loaded, info = G2GTransformerForParsing.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
+    found = model.decode(torch.tensor([[5, 6, 7, 8]]))
+    assert is_tree(found.heads[0, 0])
+    assert_close(loaded.decode(torch.tensor([[5, 6, 7, 8]])).log_probs, found.log_probs)
+    heads = {"heads": torch.tensor([[2, 0, 2, 2]]), "labels": torch.tensor([[0, 1, 0, 0]])}
+    with torch.enable_grad():
+        gradients(model, {"input_ids": torch.tensor([[5, 6, 7, 8]]), **heads})
+    assert model.get_input_embeddings().weight.grad.abs().sum() > 0
+
+
 def test_other_encoders_are_refused():
     from_encoder = G2GTransformerForParsing.from_pretrained_encoder
     bert = ENCODERS["bert"]()
@@ -917,9 +954,12 @@ def test_other_encoders_are_refused():
         from_encoder(bert, tiny_tokenizer(), num_layers=4)
     with pytest.raises(ValueError, match="pass the tokenizer too"):
         from_encoder(bert, num_layers=1)
-    modern = ModernBertModel(ModernBertConfig(**COMMON, pad_token_id=0, bos_token_id=2, eos_token_id=3))
-    with pytest.raises(ValueError, match="modernbert model cannot be the start"):
-        from_encoder(modern, tiny_tokenizer(), num_layers=1)
+    without = tiny_tokenizer()
+    without.sep_token = None
+    with pytest.raises(ValueError, match="no start or separation token: give it a cls_token and a sep_token"):
+        from_encoder(bert, without, num_layers=1)
+    with pytest.raises(ValueError, match=r"albert model cannot be the start of this parser; .* bert, camembert, deb"):
+        from_encoder(AlbertModel(AlbertConfig(**COMMON)), tiny_tokenizer(), num_layers=1)
     with pytest.raises(ValueError, match="mpnet model cannot be the start"):  # it has relative positions
         from_encoder(MPNetModel(MPNetConfig(**COMMON)), tiny_tokenizer(), num_layers=1)
     bert.embeddings.more = torch.nn.Linear(2, 2)

@@ -5,7 +5,19 @@ import pickle
 import pytest
 import torch
 from accelerate import cpu_offload, disk_offload
-from grafts import GROUPED, SIZES, SOURCES, GraftBattery, StructureBattery, change_rows, let_structures_matter, source
+from grafts import (
+    GRAFTS,
+    GROUPED,
+    SIZES,
+    SLOW,
+    SOURCES,
+    GraftBattery,
+    StructureBattery,
+    change_rows,
+    let_structures_matter,
+    literal_attention,
+    source,
+)
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import gradients, old_names
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
@@ -15,22 +27,24 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     DynamicCache,
+    OPTConfig,
     Qwen2Config,
     T5Config,
     Trainer,
     TrainingArguments,
 )
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, GiLTModel, GraphCache, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
-from hf_structure.modules.structured_lm.backbones import attention_modules
+from hf_structure.modules.structured_lm.backbones import ADAPTERS, attention_modules
+from hf_structure.modules.structured_lm.configuration import BASE_MODEL_TYPES
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
-BACKBONES = ["transformer_xl", "transformer_xl-content", *SOURCES]
+SCRATCH = ["transformer_xl", "transformer_xl-content"]
+BACKBONES = [*SCRATCH, *GRAFTS]
 WORD_OF_TOKEN = [0, 1, 1, 2, 3, 3, 4, 5, 6, 6, 0]
 
 
@@ -122,7 +136,7 @@ class TestGiLT(StructureBattery):
 class TestGraftedGiLT(GraftBattery, TestGiLT):
     parts = PARTS
 
-    @pytest.fixture(autouse=True, params=["gpt2", "llama", "qwen2", "qwen3"])
+    @pytest.fixture(autouse=True, params=["gpt2", "llama", "qwen2", "qwen3", *SLOW])
     def _backbone(self, request):
         self.graft_on(request.param)
 
@@ -130,55 +144,34 @@ class TestGraftedGiLT(GraftBattery, TestGiLT):
 # Against the paper
 
 
-def literal_attention(backbone: str, attention, hidden, index, embeddings, keys, kwargs) -> torch.Tensor:
+def literal_attention_of_graphs(backbone: str, attention, hidden, index, embeddings, keys, kwargs) -> torch.Tensor:
     """Eq. 4 and 5 with the graph feature of every pair of tokens added to the key, `(B, L, L, D)`."""
     batch, length, width = hidden.shape
     concatenated = torch.cat([embeddings[f][index[:, f]] for f in range(index.shape[1])], dim=-1)  # (B, L, L, F * c)
     fused = concatenated @ keys.fusion.flatten(0, 1)  # e_kj: (B, L, L, D)
+    if backbone not in SCRATCH:
+        return literal_attention(backbone, attention, hidden, fused, kwargs.get("position_embeddings"))
 
     def split(states: torch.Tensor) -> torch.Tensor:
         return states.unflatten(-1, (-1, attention.head_dim))
 
-    if backbone.startswith("transformer_xl"):
-        u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
-        query, key, value = split(attention.query(hidden)), attention.key(hidden), split(attention.value(hidden))
-        distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
-        relative = sinusoids(distance, width).to(hidden.dtype).expand(batch, -1, -1, -1)
-        content = key.unsqueeze(1).expand(-1, length, -1, -1)
-        if backbone.endswith("content"):
-            content = content + attention.key(fused)
-        else:
-            relative = relative + fused
-        scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(content))
-        scores = scores + torch.einsum("bkhd,bkjhd->bhkj", query + v, split(attention.position_key(relative)))
-        output = attention.output
-    elif backbone.startswith("gpt2"):
-        query = split(attention.c_attn(hidden)[..., :width])
-        value = split(attention.c_attn(hidden)[..., 2 * width :])
-        key = attention.c_attn(hidden.unsqueeze(1) + fused)[..., width : 2 * width]  # W_k (h_j + e_kj)
-        scores = torch.einsum("bkhd,bkjhd->bhkj", query, split(key))
-        output = attention.c_proj
+    u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
+    query, key, value = split(attention.query(hidden)), attention.key(hidden), split(attention.value(hidden))
+    distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
+    relative = sinusoids(distance, width).to(hidden.dtype).expand(batch, -1, -1, -1)
+    content = key.unsqueeze(1).expand(-1, length, -1, -1)
+    if backbone.endswith("content"):
+        content = content + attention.key(fused)
     else:
-        query, key = split(attention.q_proj(hidden)), split(attention.k_proj(hidden))
-        if backbone == "qwen3":
-            query, key = attention.q_norm(query), attention.k_norm(key)
-        repeat = query.shape[2] // key.shape[2]
-        graph_key = fused @ attention.k_proj.weight.T
-        graph_key, key, value = (
-            split(x) if x.dim() < 4 or x.shape[-1] != attention.head_dim else x
-            for x in (graph_key, key, attention.v_proj(hidden))
-        )
-        graph_key, key, value = (x.repeat_interleave(repeat, dim=-2) for x in (graph_key, key, value))
-        rotated = apply_rotary_pos_emb(query, key, *kwargs["position_embeddings"], unsqueeze_dim=2)
-        scores = torch.einsum("bkhd,bjhd->bhkj", *rotated) + torch.einsum("bkhd,bkjhd->bhkj", query, graph_key)
-        output = attention.o_proj
-    scaling = attention.head_dim**-0.5 / (attention.layer_idx + 1 if backbone == "gpt2-scaled" else 1)
+        relative = relative + fused
+    scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(content))
+    scores = scores + torch.einsum("bkhd,bkjhd->bhkj", query + v, split(attention.position_key(relative)))
     future = torch.ones(length, length, dtype=torch.bool).triu(1)
-    weights = (scores * scaling).masked_fill(future, -torch.inf).softmax(-1)
-    return output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+    weights = (scores * attention.head_dim**-0.5).masked_fill(future, -torch.inf).softmax(-1)
+    return attention.output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", [*SCRATCH, *SOURCES])
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
     model = tiny_model(backbone).double()
@@ -199,11 +192,11 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
         kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
     else:
         kwargs["attention_mask"] = None
-    if not backbone.startswith(("transformer_xl", "gpt2")):
+    if hasattr(model.model.backbone, "rotary_emb"):
         kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
     embeddings = model.model.graph_embeddings.weight.unflatten(0, (3, -1))
     fast = attention(hidden, tape_lookup=TapeLookup(index, embeddings), **kwargs)[0]
-    slow = literal_attention(backbone, attention, hidden, index, embeddings, keys, kwargs)
+    slow = literal_attention_of_graphs(backbone, attention, hidden, index, embeddings, keys, kwargs)
     plain = attention(hidden, **kwargs)[0]
     assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
     assert (fast - plain).abs().max() > 0.01
@@ -896,7 +889,7 @@ def test_generation_of_a_graft_is_its_sources(backbone):
     assert_close(model(prompt, labels=prompt).loss, scores)
 
 
-@pytest.mark.parametrize("backbone", SOURCES)
+@pytest.mark.parametrize("backbone", GRAFTS)
 def test_a_graft_gives_its_language_model_back(backbone):
     original, model = source(backbone), tiny_model(backbone)
     assert_close(model.to_base_lm().state_dict(), original.state_dict(), rtol=0, atol=0)
@@ -934,14 +927,15 @@ def test_a_graft_is_saved_loaded_copied_and_resized(backbone, tmp_path):
     assert resized.to_base_lm().config.vocab_size == 35
 
 
-@pytest.mark.parametrize("backbone", SOURCES)
+@pytest.mark.parametrize("backbone", GRAFTS)
 def test_a_graft_is_configured_as_its_source(backbone, tmp_path):
     original, model = source(backbone).config, tiny_model(backbone)
     model.save_pretrained(tmp_path)
     for config in (model.config, GiLTConfig.from_pretrained(tmp_path)):
         assert config.max_position_embeddings == original.max_position_embeddings
         assert config.num_key_value_heads == getattr(original, "num_key_value_heads", original.num_attention_heads)
-        assert config.head_dim == attention_modules(model.model.backbone)[0].head_dim
+        attention = attention_modules(model.model.backbone)[0]
+        assert config.head_dim == getattr(attention, "head_dim", None) or attention.head_size
     loaded = GiLTForCausalLM.from_pretrained(tmp_path, vocab_size=35, ignore_mismatched_sizes=True)
     assert loaded.config.vocab_size == loaded.config.base_config.vocab_size == 35
     assert loaded.get_input_embeddings().num_embeddings == loaded.lm_head.out_features == 35
@@ -978,7 +972,7 @@ def test_prompts_are_tuned_as_on_the_source(backbone, kind):
     assert_close(*logits)
 
 
-@pytest.mark.parametrize("backbone", SOURCES)
+@pytest.mark.parametrize("backbone", GRAFTS)
 @old_names
 def test_gradient_checkpointing_of_a_graft(backbone):
     model = tiny_model(backbone)
@@ -1020,7 +1014,10 @@ def test_lora_on_a_graft_reaches_the_graph_keys():
 
 
 def test_other_families_are_refused():
-    with pytest.raises(ValueError, match="gpt2, llama, qwen2, qwen3, not on t5"):
+    assert set(ADAPTERS) == set(BASE_MODEL_TYPES)
+    with pytest.raises(ValueError, match="OPT with word_embed_proj_dim"):
+        GiLTConfig(base_config=OPTConfig(**SIZES, word_embed_proj_dim=8))
+    with pytest.raises(ValueError, match="gpt_neox, llama, opt, qwen2, qwen3, not on t5"):
         GiLTConfig(base_config=T5Config())
     with pytest.raises(ValueError, match="sliding windows"):
         GiLTConfig(base_config=Qwen2Config(**GROUPED, use_sliding_window=True, max_window_layers=1))
@@ -1051,6 +1048,20 @@ def test_only_the_last_layers_are_infused(backbone):
     plain = model(**batch, output_hidden_states=True, use_cache=False).hidden_states
     assert_close(infused[1], plain[1], rtol=0, atol=0)
     assert not torch.allclose(infused[2], plain[2])
+
+
+@torch.no_grad()
+def test_layers_that_are_named_are_infused(tmp_path):
+    batch = batch_of(sentences())
+    first, last, both = (tiny_model(graph_layers=layers) for layers in ([0], [1], [1, 0]))
+    assert [keys.layer_idx for keys in first.model.graph_keys] == [0]
+    assert_close(last(**batch).loss, tiny_model(graph_layers=1)(**batch).loss, rtol=0, atol=0)
+    assert_close(both(**batch).loss, tiny_model(graph_layers=2)(**batch).loss, rtol=0, atol=0)
+    first.save_pretrained(tmp_path)
+    loaded = GiLTForCausalLM.from_pretrained(tmp_path)
+    assert loaded.config.graph_layers == [0]
+    assert_close(loaded(**batch).loss, first(**batch).loss, rtol=0, atol=0)
+    assert not torch.allclose(first(**batch).loss, last(**batch).loss)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -1085,6 +1096,8 @@ def test_without_graph_layers_there_is_nothing_of_graphs():
     ("settings", "message"),
     [
         ({"graph_layers": 3}, "3 graph layers in a model of 2"),
+        ({"graph_layers": -1}, "-1 graph layers in a model of 2"),
+        ({"graph_layers": [1, 1]}, r"graph_layers \[1, 1\] in a model of 2 layers: list layers from 0 to 1"),
         ({"graph_features": ["size"]}, "some of degree, distance, depth"),
         ({"graph_features": []}, "graph_layers=0"),
         ({"degree_weights": [10, 0]}, "at least 1"),

@@ -4,13 +4,22 @@ from types import MappingProxyType
 
 import pytest
 import torch
-from grafts import SIZES, SOURCES, GraftBattery, StructureBattery, change_rows, let_structures_matter, source
+from grafts import (
+    GRAFTS,
+    SIZES,
+    SOURCES,
+    GraftBattery,
+    StructureBattery,
+    change_rows,
+    let_structures_matter,
+    literal_attention,
+    source,
+)
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import gradients
 from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from hf_structure import PushdownLMConfig, PushdownLMForCausalLM, PushdownLMModel, StackCache
 from hf_structure.algorithms.attachments import spans_to_attachments
@@ -20,7 +29,7 @@ from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = {"attachment_size": 12, "max_depth": 3}
-BACKBONES = ["transformer_xl", *SOURCES]
+BACKBONES = ["transformer_xl", *GRAFTS]
 
 
 def tiny_config(**settings) -> PushdownLMConfig:
@@ -128,42 +137,25 @@ class TestGraftedPushdownLM(GraftBattery, TestPushdownLM):
 # Against the paper
 
 
-def literal_attention(backbone: str, attention, hidden, tapes, keys, kwargs) -> torch.Tensor:
+def literal_attention_of_depths(backbone: str, attention, hidden, tapes, keys, kwargs) -> torch.Tensor:
     """Eq. 6 with the depth embedding of every pair of tokens added to the state of the key, `(B, L, L, D)`."""
     _, length, width = hidden.shape
-    seen = hidden.unsqueeze(1) + keys.depths[tapes.clamp(max=3)]  # h_j + d[W_k[j]]
+    depths = keys.depths[tapes.clamp(max=3)]  # d[W_k[j]]
+    if backbone != "transformer_xl":
+        return literal_attention(backbone, attention, hidden, depths, kwargs.get("position_embeddings"))
 
     def split(states: torch.Tensor) -> torch.Tensor:
         return states.unflatten(-1, (-1, attention.head_dim))
 
-    if backbone == "transformer_xl":
-        u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
-        query, value = split(attention.query(hidden)), split(attention.value(hidden))
-        scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(attention.key(seen)))
-        distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
-        relative = split(attention.position_key(sinusoids(distance, width).to(hidden.dtype)))
-        scores = scores + torch.einsum("bkhd,kjhd->bhkj", query + v, relative)
-        output = attention.output
-    elif backbone.startswith("gpt2"):
-        query, value = (split(attention.c_attn(hidden)[..., third * width :][..., :width]) for third in (0, 2))
-        scores = torch.einsum("bkhd,bkjhd->bhkj", query, split(attention.c_attn(seen)[..., width : 2 * width]))
-        output = attention.c_proj
-    else:  # the depth's part is neither normalised nor rotated
-        query, key, value = (
-            split(project(hidden)) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
-        )
-        if backbone == "qwen3":
-            query, key = attention.q_norm(query), attention.k_norm(key)
-        depth_key = split((seen - hidden.unsqueeze(1)) @ attention.k_proj.weight.T)
-        repeat = query.shape[2] // key.shape[2]
-        depth_key, key, value = (each.repeat_interleave(repeat, dim=-2) for each in (depth_key, key, value))
-        rotated = apply_rotary_pos_emb(query, key, *kwargs["position_embeddings"], unsqueeze_dim=2)
-        scores = torch.einsum("bkhd,bjhd->bhkj", *rotated) + torch.einsum("bkhd,bkjhd->bhkj", query, depth_key)
-        output = attention.o_proj
-    scaling = attention.head_dim**-0.5 / (attention.layer_idx + 1 if backbone == "gpt2-scaled" else 1)
+    u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
+    query, value = split(attention.query(hidden)), split(attention.value(hidden))
+    scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(attention.key(hidden.unsqueeze(1) + depths)))
+    distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
+    relative = split(attention.position_key(sinusoids(distance, width).to(hidden.dtype)))
+    scores = scores + torch.einsum("bkhd,kjhd->bhkj", query + v, relative)
     future = torch.ones(length, length, dtype=torch.bool).triu(1)
-    weights = (scores * scaling).masked_fill(future, -torch.inf).softmax(-1)
-    return output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+    weights = (scores * attention.head_dim**-0.5).masked_fill(future, -torch.inf).softmax(-1)
+    return attention.output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -181,10 +173,10 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
         kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
     if backbone == "transformer_xl":
         kwargs |= {name: getattr(model.model.backbone, name) for name in ("content_bias", "position_bias")}
-    elif not backbone.startswith("gpt2"):
+    elif hasattr(model.model.backbone, "rotary_emb"):
         kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
     fast = attention(hidden, tape_lookup=TapeLookup(tapes.clamp(max=3).unsqueeze(1)), **kwargs)[0]
-    slow = literal_attention(backbone, attention, hidden, tapes, keys, kwargs)
+    slow = literal_attention_of_depths(backbone, attention, hidden, tapes, keys, kwargs)
     assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
     assert (fast - attention(hidden, **kwargs)[0]).abs().max() > 0.01
     weights = [hidden, keys.depths, *attention.parameters()]
@@ -203,7 +195,7 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
 def literal_logits(model: PushdownLMForCausalLM, ids: torch.Tensor, states: torch.Tensor, tapes: torch.Tensor):
     """The scores of one text, token by token and pair by pair, `(L, L)`, impossible ones too."""
     scorer, length = model.scorer, len(ids)
-    embeddings = model.get_input_embeddings().weight[ids]
+    embeddings = model.get_input_embeddings()(ids)
     logits = torch.full((length, length), -torch.inf)
     for k in range(1, length):
         read = torch.cat([states[k - 1], embeddings[k]])
@@ -402,6 +394,7 @@ def test_without_stack_layers_it_is_a_transformer_xl():
     ("settings", "message"),
     [
         ({"stack_layers": 3}, "3 stack layers in a model of 2 layers"),
+        ({"stack_layers": [0, 2]}, r"stack_layers \[0, 2\] in a model of 2 layers: list layers from 0 to 1"),
         ({"max_depth": 0}, "max_depth must be at least 1"),
         ({"attachment_size": 0}, "attachment_size must be at least 1"),
         ({"attachment_loss_weight": -1}, "must not be negative"),

@@ -3,6 +3,7 @@ import math
 
 import pytest
 import torch
+from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
 from huggingface_hub.errors import StrictDataclassError
 from modeling_common import LENGTHS, ModelBattery, collate, gradients, old_names
 from torch.testing import assert_close
@@ -12,6 +13,8 @@ from transformers import (
     BertModel,
     DistilBertConfig,
     DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
     MPNetConfig,
     MPNetModel,
     RobertaConfig,
@@ -46,6 +49,7 @@ SETTINGS = {
     "paper": {},
     "tree_loss": {"arc_loss": "tree"},
     "upper_layers": {"num_graph_layers": 1},
+    "named_layers": {"num_graph_layers": [0]},
     "mean": {"word_vectors": "mean"},
     "unlabelled": {"labelled": False},
     "scaled": {"scale_relations": True},
@@ -197,7 +201,7 @@ def literal_vectors(model, sequence: torch.Tensor, relations: dict[tuple[int, in
     d = config.hidden_size // config.num_attention_heads
     for number, layer in enumerate(encoder.layers):
         attention, rows = layer.attention, []
-        reads = number >= config.num_plain_layers
+        reads = number in config.graph_layers
         q, k, v = (p(states).view(len(states), -1, d) for p in (attention.query, attention.key, attention.value))
         for i in range(len(states)):
             mixed = []
@@ -545,6 +549,8 @@ def test_wrong_inputs():
         ({"num_rounds": 0}, "num_rounds must be at least 1"),
         ({"num_graph_layers": 3}, "num_graph_layers must be between 1 and num_hidden_layers 2"),
         ({"num_graph_layers": 0}, "num_graph_layers must be between"),
+        ({"num_graph_layers": []}, "num_graph_layers must be between"),
+        ({"num_graph_layers": [0, 2]}, "list layers from 0 to 1, each once"),
         ({"hidden_size": 13}, "hidden_size 13 is no multiple"),
         ({"num_position_buckets": 7}, "num_position_buckets must be 0 or an even number from 4 on, not 7"),
         ({"num_position_buckets": 2}, "num_position_buckets must be 0"),
@@ -572,6 +578,8 @@ def random_encoder(kind: str):
         sizes |= {"dim": 12, "hidden_dim": 20, "n_layers": 3, "n_heads": 3, "max_position_embeddings": 30}
         return DistilBertModel(DistilBertConfig(**sizes)).eval()
     sizes |= {"intermediate_size": 20, "max_position_embeddings": 30}
+    if kind == "electra":
+        return ElectraModel(ElectraConfig(**sizes, embedding_size=12)).eval()
     if kind == "roberta":
         return RobertaModel(RobertaConfig(**sizes, pad_token_id=1)).eval()
     if kind == "mpnet":
@@ -588,7 +596,7 @@ class FewTokens:
 
 
 @pytest.mark.parametrize("num_layers", [None, 2])
-@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "electra", "mpnet"])
 @torch.no_grad()
 def test_starts_from_an_encoder(kind, num_layers):
     encoder = random_encoder(kind)
@@ -604,6 +612,47 @@ def test_starts_from_an_encoder(kind, num_layers):
     # The parser puts the encoder's own start and end around the pieces.
     sentences, _ = model._read(torch.tensor([[8, 9, 10]]), None, torch.tensor([[0, 0, 1]]), None)
     assert_close(model._encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", WITH_THEIR_OWN_ATTENTION)
+@torch.no_grad()
+def test_starts_on_top_of_an_encoder(kind, tmp_path):
+    encoder = encoder_of_its_own(kind)
+    from_encoder = RNGTransformerForParsing.from_pretrained_encoder
+    model = from_encoder(encoder, FewTokens(), labels=["a", "b"], num_rounds=2).eval()
+    ids = torch.tensor([[2, 8, 9, 10, 11, 12, 13, 3], [2, 8, 9, 3, 0, 0, 0, 0]])
+    mask = (ids > 0).long()
+    expected = encoder(ids, attention_mask=mask).last_hidden_state
+    parents = torch.tensor([[-1, 0, 1, 1, 2, 6, 0, -1], [-1, 2, 0, -1, -1, -1, -1, -1]])
+    relations = torch.ones_like(parents)
+    for graph in ({}, {"parents": parents, "relations": relations}):  # which says nothing yet
+        states = model.rng_transformer(ids, attention_mask=mask, **graph).last_hidden_state
+        assert torch.equal(states[mask.bool()], expected[mask.bool()])
+    few = from_encoder(encoder, FewTokens(), num_layers=2, num_hidden_layers=1)
+    assert (few.config.encoder_config.num_hidden_layers, len(few.rng_transformer.layers)) == (2, 1)
+    assert few.rng_transformer(ids[:1]).last_hidden_state.isfinite().all()
+    for layer in model.rng_transformer.layers:
+        torch.nn.init.normal_(layer.attention.output.weight)
+    graph = {"parents": parents, "relations": relations}
+    read = model.rng_transformer(ids, attention_mask=mask, **graph).last_hidden_state
+    assert not torch.allclose(read, model.rng_transformer(ids, attention_mask=mask).last_hidden_state)
+    model.save_pretrained(tmp_path)
+    loaded, info = RNGTransformerForParsing.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
+    batch = {"input_ids": ids[:, 1:-1], "attention_mask": mask[:, 2:]}
+    found = model.decode(**batch)
+    assert is_tree(found.heads[0, 0])
+    assert_close(loaded.decode(**batch).log_probs, found.log_probs)
+
+
+@pytest.mark.parametrize("kind", WITH_THEIR_OWN_ATTENTION)
+def test_layers_on_top_of_an_encoder_are_trained_with_it(kind):
+    encoder = encoder_of_its_own(kind)
+    model = RNGTransformerForParsing.from_pretrained_encoder(encoder, FewTokens(), labels=["a", "b"], num_rounds=2)
+    heads = {"heads": torch.tensor([[2, 0, 2]]), "labels": torch.tensor([[0, 1, 0]])}
+    gradients(model, {"input_ids": torch.tensor([[8, 9, 10]]), **heads})
+    assert model.get_input_embeddings().weight.grad.abs().sum() > 0
+    assert model.rng_transformer.layers[0].attention.output.weight.grad.abs().sum() > 0
 
 
 @torch.no_grad()

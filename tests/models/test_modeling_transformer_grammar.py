@@ -3,10 +3,10 @@ from types import MappingProxyType
 
 import pytest
 import torch
-from grafts import StructureBattery, change_rows
+from grafts import SOURCES, StructureBattery, change_rows, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import gradients
-from test_machine_transformer_grammar import config_of, random_actions
+from test_machine_transformer_grammar import LABELS, config_of, random_actions
 from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
@@ -22,17 +22,32 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]
+GRAFT = "plm on gpt2"
+OTHERS = [name for name in SOURCES if name != "gpt2"]
 
 
 def tiny_model(kind: str = "tg", **settings) -> TransformerGrammarForCausalLM:
     """A model whose trees matter, and that is sure of something, but not of one tree."""
     torch.manual_seed(0)
+    if " on " in kind:
+        return graft_on(kind.rpartition(" ")[2], **settings)
     model = randomise_biases(TransformerGrammarForCausalLM(config_of(kind, **settings)).eval())
     for name, parameter in model.named_parameters():
         if "embeddings" in name:
             torch.nn.init.normal_(parameter, std=0.5)
         elif "position_key" in name:
             torch.nn.init.normal_(parameter, std=1.0)
+    return model
+
+
+def graft_on(backbone: str, **settings) -> TransformerGrammarForCausalLM:
+    """A PLM on a pretrained model."""
+    base = source(backbone)
+    base.config.eos_token_id = 3
+    model = TransformerGrammarForCausalLM.from_pretrained_lm(
+        base, **{"labels": LABELS, "composition": "none", **settings}
+    )
+    torch.nn.init.normal_(model.model.action_embeddings.weight, std=0.5)
     return model
 
 
@@ -150,7 +165,7 @@ def literal_texts(batch: dict[str, torch.Tensor]) -> list[list[int]]:
     return texts
 
 
-@pytest.mark.parametrize("kind", ["plm", "arcs"])
+@pytest.mark.parametrize("kind", ["plm", "arcs", GRAFT])
 @torch.no_grad()
 def test_without_composition_it_is_a_transformer_of_tokens_and_actions(kind):
     """One vocabulary of both; what is illegal is left out of its softmax."""
@@ -158,7 +173,7 @@ def test_without_composition_it_is_a_transformer_of_tokens_and_actions(kind):
     batch = batch_of(model.config, (5,))
     outputs = model(**batch)
     backbone, (text,) = model.model.backbone, literal_texts(batch)
-    both = torch.cat([backbone.embeddings.weight, model.model.action_embeddings.weight])
+    both = torch.cat([backbone.get_input_embeddings().weight, model.model.action_embeddings.weight])
     ids = torch.tensor([token if token >= 0 else 29 - token for token in text])
     states = backbone(inputs_embeds=both[ids].unsqueeze(0)).last_hidden_state[0]
     logits = states[:-1] @ both.T
@@ -274,7 +289,9 @@ def test_padding_does_not_change_the_gradient_of_trees(kind):
     assert all(gradient.isfinite().all() for gradient in right.values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [*KINDS, GRAFT, *(pytest.param(f"plm on {each}", marks=pytest.mark.slow) for each in OTHERS)]
+)
 @pytest.mark.parametrize("side", ["right", "left"])
 @torch.no_grad()
 def test_a_cache_equals_a_full_pass(kind, side):
@@ -317,6 +334,34 @@ def test_rows_of_a_cache(change):
         cache.crop(-1)
 
 
+@pytest.mark.parametrize("backbone", ["gpt2", *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)])
+@torch.no_grad()
+def test_a_graft_begins_as_its_base(backbone, tmp_path):
+    base, ids = source(backbone), torch.tensor([[2, 7, 8, 9, 4, 10]])
+    model = TransformerGrammarForCausalLM.from_pretrained_lm(base, composition="none", labels=LABELS)
+    expected = base(ids).logits
+    assert torch.equal(model(ids).logits, expected)
+    assert torch.equal(model.to_base_lm()(ids).logits, expected)
+    model.save_pretrained(tmp_path)
+    loaded, info = TransformerGrammarForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
+    batch = batch_of(model.config, (3,))
+    model.config.eos_token_id = loaded.config.eos_token_id = 3
+    assert_close(loaded(**batch).loss, model(**batch).loss)
+    options = {"do_sample": False, "pad_token_id": 1, "max_new_tokens": 4}
+    assert torch.equal(model.generate(ids, **options), base.generate(ids, **options))
+
+
+@torch.no_grad()
+def test_texts_that_are_too_long_for_a_pretrained_model():
+    model = graft_on("gpt2")
+    model.config.max_position_embeddings = 9
+    batch = batch_of(model.config, (5,))
+    del batch["labels"]
+    with pytest.raises(ValueError, match=r"a text of \d\d tokens and actions: this model has 9 positions"):
+        model(**batch)
+
+
 @torch.no_grad()
 def test_impossible_input():
     model = tiny_model()
@@ -345,7 +390,7 @@ def test_impossible_input():
         ({"labels": ["A", "A"]}, "distinct"),
         ({"labels": []}, "at least one"),
         ({"max_open": 0}, "max_open"),
-        ({"base_config": {"model_type": "gpt2"}}, "not grafted"),
+        ({"base_config": {"model_type": "gpt2"}}, 'on a pretrained model, .* give composition="none"'),
     ],
 )
 def test_impossible_settings(settings, message):

@@ -27,7 +27,7 @@ from hf_structure.cli.tree_counts import (
     read_bracket_pairs,
 )
 from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.corpus import SUFFIXES
+from hf_structure.data.corpus import GRAPH_FORMATS, SUFFIXES
 from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.metrics.attachment import score_sentences
@@ -110,14 +110,16 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """
     Compares the trees or graphs of two files: prints the attachment scores of dependency trees in CoNLL-U, or all
     scores of the CoNLL 2018 shared task if sentences or words differ; the unlabelled F1 and the recall by label of
-    constituency trees in brackets; or precision, recall and F1 of the arcs of dependency graphs in CoNLL-U or SDP.
+    constituency trees in brackets; or precision, recall and F1 of the arcs of dependency graphs in CoNLL-U, SDP,
+    JSON or MRP.
     """
     names = (options.gold, options.system)
     suffixes = [plain_path(name).suffix.lower() for name in names]
     formats = {format for format, known in SUFFIXES.items() for suffix in suffixes if suffix in known}
-    kind = options.structure or ("graph" if "sdp" in formats else "tree")
-    if kind == "tree" and "sdp" in formats:
-        raise ValueError("SDP files hold graphs, no trees: leave --structure out")
+    holds_graphs = not formats.isdisjoint(GRAPH_FORMATS)
+    kind = options.structure or ("graph" if holds_graphs else "tree")
+    if kind == "tree" and holds_graphs:
+        raise ValueError("SDP, JSON and MRP files hold graphs, no trees: leave --structure out")
     if kind == "tree" and "brackets" in formats:
         kind = "brackets"
         if len(formats) > 1:

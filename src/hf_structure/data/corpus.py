@@ -12,6 +12,7 @@ from hf_structure.data.bracket_tree import BracketTree, known_labels
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.files import plain_path
+from hf_structure.data.json_graphs import read_json_graphs, read_mrp
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.sdp import read_sdp
 from hf_structure.data.text import read_text
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     import pyarrow
     from datasets import Dataset, IterableDataset
 
+GRAPH_FORMATS = ("sdp", "jsonl", "mrp")  # which hold graphs and nothing else
 SUFFIXES = {
     "conllu": (".conllu", ".conll", ".conllx", ".dep"),
     "brackets": (".mrg", ".ptb", ".prd", ".brackets"),
     "sdp": (".sdp",),
+    "jsonl": (".jsonl",),
+    "mrp": (".mrp",),
     "text": (".txt", ".text", ".tokens"),
 }
 COLUMNS = ("words", "heads", "deprels", "tags")
@@ -32,7 +36,8 @@ _CHUNK = 10_000  # sentences turned into Arrow tables at a time
 
 def guess_format(path: str | os.PathLike) -> str:
     """
-    The format of a file by its suffix, before that of a compression: `"conllu"`, `"brackets"`, `"sdp"` or `"text"`.
+    The format of a file by its suffix, before that of a compression: `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`,
+    `"mrp"` or `"text"`.
 
     Raises:
         ValueError: the suffix is unknown.
@@ -52,7 +57,8 @@ def load_sentences(
     Streams the sentences of one file.
 
     Args:
-        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"` or `"text"`; by the suffix if not given.
+        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`, `"mrp"` or `"text"`; by the
+            suffix if not given.
         punctuation (`str`, defaults to `"keep"`):
             `"keep"` or `"drop"`. The dependents of a dropped word go to its nearest kept ancestor; constituents left
             empty are dropped, and so are sentences of punctuation alone.
@@ -183,5 +189,7 @@ _READERS = {
     "conllu": lambda path: map(ConlluSentence.to_sentence, read_conllu(path)),
     "brackets": _from_brackets,
     "sdp": lambda path: (_sentence(sentence.words, sentence.pos) for sentence in read_sdp(path)),
+    "jsonl": lambda path: (_sentence(sentence.words) for sentence in read_json_graphs(path)),
+    "mrp": lambda path: (_sentence(sentence.words) for sentence in read_mrp(path)),
     "text": lambda path: map(_sentence, read_text(path)),
 }

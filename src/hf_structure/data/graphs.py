@@ -1,12 +1,14 @@
-"""Sentences annotated with dependency graphs, read from trees, enhanced graphs and SDP files."""
+"""Sentences annotated with dependency graphs, read from trees, enhanced graphs, SDP, JSON and MRP files."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.data.corpus import guess_format
+from hf_structure.data.files import DataError
+from hf_structure.data.json_graphs import JsonGraph, read_json_graphs, read_mrp
 from hf_structure.data.sdp import SdpSentence, read_sdp
 from hf_structure.data.text import PathOrFile, source_name
 
@@ -18,11 +20,12 @@ ANNOTATIONS = ("basic", "enhanced")
 
 def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bool = True) -> Iterator[dict]:
     """
-    Streams the sentences of a CoNLL-U or SDP 2015 file with their graphs.
+    Streams the sentences of a CoNLL-U, SDP 2015, JSON (`.jsonl`) or MRP file with their graphs.
 
     Args:
         annotation (`str`, defaults to `"basic"`):
-            Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). SDP has one graph.
+            Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). The others have one
+            graph.
         complete (`bool`, defaults to `True`):
             Whether every word must have an enhanced head. Those in the output of a parser need not.
 
@@ -41,14 +44,16 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
 def read_graphs(
     path_or_file: PathOrFile, format: str, annotation: str = "basic", complete: bool = True
 ) -> Iterator[dict]:
-    """As [`load_graphs`], for a path or an open file in a given format, `"conllu"` or `"sdp"`."""
+    """As [`load_graphs`], for a path or an open file in a given format: `"conllu"`, `"sdp"`, `"jsonl"` or `"mrp"`."""
     if annotation not in ANNOTATIONS:
         raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
     name = source_name(path_or_file)
     if format == "sdp":
         return map(sdp_graph, read_sdp(path_or_file))
+    if format in ("jsonl", "mrp"):
+        return _json_graphs(path_or_file, read_mrp if format == "mrp" else read_json_graphs, name)
     if format != "conllu":
-        raise ValueError(f"{name}: {format} files hold no dependency graphs; CoNLL-U and SDP 2015 do")
+        raise ValueError(f"{name}: {format} files hold no dependency graphs; CoNLL-U, SDP 2015, JSON lines and MRP do")
     read = basic_graph if annotation == "basic" else partial(enhanced_graph, complete=complete)
     return (read(sentence, name) for sentence in read_conllu(path_or_file))
 
@@ -110,6 +115,15 @@ def sdp_graph(sentence: SdpSentence) -> dict:
     """A sentence and its semantic graph; the top words hang on the root."""
     arcs = [(0, top) for top in sentence.tops] + [(head, dependent) for head, dependent, _ in sentence.arcs]
     return _row(sentence.words, arcs)
+
+
+def _json_graphs(
+    path_or_file: PathOrFile, read: Callable[[PathOrFile], Iterator[JsonGraph]], name: str
+) -> Iterator[dict]:
+    for sentence in read(path_or_file):
+        if sentence.arcs is None:
+            raise DataError('no "arcs": give a list of them, which may be empty', name, sentence.line)
+        yield _row(sentence.words, [(head, dependent) for head, dependent, _ in sentence.arcs])
 
 
 def to_graph_dataset(paths: str | os.PathLike | Iterable[str | os.PathLike], annotation: str = "basic") -> "Dataset":

@@ -44,6 +44,12 @@ class GraphTransformerEmbeddings(nn.Module):
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = Dropout(dropout)
 
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.word_embeddings = value
+
     def forward(
         self, inputs_embeds: torch.Tensor, position_ids: torch.Tensor, segment_ids: torch.Tensor | None = None
     ) -> torch.Tensor:
@@ -125,7 +131,7 @@ class GraphAttention(nn.Module):
         query = query * self.head_dim**-0.5
         scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
         places = None
-        if arcs is not None:
+        if arcs is not None and self.num_labels:
             places = _Places.of(arcs, hidden_states.shape[1], self.num_labels, query_positions)
             scores = self._add_scores(scores, query * self.relation_scale, places)
         at_least_single = torch.promote_types(scores.dtype, torch.float32)
@@ -221,7 +227,10 @@ class RelativePositionBias(nn.Embedding):
 
 
 class GraphTransformerLayer(GradientCheckpointingLayer):
-    """Self-attention and feed-forward sublayer, each followed by a residual connection and a layer norm."""
+    """
+    Self-attention and feed-forward sublayer, each followed by a residual connection and a layer norm; or, with
+    `norm_first`, each reading normed vectors. Such a layer begins as the identity, see [`begins_at_zero`].
+    """
 
     def __init__(
         self,
@@ -231,8 +240,10 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         hidden_act: str,
         layer_norm_eps: float,
         dropout: float,
+        norm_first: bool = False,
     ):
         super().__init__()
+        self.norm_first = norm_first
         self.attention = attention
         self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.intermediate = nn.Linear(hidden_size, intermediate_size)
@@ -240,6 +251,9 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         self.output = nn.Linear(intermediate_size, hidden_size)
         self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = Dropout(dropout)
+        if norm_first:
+            self.attention.output.begins_at_zero = True
+            self.output.begins_at_zero = True
 
     def forward(
         self,
@@ -252,16 +266,27 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         New vectors of all positions, or of `query_positions` `(batch_size, num_queries)`. The mask has one row for all
         positions or a row for each.
         """
+        read = self.attention_norm(hidden_states) if self.norm_first else hidden_states
         queries = hidden_states
+        reading = read
         if query_positions is not None:
             queries = take(hidden_states, query_positions)
+            reading = take(read, query_positions)
             if mask.shape[2] > 1:
                 rows = query_positions[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
                 mask = mask.gather(2, rows)
-        attended, _ = self.attention(queries, hidden_states, mask, arcs, query_positions)
-        queries = self.attention_norm(queries + self.dropout(attended))
-        update = self.output(self.activation(self.intermediate(queries)))
-        return self.output_norm(queries + self.dropout(update))
+        attended, _ = self.attention(reading, read, mask, arcs, query_positions)
+        queries = queries + self.dropout(attended)
+        if not self.norm_first:
+            queries = self.attention_norm(queries)
+        reading = self.output_norm(queries) if self.norm_first else queries
+        queries = queries + self.dropout(self.output(self.activation(self.intermediate(reading))))
+        return queries if self.norm_first else self.output_norm(queries)
+
+
+def begins_at_zero(module: nn.Module) -> bool:
+    """Whether a module is marked as one whose weights are zero at first; transformers visits none without weights."""
+    return getattr(module, "begins_at_zero", False)
 
 
 def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

@@ -1,13 +1,18 @@
-"""Sizes and weights of pretrained encoders, for the encoder of `graph_transformer`."""
+"""Sizes and weights of pretrained encoders, for the encoder of `graph_transformer` or beneath its layers."""
 
+import copy
 import re
 from typing import Any
 
 import torch
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-# Encoders with absolute positions and a layer norm after each sublayer. (ModernBERT has neither.)
-MODEL_TYPES = ("bert", "camembert", "distilbert", "roberta", "xlm-roberta")
+# Encoders with absolute positions and a layer norm after each sublayer: their layers can read graphs.
+OF_BERT = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
+# Encoders with attention of another kind, which stay as they are: layers on top read graphs.
+OF_THEIR_OWN = ("deberta", "deberta-v2", "modernbert")
+MODEL_TYPES = tuple(sorted({*OF_BERT, *OF_THEIR_OWN} - {"mpnet"}))
+LAYERS_ON_TOP = 2  # by default
 
 EMBEDDINGS = {
     "embeddings.word_embeddings.weight": "embeddings.word_embeddings.weight",
@@ -48,6 +53,21 @@ LAYER_PARTS = {
 }
 
 
+def new_encoder(config: PreTrainedConfig) -> PreTrainedModel | None:
+    """That of a configuration with an `encoder_config`, else None."""
+    if config.encoder_config is None:
+        return None
+    return AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
+
+
+def read_whole(
+    encoder: PreTrainedModel, vectors: torch.Tensor, attention_mask: torch.Tensor, positions: torch.Tensor
+) -> torch.Tensor:
+    """What an encoder makes of vectors `(batch_size, seq_len, embedding_size)` at these positions."""
+    outputs = encoder(inputs_embeds=vectors, attention_mask=attention_mask, position_ids=positions)
+    return outputs.last_hidden_state
+
+
 def load_encoder(
     name_or_model: str | PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase | None,
@@ -57,7 +77,7 @@ def load_encoder(
     An encoder without a head on top, one of `model_types`, and its tokenizer.
 
     Raises:
-        ValueError: if the model is of another kind, or no tokenizer is known.
+        ValueError: if the model is of another kind, or no tokenizer with start and separation tokens is known.
     """
     is_model = isinstance(name_or_model, PreTrainedModel)
     name = name_or_model.name_or_path if is_model else name_or_model
@@ -69,12 +89,15 @@ def load_encoder(
         )
     if tokenizer is None and not name:
         raise ValueError("pass the tokenizer too: this encoder was not loaded from a folder or the Hub")
-    return encoder, tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    if None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+        raise ValueError("the tokenizer has no start or separation token: give it a cls_token and a sep_token")
+    return encoder, tokenizer
 
 
 def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
     """
-    The sizes of an encoder, as settings of a configuration.
+    The sizes of an encoder, as settings of a configuration: of the same layers, or of layers on top of it.
 
     Raises:
         ValueError: if the encoder has fewer layers.
@@ -82,6 +105,11 @@ def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
     source = encoder.config
     if not 1 <= num_layers <= source.num_hidden_layers:
         raise ValueError(f"num_layers={num_layers} is not possible: the encoder has {source.num_hidden_layers} layers")
+    if (
+        source.model_type in OF_THEIR_OWN
+        or getattr(source, "embedding_size", source.hidden_size) != source.hidden_size
+    ):
+        return _settings_on_top(source, tokenizer, num_layers)
     distilled = source.model_type == "distilbert"
     settings = {
         "vocab_size": source.vocab_size,
@@ -103,6 +131,25 @@ def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
     return settings
 
 
+def _settings_on_top(source: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
+    encoder = copy.deepcopy(source)
+    encoder.num_hidden_layers = num_layers
+    if getattr(encoder, "layer_types", None):  # ModernBERT's, whose attention is local or global
+        encoder.layer_types = encoder.layer_types[:num_layers]
+    return {
+        "encoder_config": encoder,
+        "vocab_size": source.vocab_size,
+        "hidden_size": source.hidden_size,
+        "num_hidden_layers": LAYERS_ON_TOP,
+        "num_attention_heads": source.num_attention_heads,
+        "intermediate_size": source.intermediate_size,
+        "max_position_embeddings": source.max_position_embeddings,
+        "initializer_range": source.initializer_range,
+        "pad_token_id": source.pad_token_id,
+        "unk_token_id": tokenizer.unk_token_id,
+    }
+
+
 @torch.no_grad()
 def copy_encoder(
     model: PreTrainedModel, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, segments: int
@@ -116,9 +163,14 @@ def copy_encoder(
         ValueError: names the weights that have no place in this model.
     """
     config = model.config
-    weights = encoder_weights(encoder, config.num_hidden_layers, config.max_position_embeddings, segments)
-    for name, weight in weights.items():
-        model.base_model.get_parameter(name).copy_(weight)
+    if config.encoder_config is None:
+        weights = encoder_weights(encoder, config.num_hidden_layers, config.max_position_embeddings, segments)
+        for name, weight in weights.items():
+            model.base_model.get_parameter(name).copy_(weight)
+    else:
+        weights = encoder.state_dict()
+        beneath = model.base_model.encoder
+        beneath.load_state_dict({name: weights[name] for name in beneath.state_dict()})
     words = model.get_input_embeddings().weight
     for row, token_id in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id)):
         model.special_embeddings.weight[row] = words[token_id]

@@ -5,7 +5,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
-from hf_structure.modules.configuration import StructureConfig, refuse_layout
+from hf_structure.modules.configuration import EncoderConfig, refuse_layout
 
 # The models of table 2, as settings of the configuration.
 VARIANTS = {
@@ -18,7 +18,7 @@ VARIANTS = {
 
 
 @strict
-class G2GTransformerConfig(StructureConfig):
+class G2GTransformerConfig(EncoderConfig):
     r"""
     Configuration of the Graph-to-Graph Transformer (Mohammadshahi & Henderson 2019). The defaults are the paper's full
     model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
@@ -81,6 +81,9 @@ class G2GTransformerConfig(StructureConfig):
             Epsilon of the layer norms.
         unk_token_id (`int`, *optional*, defaults to 100):
             Stands for words without any word piece.
+        encoder_config (`PreTrainedConfig` or `dict`, *optional*):
+            Configuration of an encoder of transformers that reads the sentence first; the layers here, which read the
+            graph, are on top of it, and begin as the identity. By default there is none.
 
     Example:
 

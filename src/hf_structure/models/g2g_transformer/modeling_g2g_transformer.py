@@ -41,11 +41,18 @@ from hf_structure.modules.graph_transformer import (
     GraphTransformerEmbeddings,
     GraphTransformerLayer,
     additive_mask,
+    begins_at_zero,
     check_positions,
     take,
 )
 from hf_structure.modules.padding import all_words, check_one_input
-from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.pretrained_encoder import (
+    copy_encoder,
+    encoder_settings,
+    load_encoder,
+    new_encoder,
+    read_whole,
+)
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import average_pieces, numbers, place_words
 
@@ -67,7 +74,9 @@ class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
-        if isinstance(module, nn.LSTM):
+        if begins_at_zero(module):
+            init.zeros_(module.weight)
+        elif isinstance(module, nn.LSTM):
             for parameter in module.parameters():  # as torch does it
                 init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
 
@@ -77,14 +86,19 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
-        self.embeddings = GraphTransformerEmbeddings(
-            config.vocab_size,
-            config.hidden_size,
-            config.max_position_embeddings,
-            SEGMENTS,
-            config.layer_norm_eps,
-            config.hidden_dropout,
-        )  # eq. 5
+        self.encoder = new_encoder(config)
+        if self.encoder is None:
+            self.embeddings = GraphTransformerEmbeddings(
+                config.vocab_size,
+                config.hidden_size,
+                config.max_position_embeddings,
+                SEGMENTS,
+                config.layer_norm_eps,
+                config.hidden_dropout,
+            )  # eq. 5
+        else:
+            self.segment_embeddings = nn.Embedding(SEGMENTS, config.embedding_size)
+            self.segment_embeddings.begins_at_zero = True
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
                 GraphAttention(
@@ -98,6 +112,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 config.hidden_act,
                 config.layer_norm_eps,
                 config.hidden_dropout,
+                norm_first=self.encoder is not None,
             )
             for _ in range(config.num_hidden_layers)
         )
@@ -105,10 +120,10 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings.word_embeddings
+        return (self.encoder or self.embeddings).get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings.word_embeddings = value
+        (self.encoder or self.embeddings).set_input_embeddings(value)
 
     @capture_outputs
     def forward(
@@ -143,7 +158,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         """
         check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is None:
-            inputs_embeds = self.embeddings.word_embeddings(input_ids)
+            inputs_embeds = self.get_input_embeddings()(input_ids)
         if attention_mask is None:
             attention_mask = all_words(inputs_embeds)
         check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
@@ -153,7 +168,11 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
             segment_ids = torch.zeros_like(attention_mask, dtype=torch.long)
         if position_ids is None:
             position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        hidden_states = self.embeddings(inputs_embeds, position_ids, segment_ids)
+        if self.encoder is None:
+            hidden_states = self.embeddings(inputs_embeds, position_ids, segment_ids)
+        else:
+            vectors = inputs_embeds + self.segment_embeddings(segment_ids)
+            hidden_states = read_whole(self.encoder, vectors, attention_mask, position_ids)
         mask = additive_mask(attention_mask, hidden_states)
         arcs = None if parents is None else Arcs(parents)
         for layer in self.layers[:-1]:
@@ -167,8 +186,8 @@ class G2GTransformerComposition(nn.Module):
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__()
-        self.hidden = nn.Linear(3 * config.hidden_size, config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.hidden = nn.Linear(3 * config.embedding_size, config.embedding_size)
+        self.output = nn.Linear(config.embedding_size, config.embedding_size)
 
     def forward(self, word: torch.Tensor, dependent: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         return self.output(torch.tanh(self.hidden(torch.cat([word, dependent, label], dim=-1))))
@@ -217,7 +236,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
-        size = config.hidden_size
+        size = config.embedding_size
         has_composition = config.composition != "none"
         self.g2g_transformer = G2GTransformerModel(config)
         # [CLS], [SEP], the root, and [NULL] where words are composed.
@@ -605,12 +624,14 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         initialised at random.
 
         Args:
-            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
+            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA
+                model, whose layers read the graph from then on; or a ModernBERT, DeBERTa, DeBERTa-v2 or -v3, or an
+                ELECTRA with narrow embeddings, on top of which new layers do.
             tokenizer (`PreTrainedTokenizerBase`, *optional*):
                 Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`): Number of layers.
+            num_layers (`int`): Number of the encoder's layers, the first ones.
             labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`G2GTransformerConfig`].
+            settings: Further settings of [`G2GTransformerConfig`]. With layers on top, `num_hidden_layers` of them.
 
         Raises:
             ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if

@@ -21,9 +21,9 @@ class GiLTConfig(StructuredLMConfig):
         attention_dropout, layer_norm_eps, base_config, scale_embeddings, lm_head_bias, use_cache:
             As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]; the authors' release has
             `scale_embeddings=False` and `lm_head_bias=True`.
-        graph_layers (`int`, *optional*):
-            How many layers, the last ones, are infused with graphs; all by default, and with 0 there are no graph
-            parameters at all: the Transformer-XL baseline.
+        graph_layers (`int` or `list[int]`, *optional*):
+            How many layers, the last ones, are infused with graphs, or which, counted from 0; all by default, and with
+            0 there are no graph parameters at all: the Transformer-XL baseline.
         graph_features (`list[str]`, defaults to `["degree", "distance", "depth"]`):
             What is read from graphs (section 3.3; table 4 leaves out one each).
         degree_weights (`list[int]`, defaults to `[10, 1]`):
@@ -72,7 +72,7 @@ class GiLTConfig(StructuredLMConfig):
         "cache", "hidden_states", "attentions", "arc_logits", "count_logits", "lm_loss", "graph_loss",
     ]  # fmt: skip
 
-    graph_layers: int | None = None
+    graph_layers: int | list[int] | None = None
     graph_features: list[str] | tuple[str, ...] = ("degree", "distance", "depth")
     degree_weights: list[int] | tuple[int, ...] = (10, 1)
     distance_weights: list[int] | tuple[int, ...] = (10, 1)
@@ -102,11 +102,6 @@ class GiLTConfig(StructuredLMConfig):
             self.scorer_size = self.hidden_size
         for name in ("graph_features", "degree_weights", "distance_weights"):
             setattr(self, name, list(getattr(self, name)))  # as JSON gives them back
-
-    @property
-    def structure_layers(self) -> int:
-        """How many layers read structures."""
-        return self.graph_layers
 
     @property
     def tape_features(self) -> TapeFeatures:

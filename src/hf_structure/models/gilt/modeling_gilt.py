@@ -83,11 +83,10 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
     def __init__(self, config: GiLTConfig):
         super().__init__(config)
         self.backbone = new_backbone(config)
-        infused = range(config.num_hidden_layers - config.graph_layers, config.num_hidden_layers)
-        if infused:
+        if config.graph_layers:
             values = len(config.graph_features) * (config.max_feature_value + 1)
             self.graph_embeddings = nn.Embedding(values, config.graph_embedding_size)  # Emb_f, shared by all layers
-        self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in infused)
+        self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in config.structure_layers)
         read_tapes(self.backbone, self.graph_keys)
         self.post_init()
 

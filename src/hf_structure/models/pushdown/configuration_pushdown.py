@@ -22,9 +22,9 @@ class PushdownLMConfig(StructuredLMConfig):
             As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`].
         attachment_dropout (`float`, defaults to 0.0):
             Dropout in the perceptrons that score attachments (0.1 in the authors' release).
-        stack_layers (`int`, *optional*):
-            How many layers, the last ones, read the stack tape; all by default, and with 0 there are no parameters for
-            stacks at all: the Transformer-XL baseline.
+        stack_layers (`int` or `list[int]`, *optional*):
+            How many layers, the last ones, read the stack tape, or which, counted from 0; all by default, and with 0
+            there are no parameters for stacks at all: the Transformer-XL baseline.
         max_depth (`int`, defaults to 49):
             Greater depths are read as this one.
         attachment_size (`int`, *optional*, defaults to `2 * hidden_size`):
@@ -47,7 +47,7 @@ class PushdownLMConfig(StructuredLMConfig):
     ]  # fmt: skip
 
     attachment_dropout: float | int = 0.0
-    stack_layers: int | None = None
+    stack_layers: int | list[int] | None = None
     max_depth: int = 49
     attachment_size: int | None = None
     attachment_loss_weight: float | int = 1.0
@@ -58,11 +58,6 @@ class PushdownLMConfig(StructuredLMConfig):
             self.stack_layers = self.num_hidden_layers
         if self.attachment_size is None:
             self.attachment_size = 2 * self.hidden_size
-
-    @property
-    def structure_layers(self) -> int:
-        """How many layers read structures."""
-        return self.stack_layers
 
     @property
     def abilities(self) -> Abilities:

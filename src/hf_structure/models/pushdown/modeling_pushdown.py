@@ -87,8 +87,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
     def __init__(self, config: PushdownLMConfig):
         super().__init__(config)
         self.backbone = new_backbone(config)
-        layers = range(config.num_hidden_layers - config.stack_layers, config.num_hidden_layers)
-        self.depth_keys = nn.ModuleList(DepthKeys(config, layer) for layer in layers)
+        self.depth_keys = nn.ModuleList(DepthKeys(config, layer) for layer in config.structure_layers)
         read_tapes(self.backbone, self.depth_keys)
         self.post_init()
 

@@ -7,11 +7,11 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.algorithms.word_annotations import SPELLED, form_ids
-from hf_structure.modules.configuration import StructureConfig, refuse_layout
+from hf_structure.modules.configuration import EncoderConfig, chosen_layers, refuse_layout
 
 
 @strict
-class RNGTransformerConfig(StructureConfig):
+class RNGTransformerConfig(EncoderConfig):
     r"""
     Configuration of the Recursive Non-autoregressive Graph-to-Graph Transformer (Mohammadshahi & Henderson 2021). The
     defaults are the paper's sizes over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
@@ -71,9 +71,9 @@ class RNGTransformerConfig(StructureConfig):
             finds none.
         use_graph_input (`bool`, defaults to `True`):
             Whether self-attention reads a graph: that of the round before, or the one given.
-        num_graph_layers (`int`, *optional*):
-            How many layers, the last ones, read the graph; all of them by default, as in the paper. The layers below
-            are the same in all rounds and computed once.
+        num_graph_layers (`int` or `list[int]`, *optional*):
+            How many layers, the last ones, read the graph, or which, counted from 0; all of them by default, as in the
+            paper. The layers below are the same in all rounds and computed once.
         scale_relations (`bool`, defaults to `False`):
             Whether the scores of relations in attention are divided by the square root of the width of a head, like
             the others. They are not in the code that the authors released.
@@ -94,6 +94,9 @@ class RNGTransformerConfig(StructureConfig):
             Epsilon of the layer norms.
         unk_token_id (`int`, *optional*, defaults to 100):
             Stands for words without any word piece.
+        encoder_config (`PreTrainedConfig` or `dict`, *optional*):
+            Configuration of an encoder of transformers that reads the sentence first; the layers here, which read the
+            graph, are on top of it, and begin as the identity. By default there is none.
 
     Example:
 
@@ -130,7 +133,7 @@ class RNGTransformerConfig(StructureConfig):
     treebank_dropout: float | int = 0.0
     num_segmentation_layers: int = 0
     use_graph_input: bool = True
-    num_graph_layers: int | None = None
+    num_graph_layers: int | list[int] | None = None
     scale_relations: bool = False
     num_rounds: int = 3
     arc_size: int = 500
@@ -155,11 +158,17 @@ class RNGTransformerConfig(StructureConfig):
         return self.num_labels if self.labelled else 1
 
     @property
+    def graph_layers(self) -> Sequence[int]:
+        """The layers that read the graph, counted from 0."""
+        if not self.use_graph_input:
+            return []
+        layers = self.num_hidden_layers if self.num_graph_layers is None else self.num_graph_layers
+        return chosen_layers("num_graph_layers", layers, self.num_hidden_layers)
+
+    @property
     def num_plain_layers(self) -> int:
         """Number of layers, the first ones, that read no graph."""
-        if not self.use_graph_input:
-            return self.num_hidden_layers
-        return 0 if self.num_graph_layers is None else self.num_hidden_layers - self.num_graph_layers
+        return min(self.graph_layers, default=self.num_hidden_layers)
 
     @property
     def num_lower_layers(self) -> int:
@@ -223,11 +232,13 @@ class RNGTransformerConfig(StructureConfig):
             raise ValueError(
                 f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
             )
-        if self.num_graph_layers is not None and not 1 <= self.num_graph_layers <= self.num_hidden_layers:
+        layers = self.num_graph_layers
+        if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(
                 f"num_graph_layers must be between 1 and num_hidden_layers {self.num_hidden_layers}, not "
                 f"{self.num_graph_layers}"
             )
+        _ = self.graph_layers  # raises, too
         if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
             raise ValueError(
                 f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"

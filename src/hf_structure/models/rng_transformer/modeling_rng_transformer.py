@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map, tree_map_only
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
@@ -41,11 +42,19 @@ from hf_structure.modules.graph_transformer import (
     GraphTransformerLayer,
     RelativePositionBias,
     additive_mask,
+    begins_at_zero,
     check_positions,
     take,
 )
 from hf_structure.modules.padding import all_words, check_one_input, words_first
-from hf_structure.modules.pretrained_encoder import MODEL_TYPES, copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.pretrained_encoder import (
+    MODEL_TYPES,
+    copy_encoder,
+    encoder_settings,
+    load_encoder,
+    new_encoder,
+    read_whole,
+)
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
@@ -62,30 +71,40 @@ class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
         "attentions": OutputRecorder(GraphAttention, index=1),
     }
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if begins_at_zero(module):
+            init.zeros_(module.weight)
+
 
 class RNGTransformerModel(RNGTransformerPreTrainedModel):
     """A Transformer encoder that reads a sequence and a graph over it: Encoder(words, G)."""
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
-        self.embeddings = GraphTransformerEmbeddings(
-            config.vocab_size,
-            config.hidden_size,
-            config.max_position_embeddings,
-            0,
-            config.layer_norm_eps,
-            config.hidden_dropout,
-        )
+        self.encoder = new_encoder(config)
+        self.embeddings = None
+        if self.encoder is None:
+            self.embeddings = GraphTransformerEmbeddings(
+                config.vocab_size,
+                config.hidden_size,
+                config.max_position_embeddings,
+                0,
+                config.layer_norm_eps,
+                config.hidden_dropout,
+            )
         buckets = config.num_position_buckets
         self.position_bias = RelativePositionBias(buckets, config.num_attention_heads) if buckets else None
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
-                self._attention(0 if number < config.num_plain_layers else config.num_relations),
+                self._attention(config.num_relations if number in config.graph_layers else 0),
                 config.hidden_size,
                 config.intermediate_size,
                 config.hidden_act,
                 config.layer_norm_eps,
                 config.hidden_dropout,
+                norm_first=self.encoder is not None,
             )
             for number in range(config.num_hidden_layers)
         )
@@ -104,10 +123,10 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         )
 
     def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings.word_embeddings
+        return (self.encoder or self.embeddings).get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings.word_embeddings = value
+        (self.encoder or self.embeddings).set_input_embeddings(value)
 
     @capture_outputs
     def forward(
@@ -138,7 +157,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
             raise ValueError("this model reads no graph (config.use_graph_input)")
         check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is None:
-            inputs_embeds = self.embeddings.word_embeddings(input_ids)
+            inputs_embeds = self.get_input_embeddings()(input_ids)
         hidden_states, mask = self.read(inputs_embeds, attention_mask)
         arcs = None if parents is None else Arcs(parents, relations)
         return BaseModelOutput(last_hidden_state=self.read_graph(hidden_states, mask, arcs))
@@ -151,7 +170,10 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         if attention_mask is None:
             attention_mask = all_words(inputs_embeds)
         positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        hidden_states = self.embeddings(inputs_embeds, positions)
+        if self.encoder is None:
+            hidden_states = self.embeddings(inputs_embeds, positions)
+        else:
+            hidden_states = read_whole(self.encoder, inputs_embeds, attention_mask, positions)
         mask = additive_mask(attention_mask, hidden_states)
         if self.position_bias is not None:
             mask = mask + self.position_bias(positions).to(mask.dtype)
@@ -387,13 +409,13 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
         self.rng_transformer = RNGTransformerModel(config)
-        self.special_embeddings = nn.Embedding(2, config.hidden_size)  # [CLS], which stands for the root, and [SEP]
-        self.tag_embeddings = nn.Embedding(config.num_tags, config.hidden_size) if config.num_tags else None
+        self.special_embeddings = nn.Embedding(2, config.embedding_size)  # [CLS], which stands for the root, and [SEP]
+        self.tag_embeddings = nn.Embedding(config.num_tags, config.embedding_size) if config.num_tags else None
         self.treebank_embeddings = (
-            nn.Embedding(len(config.treebanks), config.hidden_size) if config.treebanks else None
+            nn.Embedding(len(config.treebanks), config.embedding_size) if config.treebanks else None
         )
         self.forms = WordForms(config) if config.num_form_buckets else None
-        self.form_projection = nn.Linear(config.form_size, config.hidden_size, bias=False) if self.forms else None
+        self.form_projection = nn.Linear(config.form_size, config.embedding_size, bias=False) if self.forms else None
         self.decoder = RNGTransformerDecoder(config)
         self.tagger = RNGTransformerTagger(config) if config.columns else None
         self.segmenter = None
@@ -417,12 +439,14 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
 
         Args:
             name_or_model (`str` or `PreTrainedModel`):
-                A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or MPNet model.
+                A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT, ELECTRA or MPNet model, whose layers read the
+                graph from then on; or a ModernBERT, DeBERTa, DeBERTa-v2 or -v3, or an ELECTRA with narrow embeddings,
+                on top of which new layers do.
             tokenizer (`PreTrainedTokenizerBase`, *optional*):
                 Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`, *optional*): Number of layers, the first ones; by default all.
+            num_layers (`int`, *optional*): Number of the encoder's layers, the first ones; by default all.
             labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`RNGTransformerConfig`].
+            settings: Further settings of [`RNGTransformerConfig`]. With layers on top, `num_hidden_layers` of them.
 
         Raises:
             ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if

@@ -27,9 +27,10 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     WORD,
     Machine,
     is_join,
-    scores_at,
 )
+from hf_structure.modules.structured_lm.backbones import adapter_of, embed, last_norm, layer_inputs
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+from hf_structure.modules.structured_lm.search_cache import GatheredCache
 
 if TYPE_CHECKING:
     from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
@@ -79,6 +80,8 @@ class GrammarHypotheses(Hypotheses):
     def __init__(self, model: "TransformerGrammarForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.config = model.config
+        if self.config.base_config is not None:
+            self.keys_values = GatheredCache(len(ids), ids.shape[1], most, ids.device)
         before = torch.nn.functional.pad(words, (1, 0))[:, :-1]
         self.is_piece = (words > 0) & (words == before)
         self.is_end = model.is_end(ids)
@@ -200,15 +203,19 @@ class GrammarHypotheses(Hypotheses):
         of_all = torch.full_like(self.lengths, NOTHING).index_copy(0, rows, events)
         machine = self.machine.with_room(1, 2)
         heads = machine.head_of(of_all)[rows].clamp(min=0)
+        times = machine.time[rows].unsqueeze(1)
         self.machine, view = machine.step(of_all, torch.full_like(of_all, place))
         tokens, heads = (self.embedded[sentences, places] for places in (place, heads))
-        states = self.backbone.scale(self.model.model.embed_events(actions, tokens, heads)).unsqueeze(1)
+        embedded = self.model.model.embed_events(actions, tokens, heads).unsqueeze(1)
+        states = embed(self.backbone, embedded, times)
+        inputs = layer_inputs(self.backbone, states, times)
         visible = view.visible[rows].unsqueeze(2)  # (number, 1 or num_heads, 1, columns)
-        scores = scores_at(view.positions[rows].unsqueeze(1), self.config, visible)
-        inputs = {**self.backbone.biases(), "attention_mask": None, "position_scores": scores}
+        inputs |= self.model.model.what_is_seen(visible, view.positions[rows].unsqueeze(1), times, is_search=True)
+        inputs[adapter_of(self.backbone).cache] = self.keys_values
         self.keys_values.begin(len(rows), rows)
         for layer in self.layers:
-            states = layer(states, cache=self.keys_values, **inputs)
+            states = layer(states, **inputs)
+        states = last_norm(self.backbone, states)
         states = states.squeeze(1)
         self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)
         if self.config.composition == "compose":

@@ -1,5 +1,6 @@
 """Transformer grammar configuration."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -15,7 +16,8 @@ class TransformerGrammarConfig(StructuredLMConfig):
     r"""
     Configuration of language models that write the actions of a tree between their tokens, on the Transformer-XL that
     GiLT and Pushdown-LM have: PLM and PLM-Mask (Qian et al. 2021), Transformer Grammars (TG, Sartran et al. 2022) and
-    Dependency Transformer Grammars (DTG, Zhao et al. 2024). The defaults are a TG of 16 layers.
+    Dependency Transformer Grammars (DTG, Zhao et al. 2024). The defaults are a TG of 16 layers. With
+    `composition="none"` it may be on a pretrained model, too.
 
     | | `formalism` | `composition` |
     |---|---|---|
@@ -26,7 +28,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
 
     Args:
         vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_dropout,
-        attention_dropout, layer_norm_eps, scale_embeddings, lm_head_bias, use_cache:
+        attention_dropout, layer_norm_eps, base_config, scale_embeddings, lm_head_bias, use_cache:
             As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]. Tokens alone are counted:
             actions have embeddings of their own, which are also what they are predicted with.
         formalism (`"constituency"` or `"dependency"`):
@@ -103,9 +105,9 @@ class TransformerGrammarConfig(StructuredLMConfig):
         return [f"<{label}>" for label in self.label_names] + closings
 
     @property
-    def structure_layers(self) -> int:
-        """How many layers read structures."""
-        return self.num_hidden_layers
+    def structure_layers(self) -> Sequence[int]:
+        """The layers that read structures, counted from 0."""
+        return range(self.num_hidden_layers)
 
     @property
     def abilities(self) -> Abilities:
@@ -119,13 +121,14 @@ class TransformerGrammarConfig(StructuredLMConfig):
             reads="pieces",
             incremental=True,
             reads_sentences=True,
+            max_tokens=self.max_tokens,
         )
 
     def validate_sizes(self):
         """Raises `ValueError` where a setting makes no model."""
         self._check_sizes("max_depth", "max_open")
-        if self.base_config is not None:
-            raise ValueError("a transformer grammar is not grafted on another model: leave base_config out")
+        if self.base_config is not None and self.composition != "none":
+            raise ValueError('on a pretrained model, a transformer grammar is a PLM: give composition="none"')
         if self.relative_positions == "depth" and self.composition != "compose":
             raise ValueError(
                 'what has been popped has no depth: relative_positions="depth" needs composition="compose"'

@@ -86,7 +86,7 @@ class GrammarWriter(StructureWriter):
         self.cache = inputs["cache"]
         if not self.actions:
             words = self._words(ids, inputs.get("attention_mask"))
-            self.has_ended = model.is_end(ids).any(1)
+            self.has_ended = (model.is_end(ids) & (words > 0)).any(1)  # the first may be the token of the end
             self.actions.append(model.predict_structures(ids, words, inputs.get("attention_mask")))
         else:
             begins = torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()

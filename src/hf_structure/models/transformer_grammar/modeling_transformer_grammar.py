@@ -3,7 +3,8 @@ Transformer grammars: language models that write the actions of a tree between t
 
 PLM and PLM-Mask (Qian et al. 2021, "Structural Guidance for Transformer Language Models"), Transformer Grammars
 (Sartran et al. 2022) and Dependency Transformer Grammars (Zhao et al. 2024), on the Transformer-XL on which Huang et
-al. ("GiLT") compare them. A token or an action is predicted by one distribution over all that may come next:
+al. ("GiLT") compare them; PLM, whose attention is nothing but causal, also on a pretrained model. A token or an action
+is predicted by one distribution over all that may come next:
 
     p(x, y) = prod_t p(a_t | a_<t),    p(a | a_<t) = exp(h . w_a) / sum of exp(h . w_b) over all b that are legal   (1)
 
@@ -12,7 +13,7 @@ where h is the last state, and what it has seen is decided by the [`Machine`].
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -129,7 +130,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             cache (`Cache`, *optional*): Tokens before these; with actions, a [`GrammarCache`] (or empty).
             use_cache (`bool`, *optional*):
                 Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): As of a Transformer-XL.
+            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Those of the backbone;
+                with actions, events are counted.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Instead of `input_ids`, what the input embeddings make of them.
 
@@ -164,6 +166,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
     ) -> Reading:
         """Reads tokens and actions, given the embeddings of the tokens; as in `forward`."""
         known = GrammarCache.of(cache)
+        time = 0 if known.machine is None else known.machine.time.unsqueeze(1)
         tape, replay = self.replay(embedded, attention_mask, word_ids, actions, known)
         tokens, heads = (
             known.embedded.gather(1, places.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
@@ -171,10 +174,9 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         )  # each (B, length, hidden_size)
         outputs = self.backbone(
             inputs_embeds=self.embed_events(tape.actions, tokens, heads),
-            attention_mask=replay.visible,
-            position_scores=scores_at(replay.positions, self.config),
             cache=known if use_cache or known is cache else None,
             use_cache=use_cache,
+            **self.what_is_seen(replay.visible, replay.positions, time + (tape.events != NOTHING).cumsum(1) - 1),
             **kwargs,
         )
         reading = Reading(tape, replay.legal, outputs)
@@ -183,6 +185,29 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
             known.last = torch.where(has_read, last, last if known.last is None else known.last)
         return reading
+
+    @torch.compiler.disable  # a question about values
+    def what_is_seen(
+        self, visible: torch.Tensor, positions: torch.Tensor, times: torch.Tensor, is_search: bool = False
+    ) -> dict[str, Any]:
+        """
+        What the backbone, or its layers in a search, read of which keys are seen and where they are.
+
+        Args:
+            visible, positions: As in [`Replay`].
+            times (`torch.LongTensor` of shape `(batch_size, length)`): The numbers of the events, from 0.
+            is_search (`bool`): Whether attention gets no mask from scratch.
+
+        Raises:
+            ValueError: more tokens and actions than a pretrained backbone has positions for.
+        """
+        if self.config.base_config is None:
+            scores = scores_at(positions, self.config, visible if is_search else None)
+            return {"attention_mask": None if is_search else visible, "position_scores": scores}
+        if (most := self.config.max_position_embeddings) <= int(times.max()):
+            raise ValueError(f"a text of {int(times.max()) + 1} tokens and actions: this model has {most} positions")
+        mask = torch.zeros_like(visible, dtype=self.dtype).masked_fill(~visible, torch.finfo(self.dtype).min)
+        return {"attention_mask": mask, "position_ids": times.clamp(min=0)}
 
     def act(self, actions: torch.Tensor, cache: GrammarCache) -> None:
         """Reads an action `(batch_size,)` of each text, or none (-1), before the next token is known."""
@@ -287,6 +312,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         self._tie_head()
         self.post_init()
+        self._follow_base_plans()
 
     def is_end(self, ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""

@@ -14,7 +14,7 @@ A family adds, in its own folder:
 2. its scorer: what the structure grows by, given the states so far and the next token;
 3. its legal actions, over the same scorer: a subclass of `StructureCache` that replays given structures, one of
    `Hypotheses` that branches, one of `StructureWriter` that writes;
-4. a subclass of `StructuredLMConfig` with the number of `structure_layers`, and its three model classes on the mixins
+4. a subclass of `StructuredLMConfig` with the `structure_layers`, and its three model classes on the mixins
    of `modeling`, whose `forward` turns the given structure into a `TapeLookup` and scores it, and whose `decode` turns
    what `beam_search` finds into a `DecoderOutput`.
 """

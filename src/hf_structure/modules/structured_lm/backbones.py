@@ -1,6 +1,8 @@
-"""Backbones that can read tapes, a Transformer-XL of this library, GPT-2, Llama and Qwen, and their differences."""
+"""Backbones that read tapes, a Transformer-XL of this library and models of transformers, and what differs in them."""
 
-from typing import Any
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from transformers.pytorch_utils import Conv1D
 
 from hf_structure.modules.affine import is_plain, without_bias
 from hf_structure.modules.padding import without_padding
-from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, TransformerXLModel
+from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel
 
 
 def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
@@ -53,23 +55,77 @@ def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | N
         )
 
 
+def _third(attention: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
+    """Queries, keys or values of GPT-2, one third of its joint projection."""
+    projection = attention.c_attn
+    if is_plain(projection, Conv1D):
+        weight = projection.weight.chunk(3, dim=1)[part]
+        return states @ weight + projection.bias.chunk(3)[part]
+    return projection(states).chunk(3, dim=-1)[part]
+
+
+def _of_each_head(attention: nn.Module, joint: torch.Tensor, part: int) -> torch.Tensor:
+    """Queries, keys or values of GPT-NeoX, whose joint projection has all three of a head together."""
+    return joint.unflatten(-1, (-1, 3, attention.head_size))[..., part, :].flatten(-2)  # (..., hidden_size)
+
+
+class Adapter(NamedTuple):
+    """Where a backbone has what is needed of it, by its own names; those of Llama, Qwen and Gemma by default."""
+
+    layers: str = "layers"  # to be called with hidden states and what `layer_inputs` gives
+    attention: str = "self_attn"  # of a layer
+    norm: str = "norm"  # after the last layer; it may be None
+    cache: str = "cache"  # what layers call it
+    head_dim: str = "head_dim"  # of attention
+    dropout: str = ""  # on what the first layer reads
+    positions: Callable | None = None  # from the backbone and positions to learned vectors, added to the embeddings
+    query: Callable = lambda attention, states: attention.q_proj(states)  # without norm and rotation
+    key: Callable = lambda attention, vectors: without_bias(attention.k_proj, vectors)  # the same
+
+
+ADAPTERS = {
+    **dict.fromkeys(("gemma", "llama", "qwen2", "qwen3"), Adapter()),
+    "gpt2": Adapter(
+        *("h", "attn", "ln_f", "cache", "head_dim", "drop"),
+        positions=lambda backbone, positions: backbone.wpe(positions),
+        query=lambda attention, states: _third(attention, states, 0),
+        key=lambda attention, vectors: _third(attention, vectors, 1) - _third(attention, 0 * vectors[:1, :1], 1),
+    ),
+    "gpt_neox": Adapter(  # Pythia
+        *("layers", "attention", "final_layer_norm", "layer_past", "head_size", "emb_dropout"),
+        query=lambda attention, states: _of_each_head(attention, attention.query_key_value(states), 0),
+        key=lambda attention, vectors: _of_each_head(attention, without_bias(attention.query_key_value, vectors), 1),
+    ),
+    "opt": Adapter(
+        *("decoder.layers", "self_attn", "decoder.final_layer_norm"),
+        positions=lambda backbone, positions: backbone.decoder.embed_positions(positions, position_ids=positions),
+    ),
+}
+TRANSFORMER_XL = Adapter(attention="attention", key=lambda attention, vectors: attention.key(vectors))
+
+
+def adapter_of(module: nn.Module) -> Adapter:
+    """That of a backbone, or of the attention in one."""
+    return ADAPTERS.get(module.config.model_type, TRANSFORMER_XL)
+
+
 def layers_of(backbone: nn.Module) -> nn.ModuleList:
-    """The layers, to be called with hidden states and what [`layer_inputs`] gives."""
-    return backbone.h if hasattr(backbone, "h") else backbone.layers
+    """The layers of a backbone."""
+    return attrgetter(adapter_of(backbone).layers)(backbone)
 
 
-def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, length, hidden_size)`: what the first layer reads of tokens at positions `(1, length)`."""
-    embeddings = backbone.get_input_embeddings()(input_ids)
+def embed(backbone: nn.Module, embeddings: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """What the first layer reads, `(batch_size, length, hidden_size)`, from embeddings of tokens at `positions`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.scale(embeddings)
-    if hasattr(backbone, "wpe"):
-        return backbone.drop(embeddings + backbone.wpe(positions))
-    return embeddings
+    adapter = adapter_of(backbone)
+    if adapter.positions is not None:
+        embeddings = embeddings + adapter.positions(backbone, positions)
+    return getattr(backbone, adapter.dropout)(embeddings) if adapter.dropout else embeddings
 
 
 def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
-    """What all layers read beside the hidden states, mask and cache, for tokens at positions `(1, length)`."""
+    """What all layers read beside hidden states, mask and cache, for tokens at positions `(1 or rows, length)`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.biases()
     if hasattr(backbone, "rotary_emb"):
@@ -79,59 +135,30 @@ def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: to
 
 def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
     """The norm after the last layer, where there is one."""
-    for name in ("ln_f", "norm"):
-        if hasattr(backbone, name):
-            return getattr(backbone, name)(hidden_states)
-    return hidden_states
+    if isinstance(backbone, TransformerXLModel):
+        return hidden_states
+    norm = attrgetter(adapter_of(backbone).norm)(backbone)
+    return hidden_states if norm is None else norm(hidden_states)
 
 
 def attention_modules(backbone: nn.Module) -> list[nn.Module]:
     """The attention of each layer."""
-    layers = layers_of(backbone)
-    name = next(name for name in ("attn", "self_attn", "attention") if hasattr(layers[0], name))
-    return [getattr(layer, name) for layer in layers]
+    return [getattr(layer, adapter_of(backbone).attention) for layer in layers_of(backbone)]
+
+
+def split_heads(attention: nn.Module, states: torch.Tensor) -> torch.Tensor:
+    """`(..., heads, head_dim)`, of states `(..., heads * head_dim)`."""
+    return states.unflatten(-1, (-1, getattr(attention, adapter_of(attention).head_dim)))
 
 
 def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
-    """
-    `(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with in a model of transformers;
-    never rotated.
-    """
-    if hasattr(attention, "c_attn"):
-        query = _third(attention.c_attn, hidden_states, 0)
-    else:
-        query = attention.q_proj(hidden_states)
-    query = query.unflatten(-1, (-1, attention.head_dim))  # (B, Q, H, head_dim)
+    """`(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with; never rotated."""
+    query = split_heads(attention, adapter_of(attention).query(attention, hidden_states))  # (B, Q, H, head_dim)
     if hasattr(attention, "q_norm"):
         query = attention.q_norm(query)
     return query.transpose(1, 2)
 
 
 def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
-    """
-    `(..., key heads * head_dim)`: vectors of values `(..., hidden_size)` as keys, without bias, norm and rotation of
-    the tokens' keys; `relative` as in [`~hf_structure.modules.structured_lm.tape_attention.TapeKeys`].
-    """
-    if isinstance(attention, RelativeAttention):
-        return (attention.position_key if relative else attention.key)(vectors)
-    if hasattr(attention, "c_attn"):
-        nothing = torch.zeros_like(vectors[:1, :1])
-        return _third(attention.c_attn, vectors, 1) - _third(attention.c_attn, nothing, 1)
-    return without_bias(attention.k_proj, vectors)
-
-
-def attention_scaling(attention: nn.Module) -> float:
-    """What the backbone multiplies its scores with."""
-    if not hasattr(attention, "c_attn"):
-        return attention.scaling
-    base = attention.config
-    scaling = attention.head_dim**-0.5 if base.scale_attn_weights else 1.0
-    return scaling / (attention.layer_idx + 1) if base.scale_attn_by_inverse_layer_idx else scaling
-
-
-def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
-    """One third of GPT-2's joint projection to queries, keys and values."""
-    if is_plain(projection, Conv1D):
-        weight = projection.weight.chunk(3, dim=1)[part]
-        return states @ weight + projection.bias.chunk(3)[part]
-    return projection(states).chunk(3, dim=-1)[part]
+    """`(..., key heads * head_dim)`: vectors of values as keys, without bias, norm and rotation of tokens' keys."""
+    return attention.position_key(vectors) if relative else adapter_of(attention).key(attention, vectors)

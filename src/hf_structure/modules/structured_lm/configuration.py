@@ -1,13 +1,14 @@
 """The configuration of structured language models, from scratch or on a pretrained model of transformers."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from hf_structure.modules.configuration import StructureConfig
+from hf_structure.modules.configuration import StructureConfig, chosen_layers
 
-BASE_MODEL_TYPES = ("gpt2", "llama", "qwen2", "qwen3")
+BASE_MODEL_TYPES = ("gemma", "gpt2", "gpt_neox", "llama", "opt", "qwen2", "qwen3")
 _OF_BASE = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings", "use_cache",
     "pad_token_id", "bos_token_id", "eos_token_id",
@@ -37,8 +38,8 @@ class StructuredLMConfig(StructureConfig):
         layer_norm_eps (`float`, defaults to 1e-5):
             Epsilon of the layer norms.
         base_config (`PreTrainedConfig` or `dict`, *optional*):
-            Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
-            it then decides on all of the above, and follows where they are set later.
+            Configuration of a pretrained language model (Gemma, GPT-2, GPT-NeoX, Llama, OPT, Qwen2 or Qwen3) that is
+            the backbone instead; it then decides on all of the above, and follows where they are set later.
         scale_embeddings (`bool`, defaults to `True`):
             Whether the first layer reads the embeddings times the square root of their width, as Transformer-XL does.
             Grafted backbones do as they did.
@@ -78,9 +79,10 @@ class StructuredLMConfig(StructureConfig):
         super().__post_init__(**kwargs)
 
     @property
-    def structure_layers(self) -> int:
-        """How many layers read structures."""
-        raise NotImplementedError
+    def structure_layers(self) -> Sequence[int]:
+        """The layers that read structures, counted from 0."""
+        name = f"{self.grafted.removesuffix('s')}_layers"
+        return chosen_layers(name, getattr(self, name), self.num_hidden_layers)
 
     def _follow_base(self) -> None:
         base = self.base_config
@@ -92,6 +94,8 @@ class StructuredLMConfig(StructureConfig):
             raise ValueError(
                 f"a model with sliding windows cannot be grafted on: {self.grafted} reach over whole sentences"
             )
+        if getattr(base, "word_embed_proj_dim", base.hidden_size) != base.hidden_size:
+            raise ValueError("an OPT with word_embed_proj_dim other than hidden_size (350m) cannot be grafted on")
         for name in _OF_BASE:
             setattr(self, name, getattr(base, name))
         self.intermediate_size = getattr(base, "intermediate_size", None)
@@ -113,9 +117,7 @@ class StructuredLMConfig(StructureConfig):
             raise ValueError(
                 f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
             )
-        if not 0 <= self.structure_layers <= self.num_hidden_layers:
-            layers = f"{self.structure_layers} {self.grafted.removesuffix('s')} layers"
-            raise ValueError(f"{layers} in a model of {self.num_hidden_layers} layers")
+        _ = self.structure_layers  # raises, too
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)

@@ -31,10 +31,10 @@ class GraftMixin:
         that model, and with one it begins as that model.
 
         Args:
-            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (GPT-2, Llama, Qwen2 or
-                Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one from. A model given is copied.
-            settings: Fields of the configuration, such as how many layers, the last ones, read structures; all by
-                default.
+            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (Gemma, GPT-2,
+                GPT-NeoX, Llama, OPT, Qwen2 or Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one
+                from. A model given is copied.
+            settings: Fields of the configuration, such as which layers read structures; all by default.
 
         Raises:
             ValueError: a family of models that structures cannot be grafted on.

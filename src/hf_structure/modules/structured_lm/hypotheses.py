@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
-from hf_structure.modules.structured_lm.backbones import embed, last_norm, layer_inputs, layers_of
+from hf_structure.modules.structured_lm.backbones import adapter_of, embed, last_norm, layer_inputs, layers_of
 from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCache
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel, causal_mask
@@ -51,7 +51,7 @@ class Hypotheses:
         self.tables: dict[int, torch.Tensor] = {}
         self.positions = torch.arange(tokens, device=ids.device).unsqueeze(0)
         self.layers = layers_of(self.backbone)
-        self.first = model.config.num_hidden_layers - model.config.structure_layers  # the first that reads tapes
+        self.first = min(model.config.structure_layers, default=len(self.layers))  # that reads tapes
         self.lower = self._lower_layers()
         self.last = ids.new_empty(batch, 0)  # nothing is read yet
 
@@ -88,7 +88,7 @@ class Hypotheses:
 
     def _lower_layers(self) -> list[torch.Tensor]:
         """The states below the first layer that reads tapes: the same in all hypotheses of a sentence."""
-        states = [embed(self.backbone, self.ids, self.positions)]
+        states = [embed(self.backbone, self.backbone.get_input_embeddings()(self.ids), self.positions)]
         inputs = layer_inputs(self.backbone, states[0], self.positions)
         inputs["attention_mask"] = causal_mask(None, states[0], 0)
         for layer in self.layers[: self.first]:
@@ -103,10 +103,10 @@ class Hypotheses:
         lookup = self.lookup(place, sentences)
         states = [layer[:, place].index_select(0, sentences).unsqueeze(1) for layer in self.lower]  # (rows, 1, size)
         inputs = layer_inputs(self.backbone, states[-1], self.positions[:, place : place + 1])
-        inputs["attention_mask"] = None  # the newest token sees all
+        inputs |= {"attention_mask": None, adapter_of(self.backbone).cache: self.keys_values}  # the newest sees all
         self.keys_values.begin(len(sentences))
         for layer in self.layers[self.first :]:
-            states.append(layer(states[-1], cache=self.keys_values, tape_lookup=lookup, **inputs))
+            states.append(layer(states[-1], tape_lookup=lookup, **inputs))
         states[-1] = last_norm(self.backbone, states[-1])
         self.last = states[-1].squeeze(1)
         return states

@@ -127,6 +127,19 @@ class SharedCache(SharedRows):
         return self.lookup
 
 
+class GatheredCache(SharedCache):
+    """The same for the attention modules of transformers, which get keys and values as from a cache of theirs."""
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
+        """Keeps keys and values `(rows, num_heads, 1, head_dim)`; those in all columns, seen or not."""
+        index = self.places[self.reading]  # (rows, columns)
+        found = []
+        for name, new in (("keys", keys), ("values", values)):
+            kept = self.keep((layer_idx, name), new.flatten(1))  # (room, num_heads * head_dim)
+            found.append(kept[index].unflatten(-1, new.shape[1::2]).transpose(1, 2))  # (rows, H, columns, head_dim)
+        return found
+
+
 class RowCache:
     """
     Keys and values of hypotheses that change rows, with room for all tokens that will come: what the attention modules

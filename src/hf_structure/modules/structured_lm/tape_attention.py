@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from hf_structure.modules.structured_lm.backbones import attention_modules, attention_scaling, tape_keys, tape_queries
+from hf_structure.modules.structured_lm.backbones import attention_modules, split_heads, tape_keys, tape_queries
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, add_bias
 
 
@@ -77,7 +77,7 @@ class TapeKeys(nn.Module):
             )
         else:
             query = tape_queries(attention, args[0] if args else kwargs["hidden_states"])
-            bias = self.bias(attention, query, lookup) * attention_scaling(attention)
+            bias = self.bias(attention, query, lookup) * attention.scaling
             kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
         return args, kwargs
 
@@ -108,7 +108,7 @@ class TapeKeys(nn.Module):
         if lookup.tables is not None and self.layer_idx in lookup.tables:
             return lookup.tables[self.layer_idx]
         table = tape_keys(attention, self(lookup).to(device), self.relative)
-        table = table.unflatten(-1, (-1, attention.head_dim))  # (features, values, key heads, head_dim)
+        table = split_heads(attention, table)  # (features, values, key heads, head_dim)
         table = table.flatten(0, 1).transpose(0, 1)  # (key heads, features * values, head_dim)
         if lookup.tables is not None:
             lookup.tables[self.layer_idx] = table
