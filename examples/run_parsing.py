@@ -50,7 +50,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import compress, groupby
+from itertools import chain, compress, groupby
 from typing import ClassVar
 
 import pyarrow.compute
