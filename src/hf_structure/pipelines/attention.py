@@ -66,13 +66,19 @@ def sentence_attention(
     if with_structure and abilities_of(model.config).incremental:
         parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency
-        found = model.beam_search(ids, word_ids, beam_size=beam_size).to_tuple()[2][:, 0]
-        reading = structure_inputs(model, found, word_ids)
+        reading = structure_inputs(model, likeliest_structures(model, ids, word_ids, None, beam_size), word_ids)
     maps = _attention_maps(model, ids, reading)
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
     tokens = tuple(str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"])
     return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
+
+
+def likeliest_structures(
+    model: Any, ids: torch.Tensor, word_ids: torch.Tensor, mask: torch.Tensor | None, beam_size: int
+) -> torch.Tensor:
+    """The structures of texts that a beam finds, the likeliest, as the model reads them."""
+    return model.beam_search(ids, word_ids, mask, beam_size=beam_size).to_tuple()[2][:, 0]
 
 
 def structure_inputs(model: Any, structures: torch.Tensor, word_ids: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -25,7 +25,7 @@ from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTran
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
-from hf_structure.pipelines.attention import eager_attention, structure_inputs
+from hf_structure.pipelines.attention import eager_attention, likeliest_structures, structure_inputs
 from hf_structure.pipelines.encoding import (
     encode_all,
     encode_sentence,
@@ -199,7 +199,7 @@ def _read_batch(
     search = search_options(model, beam_size, None)
     if wants_arcs or reads_tree:
         decoded = decode_batch(encoded, model, tokenizer, marginals=wants_arcs, **search)
-    batch = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
+    batch: dict[str, Any] = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
     batch = {name: value.to(compute_device(model)) for name, value in batch.items()}
     wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
     if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
@@ -224,7 +224,7 @@ def _with_structures(
     model: Any, ids: torch.Tensor, mask: torch.Tensor, word_ids: torch.Tensor, beam_size: int, wanted: dict[str, bool]
 ) -> Reading:
     """How a language model reads tokens with the likeliest structures that its beam finds."""
-    found = model.beam_search(ids, word_ids, mask, beam_size=beam_size).to_tuple()[2][:, 0]
+    found = likeliest_structures(model, ids, word_ids, mask, beam_size)
     core = model.model
     if isinstance(model, TransformerGrammarForCausalLM):
         embedded = model.get_input_embeddings()(ids)
