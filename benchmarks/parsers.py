@@ -23,23 +23,11 @@ import torch
 from measuring import add_machine_options, fastest, machine, table
 
 import hf_structure
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.data.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu, write_conllu
 from hf_structure.pipelines.parsing import load_parser
 
 METRICS = ["Sentences", "Words", "UPOS", "Lemmas", "UAS", "LAS"]
 Run = Callable[[], str]  # gives CoNLL-U
-
-
-def paragraphs(sentences: Iterable[ConlluSentence]) -> list[str]:
-    """Raw text. Raises `ValueError` for a sentence without."""
-    texts = []
-    for sentence in sentences:
-        if "text" not in sentence.metadata:
-            raise ValueError("the treebank has sentences without '# text'")
-        if sentence.begins_paragraph or not texts:
-            texts.append([])
-        texts[-1].append(sentence.metadata["text"])
-    return [" ".join(each) for each in texts]
 
 
 def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
@@ -150,7 +138,7 @@ def main() -> None:
         parser.error("the evaluator is missing: pip install udtools")
     torch.set_num_threads(options.threads)
     gold = list(islice(read_conllu(options.file), options.limit))
-    texts, count = paragraphs(gold), sum(len(sentence.forms) for sentence in gold)
+    texts, count = list(map(raw_text, by_paragraph(gold))), sum(len(sentence.forms) for sentence in gold)
     print(f"{machine(options)}; {len(gold):,} sentences, {count:,} words")
     makers = [(name, partial(ours, name)) for name in options.models]
     for maker in (spacy, stanza, udpipe):

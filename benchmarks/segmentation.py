@@ -15,11 +15,11 @@ unless the treebank has none there. The rules of this library split all sentence
 import argparse
 import io
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from udtools import udeval
 
-from hf_structure.data.conllu import ConlluSentence, ConlluToken, read_conllu
+from hf_structure.data.conllu import ConlluSentence, ConlluToken, by_paragraph, raw_text, read_conllu
 from hf_structure.data.text import split_sentences, tokenize
 
 
@@ -36,26 +36,6 @@ def sentencex() -> Callable[[str], Iterable[str]]:
 
 
 SPLITTERS = {"rules": lambda: split_sentences, "pysbd": pysbd, "sentencex": sentencex}
-
-
-def paragraphs(sentences: Iterable[ConlluSentence]) -> Iterator[list[ConlluSentence]]:
-    """The sentences of a treebank that stand in one paragraph, together."""
-    paragraph = []
-    for sentence in sentences:
-        if sentence.begins_paragraph and paragraph:
-            yield paragraph
-            paragraph = []
-        paragraph.append(sentence)
-    yield paragraph
-
-
-def raw_text(paragraph: list[ConlluSentence]) -> str:
-    text = ""
-    for sentence in paragraph:
-        last = [token for token in sentence.tokens if "." not in token.id][-1]
-        token = next((token for token in sentence.tokens if token.id.endswith(f"-{last.id}")), last)
-        text += sentence.metadata["text"] + " " * ("SpaceAfter=No" not in token.misc)
-    return text.strip()
 
 
 def flat_tree(tokens: list[tuple[str, ...]]) -> ConlluSentence:
@@ -92,7 +72,7 @@ def main() -> None:
     parser.add_argument("--splitters", nargs="+", choices=SPLITTERS, default=["rules"], help="what splits sentences")
     options = parser.parse_args()
     for treebank in options.treebanks:
-        gold = list(paragraphs(read_conllu(treebank)))
+        gold = list(by_paragraph(read_conllu(treebank)))
         texts = [raw_text(paragraph) for paragraph in gold]
         sentences = [sentence for paragraph in gold for sentence in paragraph]
         print(f"{treebank}: {len(texts):,} paragraphs, {len(sentences):,} sentences")

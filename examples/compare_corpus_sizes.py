@@ -8,7 +8,7 @@ A learning curve: train models on ever more of a corpus and write one table and 
 The sentences of the training files are shuffled once, and every size is a beginning of them, so that smaller texts are
 parts of larger ones. All models have the vocabulary of the largest. Dependencies are compared with the trees of
 `--test_file`, constituents with those of `--test_brackets` (optional). With `--blimp`, minimal pairs are scored, by
-pseudo-log-likelihood (see `run_blimp.py`). What follows `--` goes to `run_mlm.py` as it is, in every run, for example
+pseudo-log-likelihood (see `run_pairs.py`). What follows `--` goes to `run_mlm.py` as it is, in every run, for example
 a number of steps that is the same for all sizes; without it, each run has the epochs of its configuration. A run that
 is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same command again.
 The table is printed, and written to `table.md`, and the figure to `curve.svg`, whenever a run ends.
@@ -22,7 +22,7 @@ from pathlib import Path
 from hf_structure.cli.common import add_blimp, check_files
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_file, new_path
-from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.data.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.training.comparison import (
     add_seeds_argument,
@@ -36,7 +36,7 @@ from hf_structure.training.comparison import (
 from hf_structure.training.scripts import check_same_run, file_states, run, write_json, write_text
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
-BLIMP = Path(__file__).with_name("run_blimp.py")
+BLIMP = Path(__file__).with_name("run_pairs.py")
 COLUMNS = {
     "perplexity": "perplexity",
     "UAS": "uas",
@@ -153,7 +153,7 @@ def main() -> None:
     files = (args.validation_file, args.test_file, args.test_brackets, *args.configs)
     check_files(filter(None, files), None)  # so that none is missed hours later
     if args.blimp:
-        find_paradigms(args.blimp)
+        find_tables(args.blimp)
     texts = make_texts(args)
     vocabulary = texts[max(texts)]
     for seed in args.seeds:

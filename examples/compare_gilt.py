@@ -23,7 +23,7 @@ brackets, `trees=` CoNLL-U.
 All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
 `run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
 beam; `falls` are sentences to which the beam before gives a higher probability. BLiMP and the suites of SyntaxGym are
-scored with the widest beam (see `run_blimp.py`, `run_sg.py`). Of several `--seeds` the table has the mean and the
+scored with the widest beam (see `run_pairs.py`, `run_sg.py`). Of several `--seeds` the table has the mean and the
 sample standard deviation; the tokenizer is the same for all. What is finished is not done again, and what was stopped
 goes on: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
 """
@@ -42,7 +42,7 @@ from hf_structure import score, train_subword_tokenizer
 from hf_structure.cli.common import add_blimp, check_files, positives
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
-from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.data.minimal_pairs import find_tables
 from hf_structure.pipelines.scoring import corpus_scores, count_falls
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
@@ -204,7 +204,7 @@ def check(args: argparse.Namespace) -> None:
     if args.suites:
         os.stat(args.suites)  # raises OSError if it is not there
     if args.blimp:
-        find_paradigms(args.blimp)
+        find_tables(args.blimp)
 
 
 def common_files(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
@@ -335,7 +335,7 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
     named = {"model": folder} | ({"beam_size": widest} if widest else {})
     if args.blimp and not (folder / "blimp" / "results.json").exists():
         data = {"data": args.blimp, "every": args.every}
-        run_script(HERE / "run_blimp.py", **named, **data, output_dir=folder / "blimp")
+        run_script(HERE / "run_pairs.py", **named, **data, output_dir=folder / "blimp")
     if args.suites and not (folder / "suites" / "results.json").exists():
         run_script(HERE / "run_sg.py", **named, suites=args.suites, output_dir=folder / "suites")
 

@@ -8,11 +8,13 @@ Training words have from `--min_length` to `--max_length` brackets, and at most 
 sets `dev` and `test` are of the same kind; words of `longer` are longer, up to `--longer`, but not deeper; words of
 `deeper` are deeper, up to `--deeper`, but not longer. A length is drawn first, all alike, then one of its words, all
 alike (see `hf_structure.data.dyck`). No word of another set is in the training set. `--kinds 1` gives brackets without
-type. Each set is written as text (`.txt`), with its dependency trees (`.conllu`) and with its constituents (`.mrg`),
-which all training scripts read.
+type. With `--unbounded`, words have any depth (Dyck-u); those of `deeper` are then as deep as some training words, but
+all of them are deeper than `--max_depth`. Each set is written as text (`.txt`), with its dependency trees (`.conllu`)
+and with its constituents (`.mrg`), which all training scripts read.
 """
 
 import argparse
+import math
 from collections.abc import Callable, Container, Iterator
 from itertools import islice
 from pathlib import Path
@@ -54,18 +56,19 @@ def sample_words(
 
 def make_sets(args: argparse.Namespace) -> dict[str, list[list[str]]]:
     """The words of all sets, those of the training set last: they are none of the others."""
-    shallow, deep = DyckLanguage(args.kinds, args.max_depth), DyckLanguage(args.kinds, args.deeper, args.max_depth + 1)
+    plain = DyckLanguage(args.kinds, math.inf if args.unbounded else args.max_depth)
+    deep = DyckLanguage(args.kinds, args.deeper, args.max_depth + 1)
     short, long = range(args.min_length, args.max_length + 1), range(args.max_length + 1, args.longer + 1)
     rng, sets = Random(args.seed), {}
     for name, language, lengths in (
-        ("dev", shallow, short),
-        ("test", shallow, short),
-        ("longer", shallow, long),
+        ("dev", plain, short),
+        ("test", plain, short),
+        ("longer", plain, long),
         ("deeper", deep, short),
     ):
         sets[name] = list(islice(sample_words(language, lengths, rng), args.test))
     others = {tuple(word) for words in sets.values() for word in words}
-    sets["train"] = list(islice(sample_words(shallow, short, rng, others), args.train))
+    sets["train"] = list(islice(sample_words(plain, short, rng, others), args.train))
     return sets
 
 
@@ -85,6 +88,9 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         help_text = f"{what}; default: {default}"
         parser.add_argument(f"--{name}", type=positive, default=default, metavar="N", help=help_text)
+    parser.add_argument(
+        "--unbounded", action="store_true", help="words of any depth, Dyck-u; only `deeper` keeps to its bounds"
+    )
     parser.add_argument("--seed", type=int, default=1, help="default: 1")
     return parser
 

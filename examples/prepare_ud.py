@@ -18,7 +18,7 @@ from itertools import chain
 from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
-from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu
 from hf_structure.data.files import new_file
 from hf_structure.data.normalization import keep_mask
 
@@ -53,20 +53,33 @@ def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres:
             yield sentence
 
 
+WRITERS = {
+    "conllu": lambda sentences: map(str, sentences),
+    "text": lambda sentences: (" ".join(sentence.forms) + "\n" for sentence in sentences),
+    "raw": lambda sentences: (raw_text(paragraph) + "\n\n" for paragraph in by_paragraph(sentences)),
+}
+
+
 def prepare(args) -> None:
-    genres, count, words = Counter(), 0, 0
+    if args.format == "raw" and args.drop_punctuation:
+        raise ValueError("--format raw is the text as it is written: --drop_punctuation has no effect")
+    genres, counts = Counter(), Counter()
     # Genres do not run on from one file into the next.
     sentences = chain.from_iterable(with_genres(read_conllu(path)) for path in args.files)
-    with new_file(args.output, args.overwrite) as file:
+
+    def chosen() -> Iterator[ConlluSentence]:
         for sentence in tqdm(select(sentences, args, genres), unit=" sentences"):
-            file.write(str(sentence) if args.format == "conllu" else " ".join(sentence.forms) + "\n")
-            count, words = count + 1, words + len(sentence.words)
+            counts.update(sentences=1, words=len(sentence.words))
+            yield sentence
+
+    with new_file(args.output, args.overwrite) as file:
+        file.writelines(WRITERS[args.format](chosen()))
         if unknown := {*args.genres, *args.exclude_genres} - set(genres):
             there = ", ".join(sorted(filter(None, genres))) or "none: the files have no `newdoc id` comments"
             raise ValueError(f"no document of genre {', '.join(sorted(unknown))}; genres found: {there}")
-        if not count:
+        if not counts:
             raise ValueError("nothing is left to write")
-    print(f"{args.output}: {count:,} sentences, {words:,} words")
+    print(f"{args.output}: {counts['sentences']:,} sentences, {counts['words']:,} words")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -74,7 +87,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("files", nargs="+", help="CoNLL-U files; their sentences follow each other in the output")
     parser.add_argument("--output", required=True, help="the file to write")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
-    parser.add_argument("--format", choices=["conllu", "text"], default="conllu", help="text: one sentence a line")
+    parser.add_argument(
+        "--format",
+        choices=list(WRITERS),
+        default="conllu",
+        help="text: the words of a sentence a line; raw: text as it is written, with empty lines between paragraphs",
+    )
     parser.add_argument("--genres", nargs="+", default=[], help="only documents of these genres (by `newdoc id`)")
     parser.add_argument("--exclude_genres", nargs="+", default=[], help="no documents of these genres")
     parser.add_argument("--drop_punctuation", action="store_true", help="leave punctuation out, re-attach dependents")

@@ -6,7 +6,7 @@ How a masked language model learns sentence structure: all checkpoints of traini
 
 Of each `checkpoint-*` of each run: the masked perplexity of the test file; where that has dependencies, UAS and UUAS
 of the model's trees (by `config.tree_objective`) and of argmax heads; with `--test_brackets`, UF1; with `--blimp`, the
-accuracy on every tenth pair of BLiMP (`run_blimp.py`); and how many pairs of words its trees share with those of the
+accuracy on every tenth pair of BLiMP (`run_pairs.py`); and how many pairs of words its trees share with those of the
 run's last checkpoint. `commonest head` is the share of argmax heads at the place in the sentence that is chosen most
 often, such as its last word: at the beginning a UDGN points nearly all words there, and there is a warning where more
 than half still are. Punctuation is left out. A checkpoint that is done is not done again, and a run may have new
@@ -28,7 +28,7 @@ from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
-from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.data.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
@@ -42,7 +42,7 @@ from hf_structure.training.scripts import check_same_run, file_states, load_obje
 
 logger = logging.getLogger("run_dynamics")
 
-BLIMP = Path(__file__).with_name("run_blimp.py")
+BLIMP = Path(__file__).with_name("run_pairs.py")
 TENTH = 10
 AGREEMENT = "agreement"
 COMMONEST = "commonest_head"
@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("runs", nargs="+", metavar="[NAME=]FOLDER", help="where run_mlm.py has left checkpoints")
     parser.add_argument("--test_file", required=True, metavar="FILE", help="CoNLL-U, brackets or text")
     parser.add_argument("--test_brackets", metavar="FILE", help="Penn Treebank brackets, for UF1")
-    parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_blimp.py")
+    parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_pairs.py")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results, table and figure go")
     parser.add_argument("--num_maskings", type=positive, default=2, help="of the test file; default: 2")
     parser.add_argument("--batch_size", type=positive, default=32, help="sentences read at once; default: 32")
@@ -206,7 +206,7 @@ def main() -> None:
     args = build_parser().parse_args()
     runs = find_runs(args)
     if args.blimp:
-        find_paradigms(args.blimp)  # raises ValueError if it is not there
+        find_tables(args.blimp)  # raises ValueError if it is not there
     files = file_states(*filter(None, [args.test_file, args.test_brackets]))
     made_of = {
         "files": files,

@@ -42,7 +42,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, compress, groupby
+from itertools import compress, groupby
 from typing import ClassVar
 
 import pyarrow.compute
@@ -58,7 +58,7 @@ from hf_structure import (
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
-from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, read_conllu
+from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
 from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
@@ -254,23 +254,17 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
     Stretches of running text, up to `WINDOW` words of a paragraph, with the `sentence_starts` among its words; that of
     the paragraph's first word, which is certain, is not known. Nothing of a file that marks no paragraphs.
     """
-    paragraph = []
-    marked = False
-    for sentence in chain(read_conllu(path), [None]):
-        begins = sentence is None or sentence.begins_paragraph
-        if begins and paragraph and marked:
-            words = [word for each in paragraph for word in each.forms]
-            starts = [int(place == 0) for each in paragraph for place in range(len(each.forms))]
-            starts[0] = IGNORE_INDEX
-            deprels = [label for each in paragraph for label in each.deprels]
-            for start in range(0, len(words), WINDOW):
-                part = slice(start, start + WINDOW)
-                row = dict.fromkeys(FEATURES) | {"words": words[part], "deprels": deprels[part]}
-                yield row | {"sentence_starts": starts[part], "treebank": treebank}
-        if begins:
-            paragraph = []
-            marked = True
-        paragraph.append(sentence)
+    for paragraph in by_paragraph(read_conllu(path)):
+        if not paragraph[0].begins_paragraph:
+            continue
+        words = [word for sentence in paragraph for word in sentence.forms]
+        starts = [int(place == 0) for sentence in paragraph for place in range(len(sentence.forms))]
+        starts[0] = IGNORE_INDEX
+        deprels = [label for sentence in paragraph for label in sentence.deprels]
+        for start in range(0, len(words), WINDOW):
+            part = slice(start, start + WINDOW)
+            row = dict.fromkeys(FEATURES) | {"words": words[part], "deprels": deprels[part]}
+            yield row | {"sentence_starts": starts[part], "treebank": treebank}
 
 
 def read_treebanks(files: list[str], treebanks: list[str], corpora: Corpora, reading: Reading) -> Dataset:

@@ -26,7 +26,7 @@ from hf_structure.data.corpus import load_sentences
 from hf_structure.data.documents import Catalogue, read_documents
 from hf_structure.data.files import COMPRESSIONS
 from hf_structure.data.graphs import load_graphs
-from hf_structure.data.minimal_pairs import find_paradigms
+from hf_structure.data.minimal_pairs import PRESETS, read_pairs
 from hf_structure.data.rows import open_file
 from hf_structure.data.sdp import read_sdp
 from hf_structure.data.tasks import TASKS, read_table, task_examples
@@ -211,7 +211,7 @@ def task_rows(path: Path) -> None:
 
 
 def minimal_pairs(path: Path) -> None:
-    exhaust(read() for read in find_paradigms(str(path.parent)).values())
+    read_pairs(str(path), PRESETS["blimp"])
 
 
 def tokenized(path: Path) -> None:

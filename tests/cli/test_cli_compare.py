@@ -110,7 +110,7 @@ def test_results_that_do_not_fit(fail, blimp, tmp_path):
     cases = [
         ([blimp[0], file], "not results of the same sentences"),
         ([file, scored(tmp_path / "b.jsonl", b=-1.0)], "not results of the same sentences"),
-        ([str(tmp_path), file], "no folder of results of run_blimp.py"),
+        ([str(tmp_path), file], "no folder of results of run_pairs.py"),
         ([file], "there is no second model to"),
         ([*blimp, *blimp[:1]], "there is no second model to"),
         ([*blimp, file, file], "not results of the same sentences"),
@@ -121,6 +121,6 @@ def test_results_that_do_not_fit(fail, blimp, tmp_path):
     cases.append(([blimp[0], str(tmp_path / "c")], "overall, mean of paradigms: p: 4 items, and 1"))
     cases.append(([*blimp, str(tmp_path / "c"), blimp[1]], "overall, mean of paradigms: they have not the same items"))
     write(tmp_path / "d" / "paradigms", p={"phenomenon": "npi"})
-    cases.append(([blimp[0], str(tmp_path / "d")], "p.json: no result of run_blimp.py or run_sg.py: KeyError"))
+    cases.append(([blimp[0], str(tmp_path / "d")], "p.json: no result of run_pairs.py or run_sg.py: KeyError"))
     for arguments, message in cases:
         assert message in fail("compare", *arguments)[0]

@@ -22,6 +22,7 @@ CONLLU = """\
 3	n't	_	_	_	_	0	_	_	_
 
 """
+ITEMS_READ = list(csv.DictReader(ITEMS.splitlines()))
 FILES = {"items.csv": ITEMS, "items.tsv": ITEMS.replace(",", "\t"), "notes.txt": "The cat can't sleep.\n"}
 FILES |= {"gold.conllu": CONLLU}
 
@@ -59,6 +60,16 @@ def test_files(run, gilt, form, rows):
         "parquet": pandas.read_parquet,
     }.get(form, lambda path: pandas.read_csv(path, sep="\t" if form == "tsv" else ",", **texts))
     assert_same(read(f"out.{form}"), expected)
+
+
+def test_parquet_of_files_with_different_columns(run, baseline):
+    """What a file has not is missing."""
+    run("score", "--model", baseline, "--table", "words", "notes.txt", "items.csv", "--output", "out.parquet")
+    found = pandas.read_parquet("out.parquet")
+    expected = score_table([FILES["notes.txt"].strip(), *ITEMS_READ], baseline)
+    assert set(found) == set(expected)
+    assert_same(found[expected.columns], expected)
+    assert found.condition.isna().tolist() == [True] * 4 + [False] * (len(found) - 4)
 
 
 def test_standard_output(run, gilt):

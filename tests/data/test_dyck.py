@@ -53,8 +53,26 @@ def test_counts_are_those_of_the_enumeration(size, one, other):
     assert DyckLanguage(kinds, most, least).count(pairs) == expected
 
 
-def test_counts_are_catalan_numbers():
-    language = DyckLanguage(3, 40)
+@given(sizes)
+def test_any_depth(size):
+    """All words that there are, whatever their depth; without bounds as with bounds that none of them reaches."""
+    kinds, pairs = size
+    assert DyckLanguage(kinds).count(pairs) == len(all_words(kinds, pairs))
+    words = [language.sample(pairs, Random(1)) for language in (DyckLanguage(kinds), DyckLanguage(kinds, pairs))]
+    assert words[0] == words[1]
+
+
+def test_depths_of_unbounded_words_are_those_of_the_enumeration():
+    language, rng = DyckLanguage(1), Random(0)
+    expected = Counter(depth(word) for word in all_words(1, 6))
+    drawn = Counter(depth(language.sample(6, rng)) for _ in range(2000))
+    assert set(drawn) == set(range(1, 7))
+    frequencies = [2000 * expected[each] / expected.total() for each in range(1, 7)]
+    assert chisquare([drawn[each] for each in range(1, 7)], frequencies).pvalue > 0.01
+
+
+@pytest.mark.parametrize("language", [DyckLanguage(3, 40), DyckLanguage(3)], ids=["bounded", "unbounded"])
+def test_counts_are_catalan_numbers(language):
     assert [language.count(pairs) // 3**pairs for pairs in (1, 5, 10, 30)] == [1, 42, 16796, 3814986502092304]
 
 

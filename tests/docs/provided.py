@@ -83,6 +83,24 @@ def pairs(path: Path) -> None:
     path.write_text("".join(json.dumps({**PAIR, "pairID": str(number)}) + "\n" for number in range(10)))
 
 
+def own_pairs(path: Path) -> None:
+    row = {"construction": "agreement", "right": "The cats sleep.", "wrong": "The cats sleeps."}
+    row |= {"context": "The cats", "other_context": "The cat", "end": "sleep."}
+    pandas.DataFrame([row]).to_csv(path, index=False)
+
+
+def judgments(path: Path) -> None:
+    rows = [
+        {"item": 1, "acceptable": value, "text": PAIR[f"sentence_{name}"]} for name, value in (("good", 1), ("bad", 0))
+    ]
+    pandas.DataFrame(rows).to_csv(path, index=False)
+
+
+def multiblimp(path: Path) -> None:
+    row = {"sen": PAIR["sentence_good"], "wrong_sen": PAIR["sentence_bad"], "phenomenon": "SV-#", "lang": "eng"}
+    pandas.DataFrame([row]).to_csv(path, sep="\t", index=False)
+
+
 def suite(path: Path) -> None:
     sentences = {"match": ("The cats", "sleep", "."), "mismatch": ("The cats", "sleeps", ".")}
     conditions = [
@@ -196,6 +214,9 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
     ),
     table: ("open_text/SOURCES.tsv", "open_text/DOCUMENTS.tsv.xz"),
     pairs: ("blimp/data/agreement_1.jsonl",),
+    own_pairs: ("pairs.csv",),
+    judgments: ("judgments.csv",),
+    multiblimp: ("multiblimp/eng/data.tsv",),
     suite: ("test_suites/json/number_orc.json",),
     checkpoint: ("udgn.pt",),
     lambda path: pandas.to_pickle(Dictionary(WORDS), path): ("ptb-dict.pkl",),

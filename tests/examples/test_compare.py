@@ -625,7 +625,7 @@ def compare_sizes(calls, monkeypatch, tmp_path):
 
     def run_script(name, *options, **named):
         calls.append((name, options, named))
-        if name.name == "run_blimp.py":
+        if name.name == "run_pairs.py":
             named["output_dir"].mkdir()
             (named["output_dir"] / "results.json").write_text(json.dumps({"overall": {"paradigms": 0.625}}))
             return
@@ -674,7 +674,7 @@ def test_minimal_pairs_are_scored_once(compare_sizes, calls, tmp_path, capsys):
     compare_sizes(*arguments)
     assert [(script.name, named.get("every")) for script, _, named in calls] == [
         ("run_mlm.py", None),
-        ("run_blimp.py", 10),
+        ("run_pairs.py", 10),
     ]
     assert calls[1][2]["model"] == calls[0][2]["output_dir"]
     assert capsys.readouterr().out.splitlines()[-1].endswith("| 62.5 |")

@@ -126,7 +126,7 @@ LINES: dict[str, Callable[[Path, Path], list[str]]] = {
     "run_glue": lambda made, output: [
         *("--task=sst2", f"--model_name_or_path={made}/gpt2", *TRAINING, *files(made, "tsv"), f"--output_dir={output}")
     ],
-    "run_blimp": lambda made, output: [f"--model={made}/gpt2", f"--data={made}/blimp", f"--output_dir={output}"],
+    "run_pairs": lambda made, output: [f"--model={made}/gpt2", f"--data={made}/blimp", f"--output_dir={output}"],
     "run_sg": lambda made, output: [f"--model={made}/gpt2", f"--suites={made}/suites", f"--output_dir={output}"],
     "compare_structformer": lambda made, output: [
         *("--runs", "structformer-0.1", *files(made, "mrg", ALL), f"--test_trees={made}/dev.conllu", *SHAPE),

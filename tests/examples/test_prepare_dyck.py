@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hf_structure.data.corpus import load_sentences
-from hf_structure.data.dyck import dependencies, depths
+from hf_structure.data.dyck import DyckLanguage, dependencies, depths
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "prepare_dyck.py"))
 OPTIONS = ["--kinds", "2", "--max_depth", "3", "--deeper", "5", "--min_length", "6", "--max_length", "12"]
@@ -45,6 +45,18 @@ def test_sets(language, name, count, lengths, depth):
     if name != "train":
         assert not set(map(tuple, words)) & set(map(tuple, words_of(language, "train")))
         assert len({len(word) for word in words}) == len([n for n in lengths if n % 2 == 0 and n // 2 >= depth[0]])
+
+
+def test_words_of_any_depth(tmp_path):
+    """Of the longest words, as many are as deep as of all words of that length; `deeper` keeps to its bounds."""
+    run("--output", tmp_path, *OPTIONS, "--unbounded", "--min_length", "12", "--train", "300")
+    found = {name: [max(depths(word)) for word in words_of(tmp_path, name)] for name in ("train", "longer", "deeper")}
+    shares = [DyckLanguage(2, min_depth=least).count(6) / DyckLanguage(2).count(6) for least in (4, 5)]
+    assert shares == pytest.approx([43 / 132, 10 / 132])  # of the Catalan number: 6 pairs, by hand
+    assert [sum(each >= least for each in found["train"]) / 300 for least in (4, 5)] == pytest.approx(shares, abs=0.08)
+    assert max(found["longer"]) > 5
+    assert set(found["deeper"]) == {4, 5}
+    assert not set(map(tuple, words_of(tmp_path, "deeper"))) & set(map(tuple, words_of(tmp_path, "train")))
 
 
 def test_all_formats_hold_the_same_words_and_their_trees(language):

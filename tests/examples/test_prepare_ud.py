@@ -90,6 +90,34 @@ def test_existing_output_is_kept(treebank, tmp_path, capsys):
     assert "absent.conllu" in capsys.readouterr().err
 
 
+def test_raw_text_is_as_it_was_written(tmp_path):
+    """Spaces as `SpaceAfter` of the last token says, also of one of two words; paragraphs with empty lines between."""
+    whole = "1\tHi\t_\t_\t_\t_\t0\troot\t_\t{}\n\n"
+    two = (
+        "1-2\tCan't\t_\t_\t_\t_\t_\t_\t_\t{}\n1\tCa\t_\t_\t_\t_\t0\troot\t_\t_\n"
+        "2\tn't\t_\t_\t_\t_\t1\tadvmod\t_\t_\n\n"
+    )
+    blocks = [
+        "# newdoc id = a\n# text = Hi\n" + whole.format("_"),
+        "# text = Can't\n" + two.format("SpaceAfter=No"),
+        "# text = Hi\n" + whole.format("SpaceAfter=No"),
+        "# newpar\n# text = Can't\n" + two.format("_"),
+    ]
+    (tmp_path / "in.conllu").write_text("".join(blocks))
+    run(tmp_path / "in.conllu", "--format", "raw", "--output", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text() == "Hi Can'tHi\n\nCan't\n\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [((), "sentence '' has no '# text'"), (("--drop_punctuation",), "--drop_punctuation has no effect")],
+)
+def test_raw_text_that_cannot_be(treebank, tmp_path, capsys, options, message):
+    with pytest.raises(SystemExit):
+        run(treebank, "--format", "raw", "--output", tmp_path / "out", *options)
+    assert message in capsys.readouterr().err
+
+
 def test_training_part_of_gum(data_dir, tmp_path):
     genres = ["academic", "bio", "conversation", "court", "interview", "news", "speech", "textbook", "vlog", "voyage"]
     run(data_dir / "gum/en_gum-dev.conllu", "--output", tmp_path / "out.conllu", "--genres", *genres)

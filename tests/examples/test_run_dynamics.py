@@ -100,7 +100,7 @@ def test_blimp_is_asked_of_every_checkpoint(run, script, arguments, monkeypatch,
     (tmp_path / "pairs.jsonl").touch()
     own = EXAMPLES / "own_udgn.py"
     run(*arguments[1:], "--blimp", tmp_path, "--import", own)
-    assert asked == [("run_blimp.py", f"--import={own}", "checkpoint-7", str(tmp_path), 10)]
+    assert asked == [("run_pairs.py", f"--import={own}", "checkpoint-7", str(tmp_path), 10)]
     assert "| 62.5 |" in (tmp_path / "out" / "table.md").read_text()
 
 

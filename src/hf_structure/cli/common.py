@@ -118,8 +118,8 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 
 
 def add_blimp(parser: argparse.ArgumentParser) -> None:
-    """`--blimp` and `--every`, which a script hands on to `run_blimp.py`."""
-    parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_blimp.py")
+    """`--blimp` and `--every`, which a script hands on to `run_pairs.py`."""
+    parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_pairs.py")
     parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
 
 

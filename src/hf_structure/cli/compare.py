@@ -32,7 +32,7 @@ def add_compare(commands: argparse._SubParsersAction) -> None:
         "results",
         nargs="+",
         metavar="FIRST SECOND",
-        help="of each model a folder of run_blimp.py or run_sg.py, or a file of score --format json",
+        help="of each model a folder of run_pairs.py or run_sg.py, or a file of score --format json",
     )
 
 
@@ -68,7 +68,7 @@ def _read(path: Path) -> Results:
         if files := sorted((path / folder).glob("*.json")):
             return Results(rows(files))
     if path.is_dir():
-        raise ValueError(f"{path}: no folder of results of run_blimp.py (paradigms) or run_sg.py (suites)")
+        raise ValueError(f"{path}: no folder of results of run_pairs.py (paradigms) or run_sg.py (suites)")
     return _sentences(path)
 
 
@@ -79,7 +79,7 @@ def _contents(files: list[Path], read: Callable[[Any], Any]) -> Iterator[tuple[s
         try:
             yield file.stem, read(content)
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise ValueError(f"{file}: no result of run_blimp.py or run_sg.py: {error!r}") from error
+            raise ValueError(f"{file}: no result of run_pairs.py or run_sg.py: {error!r}") from error
 
 
 def _blimp_rows(files: list[Path]) -> dict[str, Scores]:

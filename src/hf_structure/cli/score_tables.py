@@ -187,8 +187,10 @@ def _write_parquet(rows: list[Row], output: str) -> None:
     from pyarrow import parquet
 
     warn_of_replacing(output)
+    names = dict.fromkeys(name for row in rows for name in row)  # files may differ in their columns
+    columns = {name: [row.get(name) for row in rows] for name in names}
     with path_beside(output) as partial:
-        parquet.write_table(pyarrow.Table.from_pylist(rows), partial)
+        parquet.write_table(pyarrow.table(columns), partial)
 
 
 def check_table(options: argparse.Namespace) -> None:

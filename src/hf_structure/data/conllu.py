@@ -227,6 +227,36 @@ def sentence_lines(path_or_file: PathOrFile) -> Iterator[list[tuple[int, str]]]:
     return numbered_blocks(path_or_file, ConlluError)
 
 
+def by_paragraph(sentences: Iterable[ConlluSentence]) -> Iterator[list[ConlluSentence]]:
+    """The sentences of each paragraph, together. Those before the first mark of one are a paragraph, too."""
+    paragraph = []
+    for sentence in sentences:
+        if sentence.begins_paragraph and paragraph:
+            yield paragraph
+            paragraph = []
+        paragraph.append(sentence)
+    if paragraph:
+        yield paragraph
+
+
+def raw_text(sentences: Iterable[ConlluSentence]) -> str:
+    """
+    The running text of sentences, with a space between two of them unless the last token of the first says
+    `SpaceAfter=No`.
+
+    Raises:
+        ValueError: a sentence without `# text`.
+    """
+    text = ""
+    for sentence in sentences:
+        if "text" not in sentence.metadata:
+            raise ValueError(f"sentence {sentence.metadata.get('sent_id', '')!r} has no '# text'")
+        last = [token for token in sentence.tokens if "." not in token.id][-1]
+        token = next((token for token in sentence.tokens if token.id.endswith(f"-{last.id}")), last)
+        text += sentence.metadata["text"] + " " * ("SpaceAfter=No" not in token.misc)
+    return text.strip()
+
+
 def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.PathLike | IO) -> int:
     """
     Writes sentences one by one, in UTF-8 and with their own line ends, to a path (an existing file is replaced) or an

@@ -1,15 +1,16 @@
 """
-Bracket languages: words of Dyck-k with bounded depth, drawn uniformly, and their trees.
+Bracket languages: words of Dyck-k with bounded or unbounded depth, drawn uniformly, and their trees.
 
 Dyck-(k, m) (Hewitt et al. 2020, "RNNs can generate bounded hierarchical languages with optimal memory") holds the
-well-nested words of k kinds of brackets of which at most m are open at a time. Words are drawn by counting: each
-bracket in the proportion of the words that go on from it, in whole numbers, so that all words of a length are equally
-likely. With one kind the brackets have no type.
+well-nested words of k kinds of brackets of which at most m are open at a time; Dyck-u, unbounded, those of any depth.
+Words are drawn by counting: each bracket in the proportion of the words that go on from it, in whole numbers, so that
+all words of a length are equally likely. With one kind the brackets have no type.
 
 The brackets of kind 1 are written `<a` and `a>`, those of kind 2 `<b` and `b>`, and so on: tokens that no tokenizer of
 words normalises, escapes or takes for punctuation.
 """
 
+import math
 import string
 from collections.abc import Sequence
 from random import Random
@@ -27,14 +28,14 @@ class DyckLanguage:
 
     Args:
         kinds (`int`): Kinds of brackets, k, at most 26.
-        max_depth (`int`): The largest depth, m.
+        max_depth (`float`): The largest depth, m; by default any depth.
         min_depth (`int`): The smallest depth.
 
     Raises:
         ValueError: a number of kinds, or a range of depths, that is none.
     """
 
-    def __init__(self, kinds: int, max_depth: int, min_depth: int = 1):
+    def __init__(self, kinds: int, max_depth: float = math.inf, min_depth: int = 1):
         if not 1 <= kinds <= MAX_KINDS:
             raise ValueError(f"there are 1 to {MAX_KINDS} kinds of brackets, not {kinds}")
         if not 1 <= min_depth <= max_depth:
@@ -75,7 +76,8 @@ class DyckLanguage:
     def _ways_of(self, brackets: int) -> dict[tuple[int, bool], int]:
         while len(self._ways) <= brackets:
             last = self._ways[-1]
-            states = [(height, reached) for height in range(self.max_depth + 1) for reached in (False, True)]
+            highest = int(min(self.max_depth, len(self._ways)))  # more could not be closed any more
+            states = [(height, reached) for height in range(highest + 1) for reached in (False, True)]
             self._ways.append({state: sum(last.get(after, 0) for after in self._next(*state)) for state in states})
         return self._ways[brackets]
 

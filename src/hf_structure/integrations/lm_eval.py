@@ -71,7 +71,7 @@ class StructureLM(HFLM):
         if loads_masked(pretrained, trust) if isinstance(pretrained, str) else is_masked(pretrained):
             raise ValueError(
                 "lm_eval has no masked language models: it asks for probabilities of continuations, which they do not "
-                "give. hf_structure.score, run_blimp.py and StructureMaskedLMScorer (minicons) take them"
+                "give. hf_structure.score, run_pairs.py and StructureMaskedLMScorer (minicons) take them"
             )
         super().__init__(pretrained, **kwargs)
         self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens

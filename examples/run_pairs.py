@@ -1,0 +1,336 @@
+"""
+Minimal pairs: how often a language model prefers the good one of two sentences, of BLiMP and other sets, or your own.
+
+    python examples/run_pairs.py --model gilt-en --data FOLDER --beam_size 100 --output_dir runs/blimp
+    python examples/run_pairs.py --preset rublimp --model gpt2 --data FOLDER --output_dir runs/rublimp
+    python examples/run_pairs.py --good right --bad wrong --group construction --data pairs.csv --output_dir runs/mine
+
+`--data` is a file (`.jsonl`, `.csv`, `.tsv`), a folder of them, or a data set for the `datasets` library with a
+configuration for each (for BLiMP, by default that of the Hub, `nyu-mll/blimp`); `--every 10` takes pairs 0, 10, 20,
+... of each paradigm. The columns are those of a `--preset`, by default BLiMP's (Warstadt et al. 2020: `data` of
+github.com/alexwarstadt/blimp), or they are named. A paradigm is the finest of the groups, without any a file.
+
+- `--good COLUMN --bad COLUMN`: a pair in each row; with several `--bad`, the good sentence must beat each.
+- `--sentence COLUMN --label COLUMN=VALUE --item COLUMN`: a sentence in each row, good where the label is this value;
+  compared are those that have the same item, in the same file and group.
+- `--prefix COLUMN`, or `--prefix_good COLUMN --prefix_bad COLUMN`: what comes before and is not scored. Without a
+  `--bad`, both have one end.
+
+A model prefers what has the higher log-probability: of whole strings, their end included where the model knows ends;
+given a prefix, of the words after it. The results say which. Sentences are split into words by the rule stored in the
+checkpoint (or `--word_tokenizer`). Of masked language models it is the pseudo-log-likelihood, of the words alone where
+they were trained without punctuation. Where a vocabulary lacks words, the accuracies of all pairs stand beside those
+of the pairs that it has the words of. With `--raw` sentences are scored as lm_eval does it: text as it is after a
+space, without its end.
+
+A tie counts as half a right answer, with `--raw` as a whole one, as in lm_eval; pairs of identical sentences are also
+counted. The accuracy of a coarser group is the mean over its paradigms; overall there is the mean over paradigms, and
+the share of all pairs.
+
+The results of a paradigm are written to `paradigms/NAME.json` in the output folder when it is done. A run that was
+killed goes on with the missing paradigms when the same command is given again; with another model, other items or
+another way of scoring it refuses to. In the end there are `results.json` and the same as a table, `results.md`.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import chain
+from math import fsum
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tqdm import tqdm
+
+from hf_structure import SentenceScore, score
+from hf_structure.cli.common import add_masking, add_model, add_scoring, positive
+from hf_structure.data.minimal_pairs import (
+    PRESETS,
+    MinimalPair,
+    PairLayout,
+    Variant,
+    measure_of,
+    read_pairs,
+    table_files,
+)
+from hf_structure.data.sentences import SentenceError
+from hf_structure.pipelines.options import DEFAULT_SCORER
+from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, word_splitter
+from hf_structure.training.comparison import markdown_table, percent
+from hf_structure.training.scripts import (
+    check_same_run,
+    file_states,
+    load_object,
+    model_states,
+    run,
+    write_json,
+    write_text,
+)
+
+BLIMP = "nyu-mll/blimp"
+Scorer = Callable[[list], list[SentenceScore]]
+Split = Callable[[str], list[str]]
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s --output_dir FOLDER [option ...]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_model(parser, DEFAULT_SCORER)
+    parser.add_argument("--data", metavar="PATH", help=f"file, folder or data set; default: BLiMP's, {BLIMP}")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where results go")
+    number = partial(parser.add_argument, type=positive, metavar="N")
+    number("--every", default=1, help="take every Nth pair of a paradigm; default: %(default)s")
+    number("--beam_size", help="graphs of a sentence followed by a model that reads graphs; default: 20")
+    add_scoring(parser)
+    add_masking(parser)
+    add_layout(parser)
+    return parser.parse_args()
+
+
+def add_layout(parser: argparse.ArgumentParser) -> None:
+    """The options that say where the pairs are."""
+    columns = parser.add_argument_group("columns")
+    columns.add_argument(
+        "--preset",
+        choices=PRESETS,
+        help="the columns of a known set; others that are given replace its own; default: blimp, unless columns are "
+        "named",
+    )
+    column = partial(columns.add_argument, metavar="COLUMN")
+    column("--good", help=f"the good sentence; default: {PairLayout.good}")
+    column("--bad", action="append", help=f"a bad one; may be given several times; default: {PairLayout.bad[0]}")
+    column("--prefix", help="what comes before both")
+    column("--prefix_good", help="what comes before the good one")
+    column("--prefix_bad", help="what comes before the bad one")
+    column("--group", action="append", help="may be given several times, from fine to coarse; default: the file")
+    columns.add_argument(
+        "--label", type=label, metavar="COLUMN=VALUE", help="of rows with a sentence each: what the good ones have"
+    )
+    column("--sentence", help=f"with --label: the sentence; default: {PairLayout.sentence}")
+    column("--item", help=f"with --label: what sentences of a pair share; default: {PairLayout.item}")
+
+
+def label(text: str) -> tuple[str, str]:
+    """A column and a value, or what argparse makes an error message of."""
+    column, mark, value = text.partition("=")
+    if not column or not mark:
+        raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, not {text!r}")
+    return column, value
+
+
+def layout_of(options: argparse.Namespace) -> PairLayout:
+    """The columns that the options name. Raises `ValueError` for some that exclude each other."""
+    if options.prefix and (options.prefix_good or options.prefix_bad):
+        raise ValueError("--prefix is for both sides: it takes neither --prefix_good nor --prefix_bad")
+    if options.label and (options.good or options.bad):
+        raise ValueError("--label says which rows are good: it takes neither --good nor --bad")
+    if not options.label and (options.sentence or options.item):
+        raise ValueError("--sentence and --item are for rows with a sentence each: say which are good with --label")
+    bad = options.bad
+    if bad is None and options.good and options.prefix_good:
+        bad = [options.good]
+    given = {
+        "good": options.good,
+        "bad": bad and tuple(bad),
+        "prefix_good": options.prefix or options.prefix_good,
+        "prefix_bad": options.prefix or options.prefix_bad,
+        "groups": options.group and tuple(options.group),
+        "label": options.label,
+        "sentence": options.sentence,
+        "item": options.item,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    preset = options.preset or (None if given else "blimp")
+    return replace(PRESETS[preset] if preset else PairLayout(), **given)
+
+
+def columns_of(layout: PairLayout) -> dict[str, Any]:
+    """A layout as JSON gives it back."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(layout).items()}
+
+
+def sentence_of(variant: Variant, split: Split | None) -> tuple[str | list[str], int]:
+    """What is scored, words where there is a prefix, and the place after the prefix; `split` is None for raw text."""
+    if split is None:
+        if variant.prefix is None:
+            return f" {variant.text}", 0
+        is_apart = variant.prefix[-1].isspace() or variant.text[0].isspace()
+        prefix = f" {variant.prefix}" + " " * (not is_apart)
+        return prefix + variant.text, len(prefix.rstrip())
+    if variant.prefix is None:
+        return variant.text, 0
+    prefix = split(variant.prefix)
+    return [*prefix, *split(variant.text)], len(" ".join(prefix))
+
+
+def log_prob_after(scored: SentenceScore, start: int) -> float:
+    """
+    The log-probability of the words after a place in the text; of the whole with its end where that is 0. Raises
+    `ValueError` if the model reads no words there.
+    """
+    if not start:
+        return scored.log_prob
+    spans = scored.word_spans or []
+    found = [surprisal for (begin, _), surprisal in zip(spans, scored.word_surprisals, strict=True) if begin >= start]
+    if not found:
+        raise ValueError(f"the model reads nothing of {scored.text[start:].strip()!r}")
+    return -fsum(found)
+
+
+def evaluate(pairs: Sequence[MinimalPair], scorer: Scorer, split: Split | None) -> dict:
+    """
+    Log-probabilities of the pairs of a paradigm: of the good variant, and the highest of the bad ones. Every variant
+    is scored once.
+    """
+    places: dict[Variant, str] = {}
+    for pair in pairs:
+        for variant in (pair.good, *pair.bad):
+            places.setdefault(variant, pair.place)
+    variants = list(places)
+    sentences = [sentence_of(variant, split) for variant in variants]
+    try:
+        scores = scorer([sentence for sentence, _ in sentences])
+    except SentenceError as error:
+        variant = variants[error.number - 1]
+        raise ValueError(f"{places[variant]}: {variant.text!r}: {error.reason}") from error
+    log_probs = {}
+    unknown_words = {}
+    for variant, (_, start), scored in zip(variants, sentences, scores, strict=True):
+        try:
+            log_probs[variant] = log_prob_after(scored, start)
+        except ValueError as error:
+            raise ValueError(f"{places[variant]}: {error}") from error
+        unknown_words[variant] = scored.unknown_words
+    return {
+        "log_probs": [[log_probs[pair.good], max(log_probs[bad] for bad in pair.bad)] for pair in pairs],
+        "unknown_words": [sum(unknown_words[one] for one in (pair.good, *pair.bad)) for pair in pairs],
+        "identical": sum(pair.good in pair.bad for pair in pairs),
+        "chance": fmean(1 / (1 + len(pair.bad)) for pair in pairs),
+    }
+
+
+def evaluate_missing(
+    paradigms: Mapping[str, Sequence[MinimalPair]],
+    layout: PairLayout,
+    every: int,
+    folder: Path,
+    scorer: Scorer,
+    split: Split | None,
+) -> dict[str, dict]:
+    """All paradigms by name: evaluated, or read where that has been done before."""
+    results = {}
+    for name, pairs in tqdm(paradigms.items(), unit=" paradigms"):
+        path = folder / f"{file_name(name)}.json"
+        if not path.exists():
+            groups = dict(zip(layout.groups[1:], pairs[0].groups[1:], strict=True))
+            known = {"name": name, "phenomenon": next(iter(groups.values()), name), "groups": groups}
+            write_json(known | evaluate(pairs[::every], scorer, split) | {"available": len(pairs)}, path)
+        results[name] = load_object(path)
+    return results
+
+
+def file_name(name: str) -> str:
+    """A name as that of a file: what file systems may not take as `%` and its number."""
+    return "".join(sign if sign.isalnum() or sign in " _-.,+#" else f"%{ord(sign):02X}" for sign in name)
+
+
+def summarize(results: dict[str, dict], tie: float) -> dict[str, Any]:
+    """Accuracies of paradigms, of what they are grouped by, and overall; a tie counts as `tie`."""
+    rights = {name: [_right(*pair, tie) for pair in result["log_probs"]] for name, result in results.items()}
+    accuracies = {name: fmean(values) for name, values in rights.items()}
+    paradigms = {}
+    for name, result in results.items():
+        ties = sum(good == bad for good, bad in result["log_probs"])
+        counts = {"pairs": len(rights[name]), "ties": ties, "identical": result["identical"]}
+        paradigms[name] = {"accuracy": accuracies[name], **counts, **result["groups"]}
+    groups = {}
+    for group in next(iter(results.values()))["groups"]:
+        members = sorted({result["groups"][group] for result in results.values()})
+        groups[group] = {
+            member: fmean(accuracies[name] for name, result in results.items() if result["groups"][group] == member)
+            for member in members
+        }
+    summary = {"paradigms": paradigms, "groups": groups, "overall": _overall(rights)}
+    scored = sum(map(len, rights.values()))
+    summary["chance"] = sum(result["chance"] * len(rights[name]) for name, result in results.items()) / scored
+    available = sum(result["available"] for result in results.values())
+    counts = {name: sum(paradigm[name] for paradigm in paradigms.values()) for name in ("ties", "identical")}
+    summary["pairs"] = {"scored": scored, "available": available, **counts}
+    known = {name: _known(values, results[name]["unknown_words"]) for name, values in rights.items()}
+    if known != rights:
+        number = sum(map(len, known.values()))
+        summary["without unknown words"] = {"pairs_scored": number, "share": number / scored} | _overall(known)
+    return summary
+
+
+def _overall(rights: dict[str, list[float]]) -> dict[str, float | None]:
+    """Means over the paradigms that have pairs, and over all pairs."""
+    accuracies, pairs = [fmean(values) for values in rights.values() if values], list(chain(*rights.values()))
+    return {"paradigms": fmean(accuracies), "pairs": fmean(pairs)} if pairs else {"paradigms": None, "pairs": None}
+
+
+def _known(rights: list[float], unknown_words: list[int]) -> list[float]:
+    return [right for right, unknown in zip(rights, unknown_words, strict=True) if not unknown]
+
+
+def _right(good: float, bad: float, tie: float) -> float:
+    return tie if good == bad else float(good > bad)
+
+
+def to_markdown(summary: dict[str, Any]) -> str:
+    """The table of a summary."""
+    overall = summary["overall"]
+    rows = [["**overall**, mean of paradigms", percent(overall["paradigms"])]]
+    rows.append(["**overall**, share of pairs", percent(overall["pairs"])])
+    rows.append(["chance", percent(summary["chance"])])
+    title = "{scored:,} of {available:,} pairs were scored".format(**summary["pairs"])
+    title += f" by {summary['measure']}"
+    identical = summary["pairs"]["identical"]
+    title += f"; {identical:,} are identical" * bool(identical)
+    tied = summary["pairs"]["ties"] - identical
+    title += f"; {tied:,} differ and are tied" * bool(tied)
+    if known := summary.get("without unknown words"):
+        share = f"the {percent(known['share'])}% of pairs without unknown words"
+        rows.append([f"**{share}**, mean of paradigms", percent(known["paradigms"])])
+        rows.append([f"**{share}**, share of pairs", percent(known["pairs"])])
+    for members in summary["groups"].values():
+        rows += [[f"*{name}*", percent(accuracy)] for name, accuracy in members.items()]
+    rows += [[name, percent(paradigm["accuracy"])] for name, paradigm in summary["paradigms"].items()]
+    return markdown_table([title, "accuracy"], rows)
+
+
+def main() -> None:
+    options = parse_arguments()
+    layout = layout_of(options)
+    if options.data is None and layout != PRESETS["blimp"]:
+        raise ValueError("where are the pairs? Say it with --data: only those of BLiMP have a default")
+    options.data = options.data or BLIMP
+    trust = options.trust_remote_code
+    model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
+    paradigms = read_pairs(options.data, layout)
+    kind = "pseudo-log-likelihood" if is_masked(model) else "log-probability"
+    measure = f"the {kind} of {measure_of(chain.from_iterable(paradigms.values()))}"
+    folder = Path(options.output_dir)
+    known = {name: getattr(options, name) for name in ("data", "every", "raw", "masking", "word_tokenizer")}
+    known |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
+    states = {"model": model_states(options.model), "files": file_states(*table_files(options.data))}
+    check_same_run(folder / "options.json", known | states)
+    write_json(known | states, folder / "options.json")
+    settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}
+    scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=known["beam_size"], **settings)
+    split = None if options.raw else word_splitter(model, tokenizer, options.word_tokenizer)
+    results = evaluate_missing(paradigms, layout, options.every, folder / "paradigms", scorer, split)
+    summary = {"measure": measure} | summarize(results, tie=1.0 if options.raw else 0.5)
+    write_text(to_markdown(summary), folder / "results.md")
+    write_json({"name": options.model, **known, **summary}, folder / "results.json")  # last: the run has ended
+    print(to_markdown(summary))
+
+
+if __name__ == "__main__":
+    run(main, "run_pairs.py")
