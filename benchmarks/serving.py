@@ -3,11 +3,11 @@ What a process that serves parses needs and gives: memory, latency of a request,
 
     python benchmarks/serving.py en_ewt-ud-dev.conllu --models rngt-en-ewt rngt-en-ewt:int8 --spacy
 
-`NAME:DTYPE` is a model in another precision. A request is the text of a sentence of the treebank (`# text`). Every model
-has a process of its own, in which torch has one thread. Memory is the most that the process has had (Linux). Words per
-second are those of one request after another, of requests from as many threads as `--requests` says, of lists of 64
-requests, and with `--spacy` of `nlp.pipe` with a blank pipeline and this library's component, each the best of
-`--repeats` runs. With `--clock processor` they are words per second of one core.
+`NAME:DTYPE` is a model in another precision. A request is the text of a sentence of the treebank (`# text`). Every
+model has a process of its own, in which torch has one thread. Memory is the most that the process has had (Linux).
+Words per second are those of one request after another, of requests from as many threads as `--requests` says, of
+lists of 64 requests, and with `--spacy` of `nlp.pipe` with a blank pipeline and this library's component, each the
+best of `--repeats` runs. With `--clock processor` they are words per second of one core.
 """
 
 import argparse

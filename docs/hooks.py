@@ -40,7 +40,7 @@ REFERENCE = re.compile(r"\[<code>~?(?:\w+\.)*(\w+)</code>\]")  # [`~torch.nn.LST
 
 FAMILY_MARK = "<!-- families -->"  # where the reference of all families stands
 GIVES = "| Family | Structures | Of each word | Decoders | k best | Marginals | Reads |\n|---|---|---|---|---|---|---|"
-MODELS_MARK = "<!-- models -->"  # where the table of the bundled models stands
+ON_GITHUB = re.compile("<!-- models -->.*<!-- end -->", re.DOTALL)  # the table of the bundled models takes its place
 MODELS = "| Model | Gives | From a treebank | MB | Licence | Scores | Words a second |\n|---|---|---|---|---|---|---|"
 
 
@@ -98,9 +98,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Translates the links of a page, but for what looks like one in code."""
     source = SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
-    for mark, generated in ((FAMILY_MARK, family_reference), (MODELS_MARK, model_table)):
-        if mark in markdown:
-            markdown = markdown.replace(mark, generated())
+    if FAMILY_MARK in markdown:
+        markdown = markdown.replace(FAMILY_MARK, family_reference())
+    if ON_GITHUB.search(markdown):
+        markdown = ON_GITHUB.sub(model_table(), markdown)
 
     def translated(link: re.Match) -> str:
         if "://" in link[1] or link[1].startswith("mailto:"):
