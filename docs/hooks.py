@@ -49,7 +49,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     config.site_name = f"{config.site_name} {__version__}"
-    config.repo_url = setup["metadata"]["url"] or None
+    if url := setup["metadata"]["url"].rstrip("/"):
+        config.repo_url = url
+        config.repo_name = "/".join(url.split("/")[-2:])
     return config
 
 
