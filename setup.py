@@ -15,15 +15,19 @@ from setuptools.command.sdist import sdist
 CONFIG = ConfigParser()
 CONFIG.read("setup.cfg", encoding="utf-8")
 URL = CONFIG["metadata"]["url"].rstrip("/")
+PAGES = {"Documentation": "tree/main/docs", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}
 LINK = re.compile(r"(!?\[[^]]*\]\()(?!\w+:|#)([^)\s]+\))")
 
 
 def readme() -> str:
     """README.md, its links to files of the repository absolute once the address is known."""
     text = Path("README.md").read_text(encoding="utf-8")
-    if not URL:
-        return text
-    return LINK.sub(lambda link: f"{link[1]}{URL}/{'raw' if link[1][0] == '!' else 'blob'}/main/{link[2]}", text)
+    return LINK.sub(absolute, text) if URL else text
+
+
+def absolute(link: re.Match) -> str:
+    kind = "raw" if link[1].startswith("!") else "blob"
+    return f"{link[1]}{URL}/{kind}/main/{link[2]}"
 
 
 class BuildWithExamples(build_py):
@@ -40,7 +44,7 @@ class ReproducibleSdist(sdist):
     """An archive in which files come in order, with the time of `SOURCE_DATE_EPOCH` and without owners."""
 
     def make_archive(self, base_name, format, root_dir=None, base_dir=None, owner=None, group=None):
-        time = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))  # 1980, as in wheels
+        time = int(os.environ["SOURCE_DATE_EPOCH"])
 
         def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
             member.mtime = time
@@ -59,15 +63,10 @@ class ReproducibleSdist(sdist):
         return path
 
 
+os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # of all files in both archives: 1980, where zip begins
 setup(
     long_description=readme(),
     long_description_content_type="text/markdown",
-    project_urls={
-        "Documentation": f"{URL}/tree/main/docs",
-        "Changelog": f"{URL}/blob/main/CHANGELOG.md",
-        "Issues": f"{URL}/issues",
-    }
-    if URL
-    else {},
+    project_urls={name: f"{URL}/{page}" for name, page in PAGES.items() if URL},
     cmdclass={"build_py": BuildWithExamples, "sdist": ReproducibleSdist},
 )

@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("treebank")
     parser.add_argument("--models", nargs="+", default=["rngt-en-ewt"], metavar="NAME[:DTYPE]")
-    parser.add_argument("--limit", type=int, default=150, help="sentences of the treebank")
+    parser.add_argument("--limit", type=int, default=100, help="sentences of the treebank")
     parser.add_argument("--requests", type=int, default=4, help="threads that ask at the same time")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--spacy", action="store_true", help="measure the component for spaCy, too")

@@ -24,6 +24,7 @@ def setup():
         patch.setattr(setuptools, "setup", lambda **options: None)
         os.chdir(ROOT)
         try:
+            patch.setenv("SOURCE_DATE_EPOCH", "315532800")
             names = runpy.run_path("setup.py")
             names["readme"].__globals__["URL"] = "https://example.org/a/b"
             yield names
@@ -43,7 +44,7 @@ def test_readme_has_absolute_links_on_an_index(setup):
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     assert len(links) > 10
     assert all(re.match(r"https?://|#", link) for link in links)
-    assert "](https://example.org/a/b/raw/main/docs/tree.svg)" in text
+    assert "](https://example.org/a/b/raw/main/docs/parsed.svg)" in text
     assert "](https://example.org/a/b/blob/main/docs/parsing.md)" in text
 
 
