@@ -30,7 +30,7 @@ def measure(name: str, texts: list[str], options: argparse.Namespace) -> list[st
     torch.set_num_threads(1)
     name, _, dtype = name.partition(":")
     dtype = dtype or "float32"
-    parse = partial(hf_structure.parse, model=name, dtype=dtype, device="cpu")
+    parse = partial(hf_structure.parse, model=name, dtype=dtype, device="cpu", sentences="line")
     words = sum(len(parsed.words) for parsed in parse(texts))  # the model is loaded now
 
     def threads() -> None:
