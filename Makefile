@@ -64,7 +64,7 @@ lint: $(VENV)/installed-dev
 
 # What a release must pass; see "A release" in CONTRIBUTING.md. The archives are left in dist/.
 release-check: $(VENV)/installed-docs docs test-newest
-	$(PIP) '.[release]'
+	$(PIP) --editable '.[release]'
 	$(BIN)/python .ci/release_check.py
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml constraints.txt $(shell find src -name '*.py' -o -name '*.safetensors')
