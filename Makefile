@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space docs tutorials test test-slow test-newest test-oldest fuzz lint clean
+.PHONY: demo space docs tutorials test test-slow test-newest test-oldest fuzz lint release-check clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -66,20 +66,25 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 
-$(VENV)/installed: setup.cfg pyproject.toml constraints.txt $(shell find src -name '*.py' -o -name '*.safetensors')
+# What a release must pass; see "A release" in CONTRIBUTING.md. The archives are left in dist/.
+release-check: $(VENV)/installed-docs docs test-newest
+	$(PIP) --editable '.[release]'
+	$(BIN)/python .ci/release_check.py
+
+$(VENV)/installed: setup.cfg setup.py pyproject.toml constraints.txt $(shell find src -name '*.py' -o -name '*.safetensors')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) .
 	touch $@
 
-$(VENV)/installed-dev: setup.cfg pyproject.toml constraints.txt
+$(VENV)/installed-dev: setup.cfg setup.py pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --editable '.[dev]'
 	touch $@
 
-$(VENV)/installed-docs: setup.cfg pyproject.toml constraints.txt
+$(VENV)/installed-docs: setup.cfg setup.py pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --editable '.[docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-newest $(VENV)-oldest build site src/*.egg-info demo.html
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-oldest .venv-release build dist site src/*.egg-info demo.html

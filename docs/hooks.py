@@ -5,6 +5,7 @@ MkDocs knows the files of `docs/` alone. `PAGES` says where the others stand in 
 translated when a page is read. A link to a folder goes to its README. A file that is no page is copied to the site.
 """
 
+import configparser
 import json
 import posixpath
 import re
@@ -15,6 +16,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from hf_structure.families import FAMILIES
+from hf_structure.hub.bundled import bundled_models
+from hf_structure.version import __version__
 
 ROOT = Path(__file__).parents[1]
 CARDS = sorted((ROOT / "src/hf_structure/checkpoints").glob("*/README.md"))
@@ -37,6 +40,32 @@ REFERENCE = re.compile(r"\[<code>~?(?:\w+\.)*(\w+)</code>\]")  # [`~torch.nn.LST
 
 FAMILY_MARK = "<!-- families -->"  # where the reference of all families stands
 GIVES = "| Family | Structures | Of each word | Decoders | k best | Marginals | Reads |\n|---|---|---|---|---|---|---|"
+ON_GITHUB = re.compile("<!-- models -->.*<!-- end -->", re.DOTALL)  # the table of the bundled models takes its place
+MODELS = "| Model | Gives | From a treebank | MB | Licence | Scores | Words a second |\n|---|---|---|---|---|---|---|"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The version, and the repository once setup.cfg has its address."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    config.site_name = f"{config.site_name} {__version__}"
+    if url := setup["metadata"]["url"].rstrip("/"):
+        config.repo_url = url
+        config.repo_name = "/".join(url.split("/")[-2:])
+    return config
+
+
+def model_table() -> str:
+    """A line for each bundled model, from its card."""
+    rows = []
+    for model in bundled_models():
+        scores = ", ".join(f"{name} {value}" for name, value in model.scores.items())
+        speed = "" if model.words_per_second is None else f"{model.words_per_second:,}"
+        link = f"[{model.name}](../src/hf_structure/checkpoints/{model.name}/README.md)"
+        trees = "yes" if model.needs_treebank else "no"
+        cells = [link, ", ".join(model.gives), trees, f"{model.megabytes:.1f}", model.license]
+        rows.append(f"| {' | '.join([*cells, f'{scores} ({model.data})', speed])} |")
+    return "\n".join([MODELS, *rows])
 
 
 def family_reference() -> str:
@@ -71,7 +100,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Translates the links of a page, but for what looks like one in code."""
     source = SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
-    markdown = markdown.replace(FAMILY_MARK, family_reference())
+    if FAMILY_MARK in markdown:
+        markdown = markdown.replace(FAMILY_MARK, family_reference())
+    if ON_GITHUB.search(markdown):
+        markdown = ON_GITHUB.sub(model_table(), markdown)
 
     def translated(link: re.Match) -> str:
         if "://" in link[1] or link[1].startswith("mailto:"):

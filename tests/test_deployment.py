@@ -70,13 +70,14 @@ def test_exported_network_finds_the_trees_of_the_model(name):
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")
 @pytest.mark.parametrize("name", ["udgn-dependents", pytest.param("structformer", marks=pytest.mark.slow)])
 @torch.no_grad()
-def test_onnx_runtime_gives_the_same(name, tmp_path):
+def test_onnx_runtime_gives_the_same(name, tmp_path, capfd):
     """Translating all operators takes seconds."""
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     model = MODELS[name]()
     network = parsing_network(model)
     export_onnx(model, tmp_path / "parser.onnx")
+    assert capfd.readouterr().err == ""
     session = onnxruntime.InferenceSession(tmp_path / "parser.onnx")
     assert [output.name for output in session.get_outputs()] == list(network.outputs)
     two_words = torch.tensor([[3, 4]]), torch.tensor([[1, 1]])

@@ -1,6 +1,7 @@
 """What the app shows of a sentence. Without gradio, so that it can be tested without a browser."""
 
 import base64
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -22,8 +23,9 @@ ONE_TREE = ("structformer-en",)  # its distances and heights define one tree: th
 MAX_WORDS, MAX_CHARACTERS = 100, 2000  # of a sentence: the machine is shared
 MAP_WORDS = 40  # of a heat map that can be read
 MAX_TREES = 5
-WIDTH = 900  # of pictures, in pixels
+WIDTHS = (320, 900, 2000)  # of pictures, in pixels: least, usual, most
 HEADER = ["", "word", "head", "relation", "probability"]
+COLUMNS = {"upos": "tag", "xpos": "fine tag", "lemma": "lemma", "feats": "features"}  # which some models give
 MIME = {"svg": "image/svg+xml", "conllu": "text/plain", "tex": "application/x-tex", "mrg": "text/plain"}
 
 
@@ -32,32 +34,44 @@ class Analysis:
     """
     Args:
         picture, others (`str`): HTML of the best structure of each sentence, and of those that follow.
-        rows (`list[list[str]]`): Of `HEADER`, one for each word, or for each arc of a graph. Words of several
+        header (`list[str]`): `HEADER`, and what else the model gives of words.
+        rows (`list[list[str]]`): Of the `header`, one for each word, or for each arc of a graph. Words of several
             sentences are numbered `1.1`, `1.2`, ..., `2.1`.
         heat_map (`Figure`, *optional*): Probabilities of all heads of the first sentence; None if it is too long.
         downloads (`str`): HTML of links to files, which they hold.
+        warnings (`str`): HTML of what the library warns of.
     """
 
     picture: str
     others: str
+    header: list[str]
     rows: list[list[str]]
     heat_map: "Figure | None"
     downloads: str
+    warnings: str
 
 
-def analyse(text: str, model: str, k: int) -> Analysis:
-    """All that is shown of a text. Raises `ValueError` with a message for the user."""
-    parses = parse_text(text, model, k)
+def analyse(text: str, model: str, k: int, width: float = WIDTHS[1]) -> Analysis:
+    """All that is shown of a text, in so many pixels. Raises `ValueError` with a message for the user."""
+    least, _, most = WIDTHS
+    width = min(max(width, least), most)
+    with warnings.catch_warnings(record=True) as caught:  # requests are answered one after another
+        warnings.simplefilter("always", UserWarning)
+        parses = parse_text(text, model, k)
+    tree = parses[0].dependency
+    columns = [name for name in COLUMNS if not parses[0].graph and name in tree.columns]
     rows = []
     for number, parse in enumerate(parses, start=1):
         prefix = f"{number}." if len(parses) > 1 else ""
-        rows += [[prefix + word, *cells] for word, *cells in table_rows(parse.graph or parse.dependency)]
+        rows += [[prefix + word, *cells] for word, *cells in table_rows(parse.graph or parse.dependency, columns)]
     return Analysis(
-        "".join(picture(parse, WIDTH) for parse in parses),
-        "".join(map(alternatives_html, parses)),
+        "".join(picture(parse, width) for parse in parses),
+        "".join(alternatives_html(parse, width) for parse in parses),
+        HEADER + [COLUMNS[name] for name in columns],
         rows,
         heat_map(parses[0]) if len(parses[0].words) <= MAP_WORDS else None,
         downloads_html(files_of(parses)),
+        "".join(message_html(str(warning.message)) for warning in caught),
     )
 
 
@@ -88,17 +102,17 @@ def heat_map(parse: Parse) -> "Figure":
     return plot_marginals(words, parse.marginals, tree.probabilities if tree else None)
 
 
-def alternatives_html(parse: Parse) -> str:
+def alternatives_html(parse: Parse, width: float) -> str:
     """The k best structures with their probabilities."""
     drawn = [
-        f"<p>{rank_title(rank, each)}</p>{picture(each, WIDTH)}"
+        f"<p>{rank_title(rank, each)}</p>{picture(each, width)}"
         for rank, each in enumerate(parse.alternatives, start=1)
     ]
     return "".join(drawn) or "<p>Ask for more than one structure to compare them.</p>"
 
 
-def table_rows(structure: DependencyTree | DependencyGraph) -> list[list[str]]:
-    """A row of `HEADER` for each word, or for each arc of a graph."""
+def table_rows(structure: DependencyTree | DependencyGraph, columns: Sequence[str] = ()) -> list[list[str]]:
+    """A row of `HEADER` and the `columns` for each word, or for each arc of a graph."""
     if isinstance(structure, DependencyGraph):
         arcs, numbers = structure.arcs, structure.probabilities
     else:
@@ -108,7 +122,8 @@ def table_rows(structure: DependencyTree | DependencyGraph) -> list[list[str]]:
     for (head, word), label, value in zip(arcs, labels, numbers or [None] * len(arcs), strict=True):
         name = f"{head} {structure.words[head - 1]}" if head else "root"
         chance = "by rule" if value is None else f"{value:.3f}"
-        rows.append([str(word), structure.words[word - 1], name, label, chance])
+        more = [structure.columns[column][word - 1] or "" for column in columns]
+        rows.append([str(word), structure.words[word - 1], name, label, chance, *more])
     return sorted(rows, key=lambda row: int(row[0]))
 
 

@@ -8,7 +8,7 @@ It needs no network. The folder is a Space as it is: see README.md beside this f
 """
 
 import gradio as gr
-from analysis import DEFAULT, HEADER, MAX_TREES, MAX_WORDS, MODELS, analyse, message_html
+from analysis import DEFAULT, HEADER, MAX_TREES, MAX_WORDS, MODELS, WIDTHS, analyse, message_html
 
 from hf_structure.drawing.style import dark_rules
 
@@ -23,19 +23,23 @@ CSS = f"""
 .message {{ padding: 0.6em 1em; border-left: 4px solid #b34700; font-weight: 600; }}
 .downloads a {{ margin-right: 0.5em; padding: 0.2em 0.8em; border: 1px solid; border-radius: 6px; }}
 .picture {{ max-width: 100%; }}
+.picture svg {{ max-width: 100% !important; height: auto; }}
 {dark_rules(".dark ")}
 """
+# The page adds its width to what is asked.
+WITH_WIDTH = "(text, model, k) => [text, model, k, document.querySelector('.gradio-container').clientWidth - 80]"
 # Fonts of the system: nothing is loaded from elsewhere.
 THEME = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
-def show(text: str, model: str, k: float) -> tuple:
+def show(text: str, model: str, k: float, width: float) -> tuple:
     """Values of the page's parts: the message, the pictures, the table, the heat map, the downloads."""
     try:
-        found = analyse(text, model, int(k))
+        found = analyse(text, model, int(k), width)
     except ValueError as error:
-        return message_html(str(error)), "", "", [], None, ""
-    return "", found.picture, found.others, found.rows, found.heat_map, found.downloads
+        return message_html(str(error)), "", "", {"headers": HEADER, "data": []}, None, ""
+    table = {"headers": found.header, "data": found.rows}
+    return found.warnings, found.picture, found.others, table, found.heat_map, found.downloads
 
 
 def build() -> gr.Blocks:
@@ -50,6 +54,7 @@ def build() -> gr.Blocks:
             sentence = gr.Textbox(label=f"English text (sentences of at most {MAX_WORDS} words)", lines=2, scale=3)
             model = gr.Dropdown(MODELS, value=DEFAULT, label="Model", scale=1)
             k = gr.Slider(1, MAX_TREES, value=1, step=1, label="How many structures", scale=1)
+        width = gr.Number(WIDTHS[1], visible=False)
         button = gr.Button("Parse", variant="primary")
         message = gr.HTML()
         with gr.Tabs():
@@ -61,10 +66,11 @@ def build() -> gr.Blocks:
                 table = gr.Dataframe(headers=HEADER, interactive=False, wrap=True)
             with gr.Tab("Probabilities"):
                 heat_map = gr.Plot(show_label=False)
-        inputs, outputs = [sentence, model, k], [message, picture, others, table, heat_map, downloads]
-        gr.Examples(EXAMPLES, inputs)
+        choices = [sentence, model, k]
+        gr.Examples(EXAMPLES, choices)
+        outputs = [message, picture, others, table, heat_map, downloads]
         for event in (button.click, sentence.submit):
-            event(show, inputs, outputs, api_name=False)
+            event(show, [*choices, width], outputs, js=WITH_WIDTH, api_name=False)
     return page
 
 

@@ -7,6 +7,7 @@ outside of it, see `docs/deployment.md`.
 """
 
 import copy
+import logging
 import math
 import os
 from typing import cast
@@ -26,6 +27,7 @@ from hf_structure.models.structformer.modeling_structformer import (
 from hf_structure.models.udgn.modeling_udgn import UDGNParser, UDGNPreTrainedModel, score_roots
 from hf_structure.modules.padding import words_first
 
+TORCHVISION_LOGGER = logging.getLogger("torch.onnx._internal.exporter._registration")  # warns where it is missing
 DOUBLINGS = 14  # for sentences of up to 16,384 words
 
 
@@ -140,17 +142,22 @@ def export_onnx(model: PreTrainedModel, path: str | os.PathLike) -> None:
         from onnxscript import opset18
     except ImportError as error:
         raise ImportError("ONNX files need onnxscript: pip install 'hf_structure[onnx]'") from error
-    program = torch.onnx.export(
-        export_parser(model),
-        input_names=["input_ids", "attention_mask"],
-        output_names=list(parsing_network(model).outputs),
-        custom_translation_table={
-            torch.ops.hf_structure.lstm.default: _onnx_lstm(opset18),
-            torch.ops.aten.cummax.default: _onnx_cummax(opset18),
-        },
-        dynamo=True,
-        verbose=False,
-    )
+    level = TORCHVISION_LOGGER.level
+    TORCHVISION_LOGGER.setLevel(logging.ERROR)
+    try:
+        program = torch.onnx.export(
+            export_parser(model),
+            input_names=["input_ids", "attention_mask"],
+            output_names=list(parsing_network(model).outputs),
+            custom_translation_table={
+                torch.ops.hf_structure.lstm.default: _onnx_lstm(opset18),
+                torch.ops.aten.cummax.default: _onnx_cummax(opset18),
+            },
+            dynamo=True,
+            verbose=False,
+        )
+    finally:
+        TORCHVISION_LOGGER.setLevel(level)
     assert program is not None  # as without dynamo=True
     program.save(path)
 

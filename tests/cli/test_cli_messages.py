@@ -40,7 +40,7 @@ def test_the_command_alone_shows_its_help(capsys):
 
 @pytest.mark.parametrize(
     "name",
-    ["agree", "analyze", "compare", "consensus", "count", "evaluate", "export", "publish", "render"],
+    ["agree", "analyze", "compare", "consensus", "count", "evaluate", "export", "publish", "render", "train"],
 )
 def test_a_command_that_needs_arguments_shows_its_help(capsys, name):
     with pytest.raises(SystemExit) as error:

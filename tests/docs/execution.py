@@ -21,6 +21,7 @@ from shell import Command
 
 import hf_structure
 from hf_structure.cli.main import build_parser, main
+from hf_structure.training.examples import config_file
 
 FILTERS = ("awk", "grep")  # run as they are
 NOT_CHECKED = ("cat", "eval", "hf", "java", "mkdir", "sed")  # of others
@@ -50,6 +51,7 @@ def run(command: Command, stdin: bytes, monkeypatch: pytest.MonkeyPatch) -> byte
     if command.program in FILTERS:
         return subprocess.run(command.words, input=stdin, stdout=subprocess.PIPE, check=True).stdout
     if command.program == "hf-structure":
+        monkeypatch.setattr(sys, "argv", command.words)  # `train` sets others
         return _captured(lambda: main(words), stdin, monkeypatch)
     if command.program == "python":
         code = command.text if words[0] == "-" else words[1]
@@ -86,7 +88,9 @@ def _captured(run: Callable[[], object], stdin: bytes, monkeypatch: pytest.Monke
 def check(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a program knows all options, and takes their values. Nothing runs."""
     if command.program == "hf-structure":
-        build_parser().parse_args(command.arguments)
+        options = build_parser().parse_args(command.arguments)
+        if command.arguments[0] == "train":
+            _check_options(f"run_{options.script}", options.options, command.elided, monkeypatch)
     elif script(command):
         _check_script(command, monkeypatch)
     elif command.program == "make":
@@ -128,7 +132,7 @@ def _check_options(name: str, arguments: list[str], elided: bool, monkeypatch: p
     options, unknown = end.value.args[0]
     assert not unknown
     if config := getattr(options, "config", None):
-        assert (ROOT / config).is_file()
+        assert (ROOT / config_file(config)).is_file()
     if overrides := getattr(options, "config_overrides", None):
         assert set(json.loads(overrides)) <= _settings()
 

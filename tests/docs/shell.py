@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from documents import Block
 
 LAUNCHERS = ("accelerate", "python", "torchrun")
+MODULE = " -m hf_structure "  # the command, where a launcher starts it
 SCRIPT = re.compile(r"examples/\w+\.py")
 LOOP = re.compile(r"for (\w+) in ([^;]+);\s*do\s(.*)[;\n]\s*done", re.DOTALL)
 HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
@@ -86,6 +87,8 @@ def _split(tokens: list[str], place: str, text: str) -> Iterator[Command]:
         if token not in ("|", ";", "&&"):
             words.append(token)
             continue
+        if words and words[0] in LAUNCHERS and MODULE in " ".join(words):
+            words = ["hf-structure", *words[words.index("hf_structure") + 1 :]]
         if words:
             output = words[-1] if words[-2:-1] == [">"] else None
             yield Command(place, words[:-2] if output else words, piped, output, text)

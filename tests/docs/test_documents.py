@@ -20,7 +20,7 @@ from provided import FILES, MODELS
 from shell import Command, commands
 
 SHELL = ("", "bash", "console")
-TRAINING = r"examples/run_(clm|mlm|parsing)"
+TRAINING = r"(examples/run_|hf-structure train )(clm|mlm|parsing)"
 NOT_TRAINED = {  # of these, by a regular expression
     "--encoder|--base_model|runs/minilm": "begins with a model of the Hub",
     "--dataset_name": "a data set of the Hub",

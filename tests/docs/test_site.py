@@ -13,6 +13,8 @@ from documents import DOCUMENTS, FENCED, ROOT, read
 
 import hf_structure
 from hf_structure.families import FAMILIES
+from hf_structure.hub.locating import short_names
+from hf_structure.version import __version__
 
 NOTEBOOK = {
     "cells": [
@@ -155,7 +157,11 @@ def test_site_is_built_with_notebooks(tmp_path):
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings))
     config = load_config(str(tmp_path / "mkdocs.yml"), strict=True, site_dir=str(tmp_path / "site"))
     build.build(config)
+    models = (tmp_path / "site/models/index.html").read_text(encoding="utf-8")
+    assert all(f'href="{name}.html"' in models for name in short_names())
+    assert "<th>Words a second</th>" in models
     page = (tmp_path / "site/tutorials/made.html").read_text(encoding="utf-8")
+    assert f"hf_structure {__version__}" in page
     assert 'href="../models/udgn-en.html"' in page
     assert 'href="../pictures.html"' in page
     assert "<b>1</b>\n<b>2</b>" in page

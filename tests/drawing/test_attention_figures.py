@@ -100,5 +100,5 @@ def test_wrong_panels():
 
 def test_the_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match="figures need matplotlib: pip install matplotlib"):
+    with pytest.raises(ImportError, match=r"figures need matplotlib: pip install 'hf_structure\[viz\]'"):
         plot_attention(panels()[:1])

@@ -110,5 +110,5 @@ def test_wrong_circuits(scores, message):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_the_missing_library_is_named(call, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match="figures need matplotlib: pip install matplotlib"):
+    with pytest.raises(ImportError, match=r"figures need matplotlib: pip install 'hf_structure\[viz\]'"):
         call()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from xml.etree import ElementTree
@@ -75,6 +76,39 @@ def test_every_sentence_of_a_text_is_shown(analysis):
     assert files["mrg"].count("\n") == 2
 
 
+def test_tags_and_lemmas_are_shown(analysis, monkeypatch):
+    columns = {"upos": ["DET", "NOUN"], "lemma": ["the", None], "other": [1, 2]}
+    tree = DependencyTree(["The", "cats"], [2, 0], ["det", "root"], [0.5, 1.0], columns=columns)
+    parse = Parse(tree.words, tree, marginals=[[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
+    monkeypatch.setattr(analysis, "parse_text", lambda *options: [parse])
+    found = analysis.analyse("The cats", "udgn-en", 1)
+    assert found.header == [*analysis.HEADER, "tag", "lemma"]
+    assert found.rows == [
+        ["1", "The", "2 cats", "det", "0.500", "DET", "the"],
+        ["2", "cats", "root", "root", "1.000", "NOUN", ""],
+    ]
+
+
+def test_pictures_have_the_width_of_the_page(analysis):
+    text = "The old man walked slowly along the river to the house of his sister."
+    widths = []
+    for width in (10, 500, 1500):
+        picture = analysis.analyse(text, "udgn-en", 1, width).picture
+        widths.append(float(re.search(r'<svg [^>]*width="([\d.]+)"', picture)[1]))
+    assert widths[0] <= 320 < widths[1] <= 500 < widths[2]
+
+
+def test_warnings_are_shown(analysis, monkeypatch):
+    parse = analysis.parse_text
+
+    def warned(*options):
+        warnings.warn("<odd> words", stacklevel=1)
+        return parse(*options)
+
+    monkeypatch.setattr(analysis, "parse_text", warned)
+    assert analysis.analyse("It rained.", "udgn-en", 1).warnings == analysis.message_html("<odd> words")
+
+
 def test_every_bundled_model_is_offered(analysis):
     assert {"g2gt-en-ewt", "gilt-en", "rngt-en-ewt", "rngt-en-ewt-fast", "structformer-en", "udgn-en"} <= set(
         analysis.MODELS
@@ -119,7 +153,7 @@ def test_tables_and_messages_are_safe(analysis):
     ]
     assert "<b>" not in analysis.message_html("<b>")
     assert analysis.message_html("") == ""
-    assert "<b>" not in analysis.alternatives_html(Parse(tree.words, tree, alternatives=[tree, tree]))
+    assert "<b>" not in analysis.alternatives_html(Parse(tree.words, tree, alternatives=[tree, tree]), 900)
 
 
 def test_the_folder_is_a_space():

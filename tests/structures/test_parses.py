@@ -97,5 +97,5 @@ def test_a_frame_of_no_words():
 
 def test_to_pandas_names_the_missing_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="a data frame needs pandas: pip install pandas"):
+    with pytest.raises(ImportError, match=r"a data frame needs pandas: pip install 'hf_structure\[tables\]'"):
         Parses([PARSE]).to_pandas()

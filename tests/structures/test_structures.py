@@ -496,7 +496,7 @@ def test_to_nltk_is_what_nltk_reads(random_spans, seed):
 
 def test_to_nltk_names_the_missing_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "nltk", None)
-    with pytest.raises(ImportError, match="to_nltk needs nltk: pip install nltk"):
+    with pytest.raises(ImportError, match=r"to_nltk needs nltk: pip install 'hf_structure\[nltk\]'"):
         CONSTITUENTS.to_nltk()
 
 

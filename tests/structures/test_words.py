@@ -139,7 +139,7 @@ def test_save_png(tmp_path, monkeypatch):
     PARSE.save(tmp_path / "tree.PNG")
     assert (tmp_path / "tree.PNG").read_bytes().startswith(b"\x89PNG\r\n")
     monkeypatch.setitem(__import__("sys").modules, "resvg_py", None)
-    with pytest.raises(ImportError, match="PNG needs resvg-py: pip install resvg-py"):
+    with pytest.raises(ImportError, match=r"PNG needs resvg-py: pip install 'hf_structure\[png\]'"):
         PARSE.save(tmp_path / "tree.png")
 
 

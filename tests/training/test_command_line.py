@@ -9,6 +9,7 @@ from transformers import TrainingArguments
 
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
+from hf_structure.training.examples import CONFIGS, config_file
 
 # What `Trainer`, its callbacks and accelerate do for our trainers as for others.
 EFFECTIVE = {
@@ -78,6 +79,26 @@ def test_help_is_silent_about_options_without_effect(parsed, capsys):
     text = capsys.readouterr().out
     assert "--gradient_accumulation_steps" in text
     assert not [name for name in RunArguments.ignored if f"--{name}" in text]
+
+
+def test_help_all_adds_the_options_of_transformers(parsed, capsys):
+    texts = []
+    for option in ("--help", "--help_all"):
+        with pytest.raises(SystemExit):
+            parsed(option)
+        texts.append(capsys.readouterr().out)
+    ours, every = texts
+    assert "--torch_compile_mode" in every
+    assert "--torch_compile_mode" not in ours
+    assert all(f"--{name} " in ours for name in ("max_tokens", "learning_rate", "output_dir", "seed", "help_all"))
+    assert len(every) > 2 * len(ours)
+
+
+def test_config_can_be_named():
+    assert config_file("udgn-ptb") == str(CONFIGS / "udgn-ptb.json")
+    assert config_file("mine.json") == "mine.json"
+    with pytest.raises(ValueError, match=r"--config udgn-pt: neither a file nor one of .*did you mean udgn-ptb"):
+        config_file("udgn-pt")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import shutil
 from collections import Counter
 from random import Random
@@ -263,6 +264,30 @@ def test_evaluation_of_trees(tmp_path):
         assert metrics[f"test_uas{suffix}"] == pytest.approx(right / words)
         assert metrics[f"test_uuas{suffix}"] == pytest.approx(right_pairs / words)
     assert metrics["test_uuas"] != metrics["test_uuas_argmax"]
+
+
+@pytest.mark.parametrize("disable_tqdm", [True, False], ids=["printed", "progress"])
+def test_shares_are_printed_in_percent(tmp_path, capsys, disable_tqdm):
+    trainer = MaskedLMTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, disable_tqdm=disable_tqdm, max_steps=1, eval_strategy="steps", eval_steps=1),
+        train_dataset=sentences(4),
+        eval_dataset=sentences(4, heads=True),
+        data_collator=masker(),
+        num_maskings=1,
+    )
+    trainer.train()
+    [logged] = [entry for entry in trainer.state.log_history if "eval_uuas" in entry]
+    printed = re.search(r"'eval_uuas': '?([0-9.]+)", "".join(capsys.readouterr()))[1]
+    assert 0 < logged["eval_uuas"] <= 1
+    assert float(printed) == pytest.approx(100 * logged["eval_uuas"], abs=0.05)
+    trainer.log_metrics("eval", {"eval_sentence_starts_f1": 0.5, "eval_upos": 0.25, "eval_loss": 0.75})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert {name: float(value) for name, _, value in lines} == {
+        "eval_loss": 0.75,
+        "eval_sentence_starts_f1": 50.0,
+        "eval_upos": 25.0,
+    }
 
 
 def test_evaluation_without_trees(tmp_path):

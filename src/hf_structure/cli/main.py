@@ -22,6 +22,7 @@ from hf_structure.cli.parse import add_parse
 from hf_structure.cli.publish import add_publish
 from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
+from hf_structure.cli.train import add_train
 from hf_structure.data.files import FULL, error_line
 from hf_structure.version import __version__
 
@@ -51,6 +52,7 @@ examples:
   hf-structure render system.conllu --output trees.html
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
   hf-structure export udgn-en udgn-en-for-transformers
+  hf-structure train mlm --model_type udgn --train_file train.txt --validation_file dev.conllu --output_dir runs/udgn
   hf-structure models
 """
 
@@ -65,7 +67,9 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if not given or (len(given) == 1 and given[0] not in ALONE and not given[0].startswith("-")):
         _show_help(parser, given)
-    options, unknown = parser.parse_known_args(list(map(_underscored, given)))
+    if given[0] != "train":  # whose options are those of other programs
+        given = list(map(_underscored, given))
+    options, unknown = parser.parse_known_args(given)
     if unknown:
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     open_closed_streams()
@@ -129,14 +133,14 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line of `hf-structure`."""
     parser = argparse.ArgumentParser(
         prog="hf-structure",
-        description="Parse and score text, compare trees and graphs with gold ones, draw them, export models.",
+        description="Parse and score text, compare trees and graphs, draw them, train and export models.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
     parts = (add_parse, add_score, add_compare, add_evaluate, add_analyze, add_agree, add_consensus, add_count)
-    for add in (*parts, add_render, add_export, add_publish, add_models):
+    for add in (*parts, add_render, add_train, add_export, add_publish, add_models):
         add(commands)
     for command in commands.choices.values():
         command.set_defaults(command=command)

@@ -254,7 +254,7 @@ def new_figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install matplotlib") from error
+        raise ImportError("figures need matplotlib: pip install 'hf_structure[viz]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -20,7 +20,7 @@ def dependency_to_nltk(
     try:
         from nltk.parse import DependencyGraph
     except ImportError as error:
-        raise ImportError("to_nltk needs nltk: pip install nltk") from error
+        raise ImportError("to_nltk needs nltk: pip install 'hf_structure[nltk]'") from error
     rows = zip(words, heads, labels or [UNLABELLED] * len(words), strict=True)
     lines = (f"{word}\t_\t{head}\t{label if head else 'ROOT'}" for word, head, label in rows)
     return DependencyGraph("\n".join(lines), cell_separator="\t", top_relation_label="ROOT")
@@ -51,7 +51,7 @@ def dependency_to_spacy(
         from spacy.tokens import Doc, Token
         from spacy.vocab import Vocab
     except ImportError as error:
-        raise ImportError("to_spacy needs spaCy: pip install spacy") from error
+        raise ImportError("to_spacy needs spaCy: pip install 'hf_structure[spacy]'") from error
     places = [head - 1 if head else place for place, head in enumerate(heads)]
     names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces

@@ -61,7 +61,7 @@ def _png(structure: Any) -> bytes:
     try:
         from resvg_py import svg_to_bytes
     except ImportError as error:
-        raise ImportError("PNG needs resvg-py: pip install resvg-py") from error
+        raise ImportError("PNG needs resvg-py: pip install 'hf_structure[png]'") from error
     return bytes(svg_to_bytes(svg_string=structure.to_svg(), zoom=SCALE, background="white"))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +16,10 @@ MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and th
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
 RESULTS = "all_results.json"  # of transformers' `Trainer`
 SPLITS = {"eval": "validation", "test": "test"}  # of data, by what the names of results begin with
-SHARES = ("accuracy", "arc", "count", "f1", "las", "uas", "uf1", "uuas")  # first words of metrics between 0 and 1
+SHARES = {  # words in the names of metrics between 0 and 1
+    *("accuracy", "f1", "feats", "las", "lemma", "precision", "recall", "uas", "uf1", "upos", "uuas", "xpos")
+}
+SCRIPT = re.compile(r"run_(mlm|parsing|clm)\.py")  # those that `hf-structure train` runs
 SHORT = {"f1": "F1", "las": "LAS", "uas": "UAS", "uf1": "unlabelled F1", "uuas": "UUAS"}
 NO_SCORES = ("runtime", "per_second", "epoch", "total_flos", "samples", "train_loss")
 
@@ -159,10 +163,15 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
                 dataset_split=SPLITS[part],
                 metric_type=metric,
                 metric_name=" ".join(SHORT.get(word) or word for word in words),
-                metric_value=round(100 * value, 2) if words[0] in SHARES else round(value, 4),
+                metric_value=round(in_percent(metric, value), 4),
             )
             results.append(result)
     return results
+
+
+def in_percent(metric: str, value: float) -> float:
+    """The value of a metric, in percent if it is a share, to two decimals."""
+    return value if SHARES.isdisjoint(metric.split("_")) else round(100 * value, 2)
 
 
 def _metadata(config: dict, name: str, facts: CardFacts, results: list[EvalResult]) -> ModelCardData:
@@ -251,10 +260,11 @@ def _results(results: list[EvalResult], kind: Kind, name: str, facts: CardFacts)
 
 
 def _evaluation(words: list[str], name: str) -> str:
-    """The command of a script of the repository that evaluates a model."""
+    """The command of a training script that evaluates a model."""
     script, *options = words
-    line = ["python", f"examples/{script}", "--model_name_or_path", name, *options, "--output_dir", "evaluation"]
-    return shlex.join(line)
+    named = SCRIPT.fullmatch(script)
+    program = ["hf-structure", "train", named[1]] if named else ["python", f"examples/{script}"]
+    return shlex.join([*program, "--model_name_or_path", name, *options, "--output_dir", "evaluation"])
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:

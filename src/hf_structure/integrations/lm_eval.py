@@ -31,7 +31,7 @@ try:
     from lm_eval.api.registry import register_model
     from lm_eval.models.huggingface import HFLM
 except ImportError as error:
-    raise ImportError("this needs lm_eval: pip install 'lm_eval[hf]'") from error
+    raise ImportError("this needs lm_eval: pip install 'hf_structure[eval]'") from error
 
 Request = tuple[tuple[str, str] | None, list[int], list[int]]
 

@@ -38,7 +38,7 @@ _verbosity = logging.get_verbosity()
 try:
     from minicons.scorer import IncrementalLMScorer, MaskedLMScorer
 except ImportError as error:
-    raise ImportError("this needs minicons: pip install minicons") from error
+    raise ImportError("this needs minicons: pip install 'hf_structure[eval]'") from error
 finally:
     logging.set_verbosity(_verbosity)  # minicons silences transformers, for everybody
 

@@ -33,7 +33,7 @@ try:
     from spacy.tokens import Doc, Token
     from spacy.util import minibatch
 except ImportError as error:
-    raise ImportError("this needs spaCy: pip install spacy") from error
+    raise ImportError("this needs spaCy: pip install 'hf_structure[spacy]'") from error
 
 UNLABELLED = "dep"
 MISSING = 0  # the relation of a word that has no head

@@ -131,7 +131,7 @@ class ConstituencyTree(Drawn, Value):
         try:
             from nltk import Tree
         except ImportError as error:
-            raise ImportError("to_nltk needs nltk: pip install nltk") from error
+            raise ImportError("to_nltk needs nltk: pip install 'hf_structure[nltk]'") from error
         levels: list[list[Tree]] = [[]]
         for node, opens in self._brackets(UNLABELLED).walk():
             if node.word is not None:

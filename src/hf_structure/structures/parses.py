@@ -54,7 +54,7 @@ class Parses(list):
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("a data frame needs pandas: pip install pandas") from error
+            raise ImportError("a data frame needs pandas: pip install 'hf_structure[tables]'") from error
         is_split = any(isinstance(item, Parses) for item in self)
         more = {name: None for parse in self._parses() for word in parse or () for name in word.columns}
         frame = pandas.DataFrame(self._rows(more), columns=[*_COLUMNS, *more])

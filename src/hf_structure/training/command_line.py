@@ -1,14 +1,18 @@
 """The command lines of the training scripts: options over `--config FILE` over defaults, each with an effect."""
 
 import argparse
+import inspect
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
-from transformers import HfArgumentParser
+from transformers import HfArgumentParser, TrainingArguments
 
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
 from hf_structure.hub.user_code import add_import
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, has_warmup
+from hf_structure.training.examples import config_file
 from hf_structure.training.scripts import load_object, read_json
 
 COUNTS = (  # options that must be at least 1, in all scripts that have them
@@ -22,6 +26,21 @@ COUNTS = (  # options that must be at least 1, in all scripts that have them
     "num_layers",
     "num_maskings",
     "vocab_size",
+)
+OFTEN_GIVEN = (  # options of `TrainingArguments` that `--help` shows, beside those with defaults of our own
+    "bf16",
+    "eval_steps",
+    "gradient_accumulation_steps",
+    "learning_rate",
+    "max_steps",
+    "num_train_epochs",
+    "output_dir",
+    "push_to_hub",
+    "resume_from_checkpoint",
+    "save_steps",
+    "seed",
+    "use_cpu",
+    "warmup_steps",
 )
 OF_EVALUATION = ("early_stopping_patience", "eval_delay", "load_best_model_at_end", "metric_for_best_model")
 
@@ -55,7 +74,7 @@ def parse_command_line(
     """
     parser = _build_parser(classes, description, example)
     given = _given(parser)
-    content = load_object(given["config"]) if "config" in given else {}
+    content = load_object(config_file(given["config"])) if "config" in given else {}
     settings = content.get("model", {})
     options = content.get("options", {})
     known = _names(parser)
@@ -84,7 +103,7 @@ def parse_command_line(
 
 
 def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfArgumentParser:
-    """The parser, whose help leaves out options that have no effect."""
+    """The parser. Help leaves out options that have no effect and, without `--help_all`, those of `Trainer` alone."""
     parser = HfArgumentParser(
         classes,
         description=description,
@@ -92,13 +111,27 @@ def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfA
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", help="JSON file with 'model' (its settings) and 'options' (of this script)")
+    parser.add_argument(
+        "--config",
+        help="JSON file with 'model' (its settings) and 'options' (of this script), or a name in examples/configs",
+    )
     add_import(parser)
+    parser.add_argument("--help_all", action="help", help="show all options of transformers.TrainingArguments, too")
+    hidden = set() if "--help_all" in sys.argv else _seldom_given(classes[-1])
     for action in parser._actions:
         if action.dest in classes[-1].ignored:
-            action.help = argparse.SUPPRESS
             action.type = action.choices = None  # whatever the value is, it is not the reason
+        if action.dest in hidden or action.dest in classes[-1].ignored:
+            action.help = argparse.SUPPRESS
     return parser
+
+
+def _seldom_given(arguments: type[RunArguments]) -> set[str]:
+    """The options that `arguments` has from `TrainingArguments` as they are."""
+    inherited = {option.name for option in fields(TrainingArguments)} - set(OFTEN_GIVEN)
+    for each in arguments.__mro__[: arguments.__mro__.index(TrainingArguments)]:
+        inherited -= inspect.get_annotations(each).keys()
+    return inherited
 
 
 def _names(parser: argparse.ArgumentParser) -> set[str]:

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import PreTrainedModel, Trainer, TrainerCallback
 from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.optimization import get_scheduler
-from transformers.trainer_callback import ExportableState
+from transformers.trainer_callback import ExportableState, PrinterCallback, ProgressCallback
 from transformers.trainer_utils import TrainOutput, speed_metrics
 
 from hf_structure.abilities import abilities_of
@@ -26,6 +26,7 @@ from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
 from hf_structure.data.corpus import column_numbers
 from hf_structure.data.files import new_file
 from hf_structure.data.tasks import Task
+from hf_structure.hub.cards import in_percent
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
@@ -84,6 +85,20 @@ class _PhaseCallback(TrainerCallback):
             optimizer.state.clear()
 
 
+class _ProgressInPercent(ProgressCallback):
+    """Prints shares in percent, as cards and tables do."""
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        super().on_log(args, state, control, logs=shares_in_percent(logs or {}), **kwargs)
+
+
+class _PrinterInPercent(PrinterCallback):
+    """The same without progress bars."""
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        super().on_log(args, state, control, logs=shares_in_percent(logs or {}), **kwargs)
+
+
 class TokenBudgetTrainer(Trainer):
     """
     [`~transformers.Trainer`] whose training batches hold sentences of similar lengths under a budget of tokens. Its
@@ -119,6 +134,9 @@ class TokenBudgetTrainer(Trainer):
         self._losses = 0.0  # of steps that are not in the total yet
         self.add_callback(_EpochCallback(self))
         self.add_callback(_LossCallback)
+        for usual, ours in ((ProgressCallback, _ProgressInPercent), (PrinterCallback, _PrinterInPercent)):
+            if self.pop_callback(usual) is not None:
+                self.add_callback(ours)
 
     def train(self, *args, **kwargs) -> TrainOutput:
         self._losses = 0.0
@@ -145,6 +163,9 @@ class TokenBudgetTrainer(Trainer):
             losses = self._total_loss()
             logs["train_loss"] = losses.total / max(self.state.global_step - losses.first_step, 1)
         super().log(logs, *args, **kwargs)
+
+    def log_metrics(self, split: str, metrics: dict[str, float]) -> None:
+        super().log_metrics(split, shares_in_percent(metrics))
 
     def _save_checkpoint(self, *args, **kwargs):
         self._total_loss()
@@ -721,6 +742,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[tor
         for is_chosen, own in ((False, group["lr"]), (True, rate))
     ]
     optimizer.param_groups = [part for part in parts if part["params"]]
+
+
+def shares_in_percent(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics as they are printed. Files have them as they are."""
+    return {name: in_percent(name, value) for name, value in metrics.items()}
 
 
 def last_complete_checkpoint(folder: str | Path) -> str | None:

@@ -1,0 +1,26 @@
+"""Where the example scripts and the settings of published models are: in a wheel, or in a clone."""
+
+from pathlib import Path
+
+from hf_structure.hub.suggestions import did_you_mean
+
+_PACKAGE = Path(__file__).parents[1]
+_PACKAGED = _PACKAGE / "examples"
+EXAMPLES = _PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parents[1] / "examples"
+CONFIGS = EXAMPLES / "configs"
+
+
+def config_file(name: str) -> str:
+    """
+    The file of settings that `--config` means: a path, or a name in `examples/configs` such as `"udgn-ptb"`.
+
+    Raises:
+        ValueError: a name that is neither; the message says which there are.
+    """
+    if Path(name).suffix or Path(name).exists():
+        return name
+    named = CONFIGS / f"{name}.json"
+    if not named.is_file():
+        names = sorted(file.stem for file in CONFIGS.glob("*.json"))
+        raise ValueError(f"--config {name}: neither a file nor one of {', '.join(names)}{did_you_mean(name, names)}")
+    return str(named)

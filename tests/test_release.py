@@ -1,0 +1,75 @@
+"""What is published: archives, metadata, and the README on an index."""
+
+import configparser
+import os
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import setuptools
+
+from hf_structure.hub.locating import CHECKPOINTS
+from hf_structure.version import __version__
+
+ROOT = Path(__file__).parents[1]
+LARGEST = 102_000_000  # bytes of checkpoints: float16 shrinks by 8% in a wheel, which has at most 95 MB
+
+
+@pytest.fixture(scope="module")
+def setup():
+    """The names of setup.py, with an address."""
+    before = os.getcwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setuptools, "setup", lambda **options: None)
+        os.chdir(ROOT)
+        try:
+            patch.setenv("SOURCE_DATE_EPOCH", "315532800")
+            names = runpy.run_path("setup.py")
+            names["readme"].__globals__["URL"] = "https://example.org/a/b"
+            yield names
+        finally:
+            os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def config() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def test_readme_has_absolute_links_on_an_index(setup):
+    text = setup["readme"]()
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(links) > 10
+    assert all(re.match(r"https?://|#", link) for link in links)
+    assert "](https://example.org/a/b/raw/main/docs/parsed.svg)" in text
+    assert "](https://example.org/a/b/blob/main/docs/parsing.md)" in text
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_wheel_stays_below_the_limit_of_indexes():
+    size = sum(file.stat().st_size for file in CHECKPOINTS.rglob("*") if file.is_file())
+    assert size <= LARGEST, f"checkpoints have {size / 1e6:.1f} MB: the wheel would have {0.92 * size / 1e6:.1f} of 95"
+
+
+def test_version_is_the_same_everywhere():
+    for file, line in (("CITATION.cff", f"version: {__version__}"), ("CHANGELOG.md", f"## {__version__}")):
+        assert line in (ROOT / file).read_text(encoding="utf-8").split("\n"), file
+
+
+def test_all_models_have_a_licence_among_the_metadata(config):
+    assert config["metadata"]["license_expression"] == "Apache-2.0 AND CC-BY-SA-4.0"
+    packed = {file for pattern in config["metadata"]["license_files"].split() for file in ROOT.glob(pattern)}
+    assert packed == {ROOT / "LICENSE", *CHECKPOINTS.glob("*/LICENSE-MODEL")}
+
+
+def test_extra_all_has_what_users_can_install(config):
+    extras = config["options.extras_require"]
+    parts = re.findall(r"%\((\w+)\)s", extras.get("all", raw=True))
+    parts += re.findall(r"%\((\w+)\)s", extras.get("app", raw=True))
+    assert {*parts} == {*extras} - {"all", "tutorials", "docs", "test", "dev", "release"}
