@@ -188,11 +188,7 @@ def boundary_distributions(
 
 
 def parent_distribution(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    heights: torch.Tensor,
-    lengths: torch.Tensor,
-    scale: torch.Tensor | float,
+    left: torch.Tensor, right: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, scale: torch.Tensor | float
 ) -> torch.Tensor:
     """
     Probability that word j is the parent of word i (eq. 10-12), its diagonal (word i is the root) not yet zeroed.

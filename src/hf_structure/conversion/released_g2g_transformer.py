@@ -94,10 +94,7 @@ class ReleasedG2GTransformerHistory(nn.Module):
         self.start = nn.Embedding(2, size)  # hidden state and cell, the same in all layers
 
     def forward(
-        self,
-        actions: torch.Tensor,
-        labels: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         As [`G2GTransformerHistory`], with the vectors of the labels `(batch_size, steps, size)`; without memory the
@@ -179,10 +176,7 @@ class ReleasedG2GTransformerForParsing(G2GTransformerForParsing):
         return super().compose(vectors[:, vectors.shape[1] // 2 :], plan)
 
     def read_history(
-        self,
-        actions: torch.Tensor,
-        labels: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """Actions and labels of arcs, [L-NULL] otherwise."""
         return self.history(actions, self.embed_labels(labels), memory)

@@ -99,11 +99,7 @@ class Brackets:
     """
 
     def __init__(
-        self,
-        words: Sequence[str],
-        spans: Sequence[tuple[int, int]],
-        labels: Sequence[str] | None,
-        below: bool = False,
+        self, words: Sequence[str], spans: Sequence[tuple[int, int]], labels: Sequence[str] | None, below: bool = False
     ) -> None:
         self.spans, self.labels = _in_order(words, spans, labels)
         self.below = below

@@ -143,10 +143,7 @@ class SequenceClassification(_Model):
         if labels is not None:
             loss = sequence_loss(self, logits, labels, num_items_in_batch)
         return SequenceClassifierOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
 
 

@@ -72,12 +72,7 @@ class GraphAttention(nn.Module):
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        num_labels: int = 0,
-        dropout: float = 0.0,
-        scale_relations: bool = True,
+        self, hidden_size: int, num_heads: int, num_labels: int = 0, dropout: float = 0.0, scale_relations: bool = True
     ):
         super().__init__()
         self.head_dim = hidden_size // num_heads
@@ -116,11 +111,7 @@ class GraphAttention(nn.Module):
         """
         query, key, value = (
             projection(vectors).view(*vectors.shape[:2], -1, self.head_dim).transpose(1, 2)
-            for projection, vectors in (
-                (self.query, queries),
-                (self.key, hidden_states),
-                (self.value, hidden_states),
-            )
+            for projection, vectors in ((self.query, queries), (self.key, hidden_states), (self.value, hidden_states))
         )  # (B, H, R, d), and twice (B, H, L, d)
         query = query * self.head_dim**-0.5
         scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)

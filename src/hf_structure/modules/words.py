@@ -34,9 +34,7 @@ class WordPlaces(NamedTuple):
 
 
 def place_words(
-    attention_mask: torch.Tensor,
-    word_ids: torch.Tensor | None = None,
-    num_words: torch.Tensor | None = None,
+    attention_mask: torch.Tensor, word_ids: torch.Tensor | None = None, num_words: torch.Tensor | None = None
 ) -> WordPlaces:
     """
     Args:
@@ -64,11 +62,7 @@ def place_words(
 
 
 def average_pieces(
-    embeddings: nn.Module,
-    pieces: torch.Tensor,
-    word_ids: torch.Tensor,
-    n: int,
-    unknown: int | None = None,
+    embeddings: nn.Module, pieces: torch.Tensor, word_ids: torch.Tensor, n: int, unknown: int | None = None
 ) -> torch.Tensor:
     """
     Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; for a word without pieces that of the id

@@ -181,6 +181,3 @@ class G2GTransformerConfig(StructureConfig):
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
-
-
-__all__ = ["VARIANTS", "G2GTransformerConfig"]

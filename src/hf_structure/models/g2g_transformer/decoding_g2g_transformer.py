@@ -314,6 +314,3 @@ def _output(ended: Hypotheses, batch: int, k: int, config: "G2GTransformerConfig
         arcs = scores.new_zeros(batch, all_heads.shape[1], all_heads.shape[1] + 1)
         output.marginals = arcs.scatter_add(2, all_heads.clamp(min=0), weights)  # (B, n, n + 1)
     return output
-
-
-__all__ = ["beam_search"]

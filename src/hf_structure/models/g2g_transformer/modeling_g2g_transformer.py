@@ -56,6 +56,7 @@ class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
+    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
@@ -102,12 +103,6 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         )
         self.gradient_checkpointing = False
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings.word_embeddings = value
 
     @capture_outputs
     def forward(
@@ -279,10 +274,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         return self.label_embeddings(torch.where(labels < 0, 2 * self.config.num_relations, labels))
 
     def read_history(
-        self,
-        actions: torch.Tensor,
-        labels: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """[`G2GTransformerHistory`] of actions `(batch, steps)`; the labels of their arcs are not read."""
         return self.history(actions, memory)
@@ -300,11 +292,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         return torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
 
     def score_sequences(
-        self,
-        sequences: StateSequences,
-        table: torch.Tensor,
-        versions: torch.Tensor,
-        history: torch.Tensor | None,
+        self, sequences: StateSequences, table: torch.Tensor, versions: torch.Tensor, history: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Scores of actions and labels in the states that the sequences are; the rest as for [`score_states`]."""
         vectors = nn.functional.embedding(versions.gather(1, sequences.words), table)  # (B, L, D)
@@ -589,6 +577,3 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         model = cls(cls.config_class(**config))
         copy_encoder(model, encoder, tokenizer, SEGMENTS)
         return model
-
-
-__all__ = ["G2GTransformerForParsing", "G2GTransformerModel", "G2GTransformerPreTrainedModel"]

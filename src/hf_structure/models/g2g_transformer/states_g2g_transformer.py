@@ -5,13 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from hf_structure.algorithms.transitions import (
-    LEFT_ARC,
-    NO_ACTION,
-    RIGHT_ARC,
-    TransitionStates,
-    oracle_path,
-)
+from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, TransitionStates, oracle_path
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 
@@ -231,11 +225,7 @@ def oracle_derivations(
     if labels is None or not config.labelled:
         labels = torch.full_like(heads, -1 if config.labelled else 0)
     actions, states, made = oracle_path(
-        heads.cpu(),
-        lengths.cpu(),
-        labels=labels.cpu(),
-        right_offset=config.num_relations,
-        swap=config.use_swap,
+        heads.cpu(), lengths.cpu(), labels=labels.cpu(), right_offset=config.num_relations, swap=config.use_swap
     )
     if not made.all():
         raise ValueError(
@@ -308,6 +298,3 @@ def why_unusable(heads: Sequence[int], config: G2GTransformerConfig) -> str | No
     if not config.use_swap and not is_projective(heads):
         return "its tree is not projective, which needs use_swap"
     return None
-
-
-__all__ = ["why_unusable"]

@@ -132,6 +132,3 @@ class GraphHypotheses(Hypotheses):
         tape = self.graphs.tape(words)
         old = torch.nn.functional.pad(self.tape, (0, tape.shape[-1] - self.tape.shape[-1]))
         self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)  # (rows, features, n + 1)
-
-
-__all__ = ["GraphHypotheses"]

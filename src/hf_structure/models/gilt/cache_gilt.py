@@ -74,10 +74,7 @@ class GraphCache(StructureCache):
         self.insert_words(new, torch.stack([heads, dependents], dim=1))
 
     def insert_words(
-        self,
-        words: torch.Tensor,
-        arcs: torch.Tensor,
-        first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> None:
         """
         Takes in one new word of each row with its arcs, before its first token comes.
@@ -153,6 +150,3 @@ def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """The arcs among the first `words` words, `(batch_size,)`, of graphs `(batch_size, n + 1, n + 1)`."""
     known = torch.arange(graph.shape[-1], device=graph.device) <= words.unsqueeze(1)
     return graph.bool() & known.unsqueeze(1) & known.unsqueeze(2)
-
-
-__all__ = ["GraphCache", "insert_words"]

@@ -153,6 +153,3 @@ class GiLTConfig(StructuredLMConfig):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
         _ = self.tape_features  # raises, too
-
-
-__all__ = ["GiLTConfig"]

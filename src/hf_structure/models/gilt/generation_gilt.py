@@ -306,6 +306,3 @@ def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
     """Graphs with room for exactly so many words."""
     missing = words + 1 - graph.shape[-1]
     return torch.nn.functional.pad(graph, (0, missing, 0, missing))
-
-
-__all__ = ["GraphWriter", "token_kinds"]

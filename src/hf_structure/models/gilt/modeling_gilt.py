@@ -435,6 +435,3 @@ def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]
         nothing = vectors.new_zeros(len(words["states"]), size, vectors.shape[-1])
         first_vectors.append(torch.index_put(nothing, places, vectors))
     return first_vectors
-
-
-__all__ = ["GiLTForCausalLM", "GiLTModel", "GiLTPreTrainedModel"]

@@ -351,6 +351,3 @@ def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)
     return torch.cat([centred, without_bias(linear, scaled(norm, centred)).to(centred.dtype)], dim=-1)
-
-
-__all__ = ["DependencyScorer", "Terms"]

@@ -64,6 +64,3 @@ class AttachmentScorer(nn.Module):
         positions = self.distance_key(sinusoids(token, self.hidden_size).to(query.dtype))
         distance = distance.clamp(min=0).expand_as(tapes)
         return (scores + (query @ positions.T).gather(-1, distance)).float() * self.size**-0.5
-
-
-__all__ = ["AttachmentScorer"]

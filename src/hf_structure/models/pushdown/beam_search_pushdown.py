@@ -100,6 +100,3 @@ class StackHypotheses(Hypotheses):
         self.keys.select(rows)
         self.stacks = self.stacks.select(rows)
         self.attachments = self.attachments.index_select(0, rows)
-
-
-__all__ = ["StackHypotheses"]

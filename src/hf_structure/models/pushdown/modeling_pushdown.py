@@ -358,6 +358,3 @@ def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     if not (possible | ~known).all():
         text, token = (known & ~possible).nonzero()[0].tolist()
         raise ValueError(f"the attachment of token {token} of text {text} is to where no constituent ends")
-
-
-__all__ = ["PushdownLMForCausalLM", "PushdownLMModel", "PushdownLMPreTrainedModel"]

@@ -243,6 +243,3 @@ class RNGTransformerConfig(StructureConfig):
             )
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
-
-
-__all__ = ["RNGTransformerConfig"]

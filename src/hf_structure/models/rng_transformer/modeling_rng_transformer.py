@@ -55,6 +55,7 @@ class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = RNGTransformerConfig
     base_model_prefix = "rng_transformer"
+    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
@@ -102,12 +103,6 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
             config.attention_dropout,
             config.scale_relations,
         )
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings.word_embeddings = value
 
     @capture_outputs
     def forward(
@@ -885,6 +880,3 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         scores = self._score_starts(sentences.select(known.any(1)))[known[known.any(1)]]
         starts = sentence_starts[known].to(scores.dtype)
         return nn.functional.binary_cross_entropy_with_logits(scores, starts, reduction="sum")
-
-
-__all__ = ["RNGTransformerForParsing", "RNGTransformerModel", "RNGTransformerPreTrainedModel"]

@@ -176,6 +176,3 @@ class StructFormerConfig(StructureConfig):
         unknown = [name for name in self.relations if name not in RELATIONS]
         if unknown or not self.relations or len(set(self.relations)) < len(self.relations):
             raise ValueError(f"relations must be some of {', '.join(RELATIONS)}, not {self.relations}")
-
-
-__all__ = ["StructFormerConfig"]

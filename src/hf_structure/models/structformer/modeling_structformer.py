@@ -27,11 +27,7 @@ from hf_structure.algorithms.distance import (
     parent_distribution,
 )
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
-from hf_structure.modeling_outputs import (
-    DecoderOutput,
-    StructFormerMaskedLMOutput,
-    StructFormerModelOutput,
-)
+from hf_structure.modeling_outputs import DecoderOutput, StructFormerMaskedLMOutput, StructFormerModelOutput
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
@@ -192,10 +188,7 @@ class StructFormerAttention(nn.Module):
         )
 
     def forward(
-        self,
-        hidden_states: torch.Tensor,
-        words: torch.Tensor,
-        relations: torch.Tensor | None = None,
+        self, hidden_states: torch.Tensor, words: torch.Tensor, relations: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
@@ -290,6 +283,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = StructFormerConfig
     base_model_prefix = "structformer"
+    _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["StructFormerLayer", "StructFormerParser"]
     _can_record_outputs = {
@@ -476,12 +470,6 @@ class StructFormerModel(StructFormerPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings = value
-
     def below_parser(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
         if self.front_norm is None:
@@ -546,12 +534,6 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     @can_return_tuple
     def forward(
         self,
@@ -583,6 +565,3 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
         if labels is None or not self.training:
             logits = self.lm_head(hidden_states)
         return StructFormerMaskedLMOutput(loss=loss, logits=logits, **outputs)
-
-
-__all__ = ["StructFormerForMaskedLM", "StructFormerModel", "StructFormerPreTrainedModel"]

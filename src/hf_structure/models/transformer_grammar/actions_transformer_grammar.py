@@ -166,15 +166,3 @@ def decoded_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarCo
     """
     spans = [(start, end, config.label_names.index(label)) for start, end, label in actions_to_spans(actions, config)]
     return spans if config.labels else [span for span in dict.fromkeys(spans) if span[1] - span[0] > 1]
-
-
-__all__ = [
-    "actions_to_heads",
-    "actions_to_spans",
-    "at_tokens",
-    "before_words",
-    "decoded_spans",
-    "head_actions",
-    "span_actions",
-    "tree_actions",
-]

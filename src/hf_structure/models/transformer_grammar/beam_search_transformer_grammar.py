@@ -243,6 +243,3 @@ def promising(beam: Beam, has_arrived: torch.Tensor, beam_size: int) -> torch.Te
     behind = beam.select(others)
     is_promising = (behind.ranks() < beam_size) & (behind.log_probs > bound[behind.sentences])
     return torch.cat([arrived, others[is_promising]])
-
-
-__all__ = ["GrammarBeamOutput", "GrammarHypotheses"]

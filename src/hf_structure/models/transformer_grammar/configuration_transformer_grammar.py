@@ -141,6 +141,3 @@ class TransformerGrammarConfig(StructuredLMConfig):
                 raise ValueError(f"there are only {self.num_attention_heads} attention heads to restrict")
         if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
             raise ValueError("labels must be distinct, and at least one")
-
-
-__all__ = ["TransformerGrammarConfig"]

@@ -133,6 +133,3 @@ class GrammarWriter(StructureWriter):
         last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)
         word_ids = torch.cat([*self.word_ids, last], dim=1)
         return GrammarGenerateOutput(**result, actions=torch.cat(actions, dim=1), word_ids=word_ids)
-
-
-__all__ = ["GrammarGenerateOutput", "GrammarWriter"]

@@ -351,6 +351,3 @@ def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: 
     """A copy with one value of each row replaced `where` it is to be."""
     chosen = torch.arange(values.shape[1], device=values.device) == columns.unsqueeze(1)
     return torch.where(chosen & where.unsqueeze(1), new.unsqueeze(1).to(values.dtype), values)
-
-
-__all__ = ["Machine", "Replay", "Tape", "View", "is_join", "scores_at"]

@@ -457,6 +457,3 @@ def check_events(
     wrong[texts[kinds.gather(1, gold.unsqueeze(1)).squeeze(1) == -torch.inf]] = True
     if wrong.any():
         raise ValueError(f"the actions of text {int(wrong.byte().argmax())} are not those of a tree")
-
-
-__all__ = ["TransformerGrammarForCausalLM", "TransformerGrammarModel", "TransformerGrammarPreTrainedModel"]

@@ -161,6 +161,3 @@ class UDGNConfig(StructureConfig):
         for name in ("head_loss_weight", "edge_floor"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
-
-
-__all__ = ["UDGNConfig"]

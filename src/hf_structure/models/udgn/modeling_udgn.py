@@ -24,11 +24,7 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
-from hf_structure.modeling_outputs import (
-    DecoderOutput,
-    DependencyMaskedLMOutput,
-    DependencyModelOutput,
-)
+from hf_structure.modeling_outputs import DecoderOutput, DependencyMaskedLMOutput, DependencyModelOutput
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
@@ -180,12 +176,10 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = UDGNConfig
     base_model_prefix = "udgn"
+    _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["UDGNLayer", "UDGNParser"]
-    _can_record_outputs = {
-        "hidden_states": UDGNLayer,
-        "attentions": OutputRecorder(UDGNGatedHeads, index=1),
-    }
+    _can_record_outputs = {"hidden_states": UDGNLayer, "attentions": OutputRecorder(UDGNGatedHeads, index=1)}
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -282,12 +276,6 @@ class UDGNModel(UDGNPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings = value
-
     @capture_outputs
     def forward(
         self,
@@ -362,12 +350,6 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     @can_return_tuple
     def forward(
         self,
@@ -421,6 +403,3 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
-
-
-__all__ = ["UDGNForMaskedLM", "UDGNModel", "UDGNPreTrainedModel"]

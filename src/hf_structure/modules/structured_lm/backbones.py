@@ -20,10 +20,7 @@ def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def positions_for(
-    backbone: nn.Module,
-    position_ids: torch.Tensor | None,
-    attention_mask: torch.Tensor | None,
-    length: int,
+    backbone: nn.Module, position_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, length: int
 ) -> dict[str, torch.Tensor | None]:
     """
     What a backbone is told of the positions of the last `length` tokens: those given, or else counted without the

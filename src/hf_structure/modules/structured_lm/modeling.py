@@ -82,12 +82,6 @@ class StructuredLMMixin(GraftMixin):
     hypotheses_class: ClassVar[type[Hypotheses]]
     structure_input: ClassVar[str]
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     def predict_tokens(
         self, kind: type[ModelOutput], outputs: ModelOutput, logits_to_keep: int | torch.Tensor, **fields: Any
     ) -> ModelOutput:
@@ -178,10 +172,7 @@ class StructuredLMMixin(GraftMixin):
         return beam_size
 
     def predict_structures(
-        self,
-        input_ids: torch.Tensor,
-        word_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
+        self, input_ids: torch.Tensor, word_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         """
         The structures of given sentences, built greedily, as `forward` reads them; arguments and errors as in

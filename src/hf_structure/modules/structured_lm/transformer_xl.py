@@ -190,6 +190,7 @@ class TransformerXLModel(PreTrainedModel):
     """Transformer-XL without a head on top."""
 
     base_model_prefix = "model"
+    _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["TransformerXLLayer"]
     _supports_sdpa = True
@@ -224,12 +225,6 @@ class TransformerXLModel(PreTrainedModel):
         elif module is self:
             init.normal_(self.content_bias, std=size**-0.5)
             init.normal_(self.position_bias, std=size**-0.5)
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings = value
 
     def scale(self, embeddings: torch.Tensor) -> torch.Tensor:
         """What the first layer reads of the embeddings of tokens."""
