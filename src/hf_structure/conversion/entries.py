@@ -35,9 +35,8 @@ class Source(NamedTuple):
         signatures (`tuple[str, ...]`): How names of parameters end that only this kind has.
         model (`type[PreTrainedModel]`): What it is here.
         convert (`Callable`): Makes model and tokenizer of a checkpoint, settings and a vocabulary.
-        original (`Callable`, *optional*):
-            Makes of the module of the original code, a checkpoint and the new configuration a function from the ids of
-            one sentence to prediction scores.
+        original (`Callable`, *optional*): Makes of the module of the original code, a checkpoint and the new
+            configuration a function from the ids of one sentence to prediction scores.
     """
 
     signatures: tuple[str, ...]

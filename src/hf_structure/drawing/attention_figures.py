@@ -65,18 +65,13 @@ class AttentionPanel:
 
 def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
     """
-    Attention of one head of each of some models, side by side, and under the maps the graphs and trees that the models
-    have read, as in figure 3 of the GiLT paper. All maps have one scale of colours, from 0 to 1.
+    Attention of one head of each model, side by side, above the graphs and trees that the models have read, as in
+    figure 3 of the GiLT paper. All maps share one scale of colours, from 0 to 1.
 
     Args:
         panels (`Sequence[AttentionPanel]`): One for each model, from left to right.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: no panel, weights of another shape, an arc or a constituent that is none.
+    Raises `ValueError` without panels, and for weights of another shape, invalid arcs or constituents.
     """
     if not panels:
         raise ValueError("there is no attention to draw")

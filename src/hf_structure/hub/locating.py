@@ -24,9 +24,8 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
     again, and if the Hub cannot be reached, the whole model may come from the cache.
 
     Args:
-        name (`str` or `Path`):
-            A short name (see [`short_names`]), a folder, or a name on the Hub such as `"org/model"` or
-            `"org/model@revision"`; looked up in this order.
+        name (`str` or `Path`): A short name (see [`short_names`]), a folder, or a name on the Hub such as
+            `"org/model"` or `"org/model@revision"`; looked up in this order.
         revision (`str`, *optional*): Branch, tag or commit of a model on the Hub, by default `"main"`.
         trust_remote_code (`bool`): Whether code of the model is fetched, too.
 

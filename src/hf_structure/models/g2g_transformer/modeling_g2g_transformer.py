@@ -346,15 +346,13 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
-            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens). The pieces'
-                vectors are averaged. A word without pieces has the vector of `config.unk_token_id`, or zero. By
-                default every id is a word.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Number of the word, from 0,
+                that each word piece belongs to, -1 for none (special tokens). The pieces' vectors are averaged. A word
+                without pieces has the vector of `config.unk_token_id`, or zero. By default every id is a word.
             tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Part-of-speech tags, -1 for none; read if `config.num_tags`.
-            num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*):
-                Length of each sentence, needed only where its last words have no pieces. By default the number of
-                heads, or of words in the input.
+            num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*): Length of each sentence, needed only
+                where its last words have no pieces. By default the number of heads, or of words in the input.
             heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Heads (words from 1, 0 is the root, negative for padding). By default the model's own greedy parse.
             labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):

@@ -126,9 +126,8 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
             cache (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
             use_cache (`bool`, *optional*):
                 Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                By default counted without the padding. Only grafted backbones read them; from scratch, distances are
-                what counts.
+            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without
+                the padding. Only grafted backbones read them; from scratch, distances are what counts.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Instead of `input_ids`, what the input embeddings make of them.
 
@@ -225,8 +224,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
                 `Trainer` takes such names for columns that every batch has.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
-            logits_to_keep (`int` or `torch.LongTensor`):
-                How many last tokens, or which, get logits; 0 for all.
+            logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
 
         The loss is eq. 6 for every sentence, weighted by its number of tokens: the sum of the tokens' cross-entropies,
         plus for each sentence that number times the weighted means of the arcs' and the counts' losses (arcs: those

@@ -22,15 +22,11 @@ class PushdownLMConfig(StructuredLMConfig):
             As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`].
         attachment_dropout (`float`, defaults to 0.0):
             Dropout in the perceptrons that score attachments (0.1 in the authors' release).
-        stack_layers (`int`, *optional*):
-            How many layers, the last ones, read the stack tape; all by default, and with 0 there are no parameters for
-            stacks at all: the Transformer-XL baseline.
-        max_depth (`int`, defaults to 49):
-            Greater depths are read as this one.
-        attachment_size (`int`, *optional*, defaults to `2 * hidden_size`):
-            Width of what attachments are scored with.
-        attachment_loss_weight (`float`, defaults to 1.0):
-            Weight of the attachments' loss beside that of the tokens.
+        stack_layers (`int`, *optional*): How many layers, the last ones, read the stack tape; all by default, and with
+            0 there are no parameters for stacks at all: the Transformer-XL baseline.
+        max_depth (`int`, defaults to 49): Greater depths are read as this one.
+        attachment_size (`int`, *optional*, defaults to `2 * hidden_size`): Width of what attachments are scored with.
+        attachment_loss_weight (`float`, defaults to 1.0): Weight of the attachments' loss beside that of the tokens.
 
     Example:
 

@@ -118,9 +118,8 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             cache (`Cache`, *optional*): Tokens before these; with a tree, a [`StackCache`] (or empty).
             use_cache (`bool`, *optional*):
                 Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                By default counted without the padding. Only grafted backbones read them; from scratch, distances are
-                what counts.
+            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without
+                the padding. Only grafted backbones read them; from scratch, distances are what counts.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Instead of `input_ids`, what the input embeddings make of them.
 
@@ -223,8 +222,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
                 Instead of `labels`: what each token is to predict. No parameter by name, as in transformers.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of labels in this batch by default.
-            logits_to_keep (`int` or `torch.LongTensor`):
-                How many last tokens, or which, get logits; 0 for all.
+            logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
 
         The loss is the sum of the cross-entropies of tokens and, weighted, of their attachments. Without attachments
         it is the language model's alone.

@@ -120,8 +120,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 The graph: for each position that of its head, -1 for none.
-            relations (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The labels of these arcs.
+            relations (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The labels of these arcs.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Vectors in place of `input_ids`.
 
@@ -495,9 +494,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 Hashes of what words look like, -1 for padding; read if `config.num_form_buckets`.
             treebank_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The treebank whose habits each word follows; by default 0, if there are `config.treebanks`.
-            initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
-                The graph that the first round reads: heads (words from 1, 0 is the root, negative for none). By
-                default it is empty.
+            initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*): The graph that the first
+                round reads: heads (words from 1, 0 is the root, negative for none). By default it is empty.
             initial_relations (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The labels of these arcs, negative where they are not known: these are the labels that the model itself
                 gives to the arcs when it has read no graph.
@@ -597,9 +595,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, form_ids, treebank_ids, initial_heads, \
             initial_relations:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
-            decoder (`"tree"`, `"projective"` or `"argmax"`):
-                What every round predicts: the best tree with one root, the best such tree without crossing arcs, or
-                each word's best head.
+            decoder (`"tree"`, `"projective"` or `"argmax"`): What every round predicts: the best tree with one root,
+                the best such tree without crossing arcs, or each word's best head.
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
             marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.

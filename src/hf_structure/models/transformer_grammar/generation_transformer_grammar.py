@@ -39,9 +39,8 @@ class GrammarWriter(StructureWriter):
 
     Args:
         sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
-        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*):
-            Which tokens begin a word; by default as the `tokenizer` says, if one is given, or else all. What comes
-            after an action always begins one.
+        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word; by default as
+            the `tokenizer` says, if one is given, or else all. What comes after an action always begins one.
 
     Attributes:
         actions (`list[torch.LongTensor]`): The actions before each token, `(batch_size, tokens, actions)`, prompts

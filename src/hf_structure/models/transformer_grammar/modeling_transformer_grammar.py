@@ -246,13 +246,10 @@ class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
             Training loss, the sum of the next two: of tokens and actions together.
         lm_loss, action_loss (`torch.FloatTensor` of shape `(1,)`):
             The part of which token comes where one comes, and that of whether one comes or which action.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
-            Prediction scores of the next token, after the actions before it; with actions, very small where a token
-            cannot come.
-        cache (`Cache`, returned when a cache is used):
-            Tokens so far, and with actions also the machines.
-        hidden_states, attentions:
-            As in [`DependencyModelOutput`]; with actions, those of all events.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores of the next token,
+            after the actions before it; with actions, very small where a token cannot come.
+        cache (`Cache`, returned when a cache is used): Tokens so far, and with actions also the machines.
+        hidden_states, attentions: As in [`DependencyModelOutput`]; with actions, those of all events.
     """
 
     lm_loss: torch.Tensor | None = None

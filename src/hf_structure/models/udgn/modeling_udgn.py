@@ -366,9 +366,8 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Heads (positions from 1, 0 is the root, negative for none), for `config.use_given_heads` and the head
-                loss.
+            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Heads (positions from 1, 0 is the
+                root, negative for none), for `config.use_given_heads` and the head loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):

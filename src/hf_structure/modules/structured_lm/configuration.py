@@ -20,32 +20,22 @@ class StructuredLMConfig(StructureConfig):
     What the configurations of all structured language models have. The defaults are a Transformer-XL of 16 layers.
 
     Args:
-        vocab_size (`int`, defaults to 32768):
-            Number of tokens.
-        hidden_size (`int`, defaults to 1024):
-            Width of the token vectors.
-        num_hidden_layers (`int`, defaults to 16):
-            Number of layers.
-        num_attention_heads (`int`, defaults to 8):
-            Number of attention heads.
-        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
-            Width of the feed-forward layers.
+        vocab_size (`int`, defaults to 32768): Number of tokens.
+        hidden_size (`int`, defaults to 1024): Width of the token vectors.
+        num_hidden_layers (`int`, defaults to 16): Number of layers.
+        num_attention_heads (`int`, defaults to 8): Number of attention heads.
+        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`): Width of the feed-forward layers.
         hidden_dropout (`float`, defaults to 0.0):
             Dropout on embeddings, on the output of attention and in the feed-forward layers.
-        attention_dropout (`float`, defaults to 0.0):
-            Dropout on attention weights.
-        layer_norm_eps (`float`, defaults to 1e-5):
-            Epsilon of the layer norms.
+        attention_dropout (`float`, defaults to 0.0): Dropout on attention weights.
+        layer_norm_eps (`float`, defaults to 1e-5): Epsilon of the layer norms.
         base_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of a pretrained language model (GPT-2, Llama, Qwen2 or Qwen3) that is the backbone instead;
             it then decides on all of the above, and follows where they are set later.
-        scale_embeddings (`bool`, defaults to `True`):
-            Whether the first layer reads the embeddings times the square root of their width, as Transformer-XL does.
-            Grafted backbones do as they did.
-        lm_head_bias (`bool`, defaults to `False`):
-            Whether the language modelling head has a bias.
-        use_cache (`bool`, defaults to `True`):
-            Whether a cache is returned in evaluation without labels.
+        scale_embeddings (`bool`, defaults to `True`): Whether the first layer reads the embeddings times the square
+            root of their width, as Transformer-XL does. Grafted backbones do as they did.
+        lm_head_bias (`bool`, defaults to `False`): Whether the language modelling head has a bias.
+        use_cache (`bool`, defaults to `True`): Whether a cache is returned in evaluation without labels.
     """
 
     grafted: ClassVar[str]  # what layers read, for messages
