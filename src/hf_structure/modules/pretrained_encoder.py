@@ -1,7 +1,7 @@
 """Sizes and weights of pretrained encoders, for the encoder of `graph_transformer`."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -48,10 +48,52 @@ LAYER_PARTS = {
 }
 
 
+class PretrainedEncoderMixin:
+    """For parsers whose base model is an encoder of `graph_transformer`."""
+
+    encoder_types: ClassVar[tuple[str, ...]] = MODEL_TYPES
+    encoder_layers: ClassVar[int | None] = None  # by default all
+    encoder_segments: ClassVar[int] = 0
+
+    @classmethod
+    def from_pretrained_encoder(
+        cls,
+        name_or_model: str | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        num_layers: int | None = None,
+        labels: list[str] | None = None,
+        **settings,
+    ) -> Self:
+        """
+        A parser that starts from the first layers of a pretrained encoder, with random weights where it has none.
+
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model;
+                for [`RNGTransformerForParsing`] also MPNet.
+            tokenizer (`PreTrainedTokenizerBase`, *optional*): Its tokenizer, which knows the start, separation and
+                unknown token; by default loaded by the name.
+            num_layers (`int`, *optional*): Number of layers: by default 6 of [`G2GTransformerForParsing`], else all.
+            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
+            settings: Further settings of the configuration.
+
+        Raises:
+            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
+                no tokenizer is known.
+        """
+        encoder, tokenizer = load_encoder(name_or_model, tokenizer, cls.encoder_types)
+        if labels is not None:
+            settings["id2label"] = dict(enumerate(labels))
+        if num_layers is None:
+            num_layers = cls.encoder_layers or encoder.config.num_hidden_layers
+        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
+        model = cls(cls.config_class(**config))
+        copy_encoder(model, encoder, tokenizer, cls.encoder_segments)
+        return model
+
+
 def load_encoder(
-    name_or_model: str | PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase | None,
-    model_types: tuple[str, ...] = MODEL_TYPES,
+    name_or_model: str | PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, model_types: tuple[str, ...]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     An encoder without a head on top, one of `model_types`, and its tokenizer.

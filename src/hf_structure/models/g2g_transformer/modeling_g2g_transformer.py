@@ -10,7 +10,7 @@ of the paper's first version.
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
@@ -44,7 +44,7 @@ from hf_structure.modules.graph_transformer import (
     check_positions,
 )
 from hf_structure.modules.padding import all_words, check_one_input
-from hf_structure.modules.pretrained_encoder import copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import average_pieces, numbers, place_words
 
@@ -206,8 +206,11 @@ class G2GTransformerClassifier(nn.Module):
         return self.output(self.dropout(torch.relu(self.hidden(state))))
 
 
-class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
+class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedModel):
     """The parser: a Graph-to-Graph Transformer over parser states that predicts the next action and its label."""
+
+    encoder_layers = 6  # section 3.5
+    encoder_segments = SEGMENTS
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
@@ -541,37 +544,3 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         back = torch.cat(groups).argsort().to(device)
         actions, labels = zip(*scores, strict=True)
         return torch.cat(actions)[back], None if self.relation_classifier is None else torch.cat(labels)[back]
-
-    @classmethod
-    def from_pretrained_encoder(
-        cls,
-        name_or_model: str | PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        *,
-        num_layers: int = 6,
-        labels: list[str] | None = None,
-        **settings,
-    ) -> "G2GTransformerForParsing":
-        """
-        A parser that starts from the first layers of a pretrained encoder (section 3.5); what the encoder has not is
-        initialised at random.
-
-        Args:
-            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT or DistilBERT model.
-            tokenizer (`PreTrainedTokenizerBase`, *optional*):
-                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`): Number of layers.
-            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`G2GTransformerConfig`].
-
-        Raises:
-            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
-                no tokenizer is known.
-        """
-        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
-        if labels is not None:
-            settings["id2label"] = dict(enumerate(labels))
-        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
-        model = cls(cls.config_class(**config))
-        copy_encoder(model, encoder, tokenizer, SEGMENTS)
-        return model

@@ -111,11 +111,9 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
+        Beside the arguments of [`StructuredModelMixin`]; with a graph, a cache is a [`GraphCache`] or empty.
+
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding. A mask of four dimensions is the backbone's attention; which tokens are
-                padding is then not known.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Word of each token, from 1; 0 for tokens of no word. Needed with a graph.
             graph (`torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`, *optional*):
@@ -123,13 +121,6 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
                 the words up to its own. Without a graph, the model is the backbone.
             tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
                 What [`prefix_tapes`] makes of the graph, where it is known already.
-            cache (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
-            use_cache (`bool`, *optional*):
-                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without
-                the padding. Only grafted backbones read them; from scratch, distances are what counts.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, what the input embeddings make of them.
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; a graph without a word for each token, in a model
@@ -213,18 +204,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         **kwargs,
     ) -> GiLTCausalLMOutput:
         """
-        Args:
-            input_ids, attention_mask, word_ids, graph, tapes, cache, position_ids, inputs_embeds:
-                As in [`GiLTModel.forward`].
-            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
-            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The tokens themselves, -100 where they do not count; each is predicted from the one before.
-            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers: its
-                `Trainer` takes such names for columns that every batch has.
-            num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default.
-            logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
+        Arguments are those of [`GiLTModel.forward`] and [`StructuredLMMixin`].
 
         The loss is eq. 6 for every sentence, weighted by its number of tokens: the sum of the tokens' cross-entropies,
         plus for each sentence that number times the weighted means of the arcs' and the counts' losses (arcs: those

@@ -106,22 +106,13 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
+        Beside the arguments of [`StructuredModelMixin`]; with attachments, a cache is a [`StackCache`] or empty.
+
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding. A mask of four dimensions is the backbone's attention; which tokens are
-                padding is then not known.
             attachments (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 How many tokens back the last constituent ends that each token is reduced with; 0 for none (see
                 [`~hf_structure.algorithms.attachments`]). A token knows the tree up to its own reductions. Without
                 attachments, the model is the backbone.
-            cache (`Cache`, *optional*): Tokens before these; with a tree, a [`StackCache`] (or empty).
-            use_cache (`bool`, *optional*):
-                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without
-                the padding. Only grafted backbones read them; from scratch, distances are what counts.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, what the input embeddings make of them.
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; attachments in a model without stack layers, of
@@ -212,17 +203,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         **kwargs,
     ) -> PushdownCausalLMOutput:
         """
-        Args:
-            input_ids, attention_mask, attachments, cache, position_ids, inputs_embeds:
-                As in [`PushdownLMModel.forward`].
-            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
-            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The tokens themselves, -100 where they do not count; each is predicted from the one before.
-            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers.
-            num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default.
-            logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
+        Arguments are those of [`PushdownLMModel.forward`] and [`StructuredLMMixin`].
 
         The loss is the sum of the cross-entropies of tokens and, weighted, of their attachments. Without attachments
         it is the language model's alone.

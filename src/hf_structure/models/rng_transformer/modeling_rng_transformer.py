@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map, tree_map_only
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
@@ -45,7 +45,7 @@ from hf_structure.modules.graph_transformer import (
     take,
 )
 from hf_structure.modules.padding import all_words, check_one_input, words_first
-from hf_structure.modules.pretrained_encoder import MODEL_TYPES, copy_encoder, encoder_settings, load_encoder
+from hf_structure.modules.pretrained_encoder import MODEL_TYPES, PretrainedEncoderMixin
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
@@ -375,8 +375,10 @@ class Round(NamedTuple):
         return tree_map(lambda part, new: part if part is None else part.index_copy(0, rows, new), self, newer)
 
 
-class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
+class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedModel):
     """The parser: it predicts a graph, reads it, and predicts again."""
+
+    encoder_types = (*MODEL_TYPES, "mpnet")
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
@@ -395,40 +397,6 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             hidden = nn.Linear(config.hidden_size, config.column_size)
             self.segmenter = nn.Sequential(hidden, nn.LeakyReLU(0.1), nn.Linear(config.column_size, 1))
         self.post_init()
-
-    @classmethod
-    def from_pretrained_encoder(
-        cls,
-        name_or_model: str | PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        *,
-        num_layers: int | None = None,
-        labels: list[str] | None = None,
-        **settings,
-    ) -> "RNGTransformerForParsing":
-        """
-        A parser that starts from a pretrained encoder; what the encoder has not is initialised at random.
-
-        Args:
-            name_or_model (`str` or `PreTrainedModel`):
-                A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or MPNet model.
-            tokenizer (`PreTrainedTokenizerBase`, *optional*):
-                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`, *optional*): Number of layers, the first ones; by default all.
-            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`RNGTransformerConfig`].
-
-        Raises:
-            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
-                no tokenizer is known.
-        """
-        encoder, tokenizer = load_encoder(name_or_model, tokenizer, (*MODEL_TYPES, "mpnet"))
-        if labels is not None:
-            settings["id2label"] = dict(enumerate(labels))
-        config = encoder_settings(encoder, tokenizer, num_layers or encoder.config.num_hidden_layers)
-        model = cls(cls.config_class(**{**config, "labelled": labels is not None, **settings}))
-        copy_encoder(model, encoder, tokenizer, segments=0)
-        return model
 
     @torch.no_grad()
     def with_labels(self, labels: Iterable[str]) -> "RNGTransformerForParsing":

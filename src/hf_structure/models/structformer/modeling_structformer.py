@@ -352,11 +352,8 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         Constituency and dependency structure of a batch of sentences. Only the parsing network runs.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-                The output holds the words of each sentence first, also where the padding is on the left.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`.
+            input_ids, attention_mask, inputs_embeds: As in [`StructFormerModel`]. The output holds the words of each
+                sentence first, wherever the padding is.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): For a vocabulary of subwords:
                 the word, from 0, that each token is a piece of. The output is about words then, see [`join_pieces`].
             decoder (`"tree"`, `"projective"` or `"argmax"`): The tree of `config.tree_objective`, and the one without
@@ -546,14 +543,11 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
     ) -> StructFormerMaskedLMOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+            input_ids, attention_mask, inputs_embeds: As in [`StructFormerModel`], some words being masked.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
                 What the sum of the losses is divided by; the number of masked words in this batch by default.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`.
         """
         outputs = dict(self.structformer(input_ids, attention_mask, inputs_embeds, **kwargs))
         hidden_states = self.dropout(outputs.pop("last_hidden_state"))

@@ -117,21 +117,15 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
+        Beside the arguments of [`StructuredModelMixin`]; with actions, a cache is a [`GrammarCache`] or empty, and a
+        mask has two dimensions.
+
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding; of four dimensions only without actions.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Word of each token, from 1; 0 for tokens of no word. By default each token is a word.
             actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`, *optional*):
                 What is done before each token: numbers of `config.action_names`, filled with -1 on the right. Without
                 actions, the model is the backbone.
-            cache (`Cache`, *optional*): Tokens before these; with actions, a [`GrammarCache`] (or empty).
-            use_cache (`bool`, *optional*):
-                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): As of a Transformer-XL.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, what the input embeddings make of them.
 
         The last state of a token is that of the last action before the next token. Hidden states and attentions are
         those of all events, with actions and copies (see [`Machine`]).
@@ -327,19 +321,9 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         **kwargs,
     ) -> TransformerGrammarCausalLMOutput:
         """
-        Args:
-            input_ids, attention_mask, word_ids, actions, cache, position_ids, inputs_embeds:
-                As in [`TransformerGrammarModel.forward`].
-            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
-            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The tokens themselves, -100 where they, and the actions before them, do not count.
-            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers.
-            num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default. Actions are not
-                counted: the loss is minus the log-probability of text and trees, by the tokens.
-            logits_to_keep (`int` or `torch.LongTensor`):
-                How many last tokens, or which, get logits; 0 for all. Only without actions.
+        Arguments are those of [`TransformerGrammarModel.forward`] and [`StructuredLMMixin`], `logits_to_keep` only
+        without actions. Where labels are -100, neither tokens nor the actions before them count. Losses are divided by
+        the number of tokens, not of actions: they are minus the log-probability of text and trees, by the tokens.
 
         Raises:
             ValueError: as in [`TransformerGrammarModel.forward`]; with labels, actions or a token that cannot come.

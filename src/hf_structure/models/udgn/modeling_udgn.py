@@ -217,11 +217,8 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
         Dependency structure of a batch of sentences. Only the parser runs.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-                The output holds the words of each sentence first, also where the padding is on the left.
-            parser_inputs_embeds (`torch.Tensor` of shape `(batch_size, seq_len, parser_hidden_size)`, *optional*):
-                Vectors that the parser reads in place of those of the `input_ids`.
+            input_ids, attention_mask, parser_inputs_embeds: As in [`UDGNModel`]. The output holds the words of each
+                sentence first, wherever the padding is.
             decoder (`"tree"`, `"projective"` or `"argmax"`): Best tree with one root, best tree without crossing arcs
                 (both by `config.tree_objective`), or each word's best head (the root excluded, as in the paper: there
                 is always a cycle).
@@ -364,15 +361,12 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
     ) -> DependencyMaskedLMOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Heads (positions from 1, 0 is the
-                root, negative for none), for `config.use_given_heads` and the head loss.
+            input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`], with some words
+                masked; `heads` are also the target of the head loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of masked words in this batch by default.
-            inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`].
 
         The loss is the sum of the masked words' cross-entropies plus `config.head_loss_weight` times the sum of the
         words' head cross-entropies, divided by the number of masked words (by that of words without `labels`).

@@ -42,7 +42,21 @@ class StructuredPreTrainedMixin:
 
 
 class StructuredModelMixin:
-    """For a family's model without a head, whose `backbone` has the input embeddings."""
+    """
+    For a family's model without a head, whose `backbone` has the input embeddings.
+
+    Arguments of `forward` that all families share:
+        input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
+        attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*): 1 for tokens, 0 for
+            padding. A mask of four dimensions is the backbone's attention; padding is then unknown.
+        cache (`Cache`, *optional*): Tokens before these; with structures, the family's cache or an empty one.
+        use_cache (`bool`, *optional*): Whether to return a cache; by default if one is given, or in evaluation if
+            `config.use_cache`, but without a loss.
+        position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without the
+            padding. Read by grafted backbones; from scratch, distances are what counts.
+        inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Embeddings in
+            place of `input_ids`.
+    """
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.backbone.get_input_embeddings()
@@ -76,7 +90,16 @@ class StructuredModelMixin:
 class StructuredLMMixin(GraftMixin):
     """
     For a family's causal language model, which names its `hypotheses_class` and the argument of `forward` that gives
-    structures, the `structure_input`.
+    structures, the `structure_input`. Arguments of `forward` that all families share, beside those of
+    [`StructuredModelMixin`]:
+        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The tokens themselves, -100 where
+            they do not count; each is predicted from the one before.
+        shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Instead of `labels`: what each
+            token is to predict. Passed in `kwargs`, as in transformers, whose `Trainer` expects named parameters of
+            this kind in every batch.
+        num_items_in_batch (`int`, *optional*): What sums of losses are divided by; the number of labels in this batch
+            by default.
+        logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
     """
 
     hypotheses_class: ClassVar[type[Hypotheses]]
