@@ -79,10 +79,10 @@ def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[l
         while splits and splits[-1][0] <= bounds[word]:
             _, end, right = splits.pop()
             if heights[head] > heights[right]:
-                dependent = right
+                heads[right] = head + 1
             else:
-                head, dependent = right, head
-            heads[dependent] = head + 1
+                heads[head] = right + 1
+                head = right
             spans.append((word, end))
         splits.append((bounds[word], end, head))
     return spans[::-1], heads

@@ -94,7 +94,8 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
     if not weights:
         parts = {name: part for name, part in _mapping(content).items() if _weights_of(part)}
         main = parts.pop(next((name for name in WEIGHTS if name in parts), None), None)
-        settings, weights = settings | _settings_of(main), _weights_of(main)
+        settings |= _settings_of(main)
+        weights = _weights_of(main)
         for name, part in parts.items():
             weights |= {f"{name}.{key}": value for key, value in _weights_of(part).items()}
     if not weights:

@@ -125,7 +125,7 @@ class ReleasedG2GTransformerClassifier(nn.Module):
 
     def forward(self, words: torch.Tensor, history: torch.Tensor | None) -> torch.Tensor:
         """Scores `(batch, num_classes)`, from vectors `(batch, num_words, hidden_size)`."""
-        state = torch.tanh(self.pool(words.flatten(1)))
+        state = torch.tanh(self.pool(words.flatten(1)))  # (batch, hidden_size)
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)
         return self.output(self.dropout(nn.functional.leaky_relu(self.hidden(state))))

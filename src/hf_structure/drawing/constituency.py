@@ -113,7 +113,8 @@ class Brackets:
 
 def _bracket(start: int, end: int, label: str, row: Row) -> Bracket:
     sides = (start < row.start, end > row.end)
-    start, end = max(start, row.start), min(end, row.end)
+    start = max(start, row.start)
+    end = min(end, row.end)
     if row.mirrored:
         return Bracket(row.place(end), row.place(start + 1) + 1, label, *reversed(sides))
     return Bracket(row.place(start + 1), row.place(end) + 1, label, *sides)

@@ -68,7 +68,8 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
     check_lengths(words, heights=heights)
     if len(distances) != max(len(words) - 1, 0):
         raise ValueError(f"{len(words)} words but {len(distances)} distances, not one less")
-    heights, distances = list(map(float, heights)), list(map(float, distances))
+    heights = list(map(float, heights))
+    distances = list(map(float, distances))
     values = [0.0, *heights, *distances]
     floor = min(values) and min(values) - 0.08 * (max(values) - min(values))  # the lowest bar is a bar too
     figure = new_figure(max(3.2, 1.4 + 0.62 * len(words)), 3.2)
@@ -133,7 +134,8 @@ def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], titl
     """
     tables = {name: [[[*map(float, layer)] for layer in row] for row in rows] for name, rows in correlations.items()}
     sizes = {tuple(map(len, row)) for rows in tables.values() for row in rows}  # heads of each layer
-    layers, heads = (len(size := next(iter(sizes))), max(size, default=0)) if len(sizes) == 1 else (0, 0)
+    layers = len(next(iter(sizes), ()))
+    heads = max(map(max, filter(None, sizes)), default=0)
     if not heads or sizes != {(heads,) * layers} or any(len(rows) != len(labels) for rows in tables.values()):
         raise ValueError(f"correlations must have one shape ({len(labels)}, layers, heads)")
     figure = new_figure(1.8 + 0.17 * layers * heads, len(tables) * (0.9 + 0.17 * len(labels)) + 0.4)

@@ -124,7 +124,7 @@ class GraphAttention(nn.Module):
         context = weights @ value
         if places is not None:
             context = self._add_values(context, weights, places)
-        return self.output(context.transpose(1, 2).flatten(2)), weights
+        return self.output(context.transpose(1, 2).flatten(2)), weights  # (B, R, hidden_size)
 
     def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
         to_dependents, to_heads = places.vectors(self.key_relations, query.dtype)
@@ -141,7 +141,7 @@ class GraphAttention(nn.Module):
         upward = weights.gather(3, places.head.expand(-1, num_heads, -1, -1)) * places.has_head  # (B, H, R, 1)
         downward = weights.gather(2, places.row.expand(-1, num_heads, -1, -1)) * places.has_row  # (B, H, 1, L)
         values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
-        rows = places.row.transpose(2, 3).expand_as(values)
+        rows = places.row.transpose(2, 3).expand_as(values)  # (B, H, L, d)
         return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)
 
 
@@ -173,13 +173,13 @@ class _Places(NamedTuple):
         own_labels = labels
         rows = heads
         if query_positions is not None:
-            own_heads = heads.gather(1, query_positions)
-            own_labels = labels.gather(1, query_positions)
+            own_heads = heads.gather(1, query_positions)  # (B, R)
+            own_labels = labels.gather(1, query_positions)  # (B, R)
             count = query_positions.shape[1]
             numbers = torch.arange(count, device=query_positions.device).expand_as(query_positions)
             # The first query at each position, `count` if there is none.
-            rows = torch.full_like(heads, count).scatter_reduce(1, query_positions, numbers, "amin")
-            rows = rows.gather(1, heads.clamp(min=0))
+            rows = torch.full_like(heads, count).scatter_reduce(1, query_positions, numbers, "amin")  # (B, L)
+            rows = rows.gather(1, heads.clamp(min=0))  # (B, L)
             rows = rows.masked_fill((heads < 0) | (rows == count), -1)
         head = own_heads[:, None, :, None]
         row = rows[:, None, None, :]
@@ -208,7 +208,7 @@ class RelativePositionBias(nn.Embedding):
         """`(batch_size, num_heads, seq_len, seq_len)`, from positions `(batch_size, seq_len)`."""
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)
         buckets = MPNetEncoder.relative_position_bucket(distances, num_buckets=self.num_embeddings)
-        return super().forward(buckets).permute(0, 3, 1, 2)
+        return super().forward(buckets).permute(0, 3, 1, 2)  # (B, H, L, L)
 
 
 class GraphTransformerLayer(GradientCheckpointingLayer):
@@ -248,7 +248,7 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
             queries = take(hidden_states, query_positions)
             if mask.shape[2] > 1:
                 rows = query_positions[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
-                mask = mask.gather(2, rows)
+                mask = mask.gather(2, rows)  # (B, H or 1, R, L)
         attended, _ = self.attention(queries, hidden_states, mask, arcs, query_positions)
         queries = self.attention_norm(queries + self.dropout(attended))
         update = self.output(self.activation(self.intermediate(queries)))

@@ -44,7 +44,7 @@ class Int8Linear(nn.Module):
     @torch.no_grad()
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """`(..., out_features)`, from `(..., in_features)`."""
-        rows = states.reshape(-1, self.in_features)
+        rows = states.reshape(-1, self.in_features)  # (rows, in_features)
         scale = rows.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(INPUT_LIMIT)
         products = torch._int_mm((rows / scale).round_().to(torch.int8), self.quantized.T)
         results = products.view(torch.float32).copy_(products)  # in place: new memory would cost more than the product

@@ -29,7 +29,7 @@ class WordPlaces(NamedTuple):
         """
         if values is None or self.order is None:
             return values
-        order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))
+        order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))  # (B, num_words, 1, ...)
         return values.gather(1, order.expand_as(values))  # (batch_size, num_words, ...)
 
 

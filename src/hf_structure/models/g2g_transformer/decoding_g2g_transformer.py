@@ -127,9 +127,9 @@ def beam_search(
     ended = []
     order = []
     while len(sentences):
-        over = (running.states.finished | (running.scores == -torch.inf)).view(-1, beam_size).all(1)
+        over = (running.states.finished | (running.scores == -torch.inf)).view(-1, beam_size).all(1)  # (B,)
         if over.any():
-            rows = over.repeat_interleave(beam_size)
+            rows = over.repeat_interleave(beam_size)  # (B * beam_size,)
             ended.append(running.ended(rows.nonzero().flatten()))
             order.append(sentences[over])
             running = running.select((~rows).nonzero().flatten())
@@ -138,7 +138,7 @@ def beam_search(
         candidates = _candidates(model, running, swap)
         running = _advance(model, running, _choose(running, candidates, beam_size), beam_size)
     first = beam_size * torch.cat(order).argsort().unsqueeze(1)
-    rows = (first + torch.arange(beam_size, device=first.device)).flatten()
+    rows = (first + torch.arange(beam_size, device=first.device)).flatten()  # (B * beam_size,)
     return _output(Hypotheses.concatenate(ended).ended(rows), len(lengths), k, model.config, marginals)
 
 
@@ -177,7 +177,7 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
         if running.memory is not None:
             hidden, _ = running.memory
             history = hidden[-1, rows]  # (rows, history_size)
-        table = running.vectors.flatten(0, 1)
+        table = running.vectors.flatten(0, 1)  # (rows * (n + 4), D)
         scores, label_scores = model.score_states(running.states.select(rows), table, versions, history)
         if scores.isnan().any():
             raise ValueError("the model's scores are not numbers (NaN): it cannot parse")
@@ -214,14 +214,14 @@ def _choose(running: Hypotheses, candidates: Candidates, beam_size: int) -> Step
     relations = candidates.label_log_probs.shape[2]
     finished = running.states.finished
     log_probs[finished, 0] = 0.0  # stays as it is
-    totals = (running.scores.unsqueeze(1) + log_probs).view(-1, beam_size * width)
+    totals = (running.scores.unsqueeze(1) + log_probs).view(-1, beam_size * width)  # (B, beam_size * width)
     chosen = candidates.greedy().masked_fill(finished, 0).view(-1, beam_size)[:, :1]  # (sentences, 1)
     if beam_size > 1:
         ranking = totals.scatter(1, chosen, torch.inf)  # the greedy derivation stays, and stays first
         chosen = ranking.topk(beam_size, dim=1).indices  # (B, beam_size)
     first = beam_size * torch.arange(len(chosen), device=chosen.device).unsqueeze(1)
-    parents = (first + chosen // width).flatten()
-    columns = (chosen % width).flatten()
+    parents = (first + chosen // width).flatten()  # (B * beam_size,)
+    columns = (chosen % width).flatten()  # (B * beam_size,)
     actions = columns // relations
     labels = columns % relations
     scores = totals.gather(1, chosen).flatten()  # (B * beam_size,)

@@ -321,7 +321,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Scores of actions and labels, eq. 12, from the vectors that decide `(batch, 2, D)` and the history."""
-        state = state.flatten(1)
+        state = state.flatten(1)  # (batch, 2 * D)
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)
         label_scores = None if self.relation_classifier is None else self.relation_classifier(state)
@@ -389,8 +389,8 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             heads = parse.heads[:, 0]
             labels = parse.columns["labels"][:, 0] if self.config.labelled else None
         elif order is not None:
-            heads = heads.gather(1, order)
-            labels = labels if labels is None else labels.gather(1, order)
+            heads = heads.gather(1, order)  # (B, n)
+            labels = labels if labels is None else labels.gather(1, order)  # (B, n)
         path = oracle_derivations(heads, labels, lengths, self.config)
         table, versions = self._compose_path(vectors, path)
         history = self._history_on_path(path, vectors.device)
@@ -484,7 +484,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         """
         batch, size = vectors.shape[:2]
         steps = path.actions.shape[1]
-        table = [vectors.flatten(0, 1)]
+        table = [vectors.flatten(0, 1)]  # (B * (n + 4), D)
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)  # (steps + 1, B, n + 4)
         if self.composition is not None:
             plan = self.compositions(path.before, path.after, path.flat_actions)

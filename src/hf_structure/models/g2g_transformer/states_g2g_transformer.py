@@ -69,7 +69,7 @@ class Derivations(NamedTuple):
     @property
     def flat_actions(self) -> torch.Tensor:
         """`(steps * batch,)`: the actions as the rows of the states."""
-        return self.actions.T.flatten()
+        return self.actions.T.flatten()  # (steps * B,)
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
@@ -235,7 +235,7 @@ def oracle_derivations(
         )
     before = TransitionStates.concatenate(states[:-1])
     after = TransitionStates.concatenate(states[1:])
-    flat = actions.T.flatten()
+    flat = actions.T.flatten()  # (steps * B,)
     arc_labels = (
         after.labels.gather(1, dependents(before, flat).unsqueeze(1)).squeeze(1).masked_fill(~is_arc(flat), -1)
     )

@@ -106,7 +106,7 @@ class GraphHypotheses(Hypotheses):
         first = self.first_vectors
         known = int(numbers.max())
         new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
-        tape = self.tape.index_select(0, rows)
+        tape = self.tape.index_select(0, rows)  # (rows, F, words + 1)
         tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]  # (rows, F, known)
         older = (first.tables["parents"], first.tables["children"])
         scores = scorer.step(new, numbers, older, first.places[rows, :known], tape, self.terms)
@@ -123,8 +123,8 @@ class GraphHypotheses(Hypotheses):
         super().select(rows)
         self.graphs = self.graphs.select(rows)
         self.first_vectors.select(rows)
-        self.tape = self.tape.index_select(0, rows)
-        self.states = self.states.index_select(0, rows)
+        self.tape = self.tape.index_select(0, rows)  # (rows, F, words + 1)
+        self.states = self.states.index_select(0, rows)  # (rows, 2 * hidden_size)
 
     def add_words(self, words: torch.Tensor, arcs: torch.Tensor) -> None:
         """New words `(rows,)`, 0 for none, with their heads and dependents `(rows, 2, n + 1)` among the others."""

@@ -64,11 +64,11 @@ class GraphCache(StructureCache):
         new = words.masked_fill(words <= self.words, 0)
         if new.any():
             self._insert_words(new, graph)
-        return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)
+        return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)  # (B, F, n + 1)
 
     def _insert_words(self, new: torch.Tensor, graph: torch.Tensor) -> None:
         arcs = known_arcs(graph, new)
-        index = new.view(-1, 1, 1)
+        index = new.view(-1, 1, 1)  # (B, 1, 1)
         heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)  # (B, n + 1)
         dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)  # (B, n + 1)
         self.insert_words(new, torch.stack([heads, dependents], dim=1))

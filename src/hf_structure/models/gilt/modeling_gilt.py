@@ -272,7 +272,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             self.represent_word(input_ids, cache) if first_vectors is None else first_vectors,
             cache.words + 1,
             (cache.parents.flatten(0, 1), cache.children.flatten(0, 1)),
-            torch.arange(batch * size, device=input_ids.device).view(batch, size),
+            torch.arange(batch * size, device=input_ids.device).view(batch, size),  # (B, n + 1)
             cache.graphs.tape(cache.words)[..., :size],
             self._scorer_terms(cache, size + 1),
         )
@@ -388,7 +388,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         arcs = arcs.masked_fill(~possible, 0.0)
         gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)  # (B, n)
         is_word = possible[:, 0, 1:]  # any word can hang on the root
-        counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")
+        counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")  # (B, n)
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
         count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
         losses = self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means  # (B,)

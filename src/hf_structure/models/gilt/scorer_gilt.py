@@ -172,9 +172,9 @@ class DependencyScorer(nn.Module):
         is_word = older > 0  # the root is nobody's dependent
         terms = self.terms(size, parents.device)
         number = position[1:].repeat(batch)  # (batch_size * n,)
-        new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)
+        new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)  # (B * n, size)
         arcs_in, arcs_out, sums = self._pairs_in_chunks(
-            (parents.flatten(0, 1), children.flatten(0, 1)),
+            (parents.flatten(0, 1), children.flatten(0, 1)),  # (B * (n + 1), size) each
             terms,
             self._queries(*new, terms),
             step=row * (size - 1) + newer - 1,

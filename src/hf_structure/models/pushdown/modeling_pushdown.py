@@ -323,7 +323,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             if max(words) > 1:
                 spans.add((0, max(words)))
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
-            trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))
+            trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
         return DecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, :1])
 

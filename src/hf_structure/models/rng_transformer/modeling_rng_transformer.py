@@ -199,7 +199,7 @@ class RNGTransformerDecoder(nn.Module):
         """`(B, n, n + 1)`: scores of heads, 0 the root; -inf for a word itself and for padding."""
         dependents = self.dropout(self.activation(self.arc_dependent(vectors[:, 1:])))
         heads = self.dropout(self.activation(self.arc_head(vectors)))
-        scores = (self.arc(dependents) @ heads.transpose(1, 2)).float()
+        scores = (self.arc(dependents) @ heads.transpose(1, 2)).float()  # (B, n, n + 1)
         columns = torch.arange(vectors.shape[1], device=vectors.device)
         return scores.masked_fill((columns[1:, None] == columns) | (columns > lengths[:, None, None]), -torch.inf)
 
@@ -340,12 +340,12 @@ class Sentences:
     def arcs(self, graph: Graph) -> Arcs:
         """The graph as arcs between positions. An arc whose label is not known is left out."""
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
-        heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)
+        heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)  # (B, n)
         # Padding would write to the position of the root, which has no head anyway: it is cut off again.
         places = torch.where(known, self.places[:, 1:], self.hidden_states.shape[1])
         nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
-        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]
-        heads = nothing.scatter(1, places, heads)[:, :-1]
+        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]  # (B, L)
+        heads = nothing.scatter(1, places, heads)[:, :-1]  # (B, L)
         return Arcs(heads, labels)
 
 
@@ -407,7 +407,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         Raises:
             ValueError: names the labels that it does not know; or there are none.
         """
-        config, labels = deepcopy(self.config), list(dict.fromkeys(labels))
+        config = deepcopy(self.config)
+        labels = list(dict.fromkeys(labels))
         number = {label: row for row, label in config.id2label.items()} if config.labelled else {}
         if unknown := [label for label in labels if label not in number]:
             raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
@@ -634,7 +635,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             result = now if result is None else result.replace(busy, now)
             if graph is not None:
                 changed = now.graph.differs(graph)
-                busy, now = busy[changed], now.select(changed)
+                busy = busy[changed]
+                now = now.select(changed)
             if not len(busy):
                 break
             graph = now.graph
@@ -702,7 +704,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
     def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
         """Words that are each the mean of their pieces, and so a single one."""
         vectors = average_pieces(self.get_input_embeddings(), pieces, words.word_ids, n, self.config.unk_token_id)
-        number = torch.arange(n, device=pieces.device).expand(len(pieces), n)
+        number = torch.arange(n, device=pieces.device).expand(len(pieces), n)  # (B, n)
         is_word = number < words.lengths.unsqueeze(1)
         return Pieces(vectors, words.lengths, number.masked_fill(~is_word, -1), is_word)
 

@@ -94,7 +94,7 @@ class StructFormerParser(nn.Module):
         """
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
-        words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))
+        words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))  # (B, L, D)
         distances, heights, left, right, parents = self(words, lengths)
         place = torch.arange(heights.shape[1], device=heights.device)
         is_word = place < lengths.unsqueeze(1)
@@ -102,10 +102,10 @@ class StructFormerParser(nn.Module):
         heights = heights.masked_fill(~is_word, -torch.inf)
         back = places_among_words(attention_mask)  # every word to its place again
         return {
-            "distances": distances.gather(1, back),
-            "heights": heights.gather(1, back),
+            "distances": distances.gather(1, back),  # (B, L)
+            "heights": heights.gather(1, back),  # (B, L)
             "parent_probs": move(without_diagonal(parents), back),
-            "root_probs": parents.diagonal(dim1=1, dim2=2).gather(1, back),
+            "root_probs": parents.diagonal(dim1=1, dim2=2).gather(1, back),  # (B, L)
             "left_probs": move(left, back),
             "right_probs": move(right, back),
         }
@@ -136,8 +136,8 @@ class StructFormerParser(nn.Module):
 
 def move(matrices: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
     """`(B, L, L)` with rows and columns taken from the places `back`, `(B, L)`."""
-    rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))
-    return rows.gather(2, back.unsqueeze(1).expand_as(matrices))
+    rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))  # (B, L, L)
+    return rows.gather(2, back.unsqueeze(1).expand_as(matrices))  # (B, L, L)
 
 
 def without_diagonal(matrices: torch.Tensor) -> torch.Tensor:
@@ -151,7 +151,7 @@ def arc_probs(parents: torch.Tensor) -> torch.Tensor:
 
 def relation_probs(parent_probs: torch.Tensor, relations: list[str]) -> torch.Tensor:
     """`(B, R, L, L)`: probability that word `j` is the parent of `i`, its dependent, or that both share a parent."""
-    dependents = parent_probs.transpose(1, 2)
+    dependents = parent_probs.transpose(1, 2)  # (B, L, L)
     forms = {
         "parent": lambda: parent_probs,
         "dependent": lambda: dependents,
@@ -206,7 +206,7 @@ class StructFormerAttention(nn.Module):
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
         attend = self._softmax if relations is None else self._constrained
         updates, weights = attend(query, key, value, words, relations)
-        return self.output(updates.transpose(1, 2).reshape(batch, length, -1)), weights
+        return self.output(updates.transpose(1, 2).reshape(batch, length, -1)), weights  # (B, L, D)
 
     def _constrained(self, query, key, value, words, relations):
         sentences = SCORES_AT_ONCE // (self.num_heads * query.shape[2] ** 2)
@@ -234,7 +234,7 @@ class StructFormerAttention(nn.Module):
         return weights.to(value.dtype) @ value, weights
 
     def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        scores = query @ key.transpose(-1, -2) / math.sqrt(self.head_dim)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(self.head_dim)  # (B, H, L, L)
         return scores if self.position_bias is None else scores + self._position_bias(scores.shape[-1])
 
     def _position_bias(self, length: int) -> torch.Tensor:
@@ -378,13 +378,13 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         lengths = attention_mask.long().sum(1)
         parser = self.base_model.parser
         if inputs_embeds is None:
-            words = self.get_input_embeddings()(input_ids.gather(1, order))
+            words = self.get_input_embeddings()(input_ids.gather(1, order))  # (B, L, D)
         else:
-            words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))
-        states = self.base_model.below_parser(words, attention_mask.gather(1, order))
+            words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))  # (B, L, D)
+        states = self.base_model.below_parser(words, attention_mask.gather(1, order))  # (B, L, D)
         distances, heights, *_, parents = parser(states, lengths)
         if word_ids is not None:
-            pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
+            pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))  # ids (B, L)
             distances, heights, parents, lengths = join_pieces(*pieces)
         spans, heads = decode_trees(distances, heights, lengths, self.config.branching_bias)
         probs = arc_probs(parents)
@@ -433,10 +433,10 @@ def join_pieces(
     piece_heights = heights.unsqueeze(1).masked_fill(~belongs, -torch.inf)  # (B, n, L)
     word_heights, highest = piece_heights.max(2)
     last = (belongs * place).amax(2)[:, :-1]  # the last piece of every word but the last, (B, n - 1)
-    word_distances = nn.functional.pad(distances, (0, 1)).gather(1, last)
+    word_distances = nn.functional.pad(distances, (0, 1)).gather(1, last)  # (B, n - 1)
     rows = parents.gather(1, highest.unsqueeze(2).expand(-1, -1, parents.shape[2]))  # (B, n, L)
     rows = rows * belongs.any(2, keepdim=True)
-    by_word = rows @ belongs.transpose(1, 2).to(rows.dtype)
+    by_word = rows @ belongs.transpose(1, 2).to(rows.dtype)  # (B, n, n)
     own = rows.gather(2, highest.unsqueeze(2))  # its mass on itself, not on its other pieces
     eye = torch.eye(len(words), dtype=torch.bool, device=heights.device)
     joined = torch.where(eye, own, by_word)

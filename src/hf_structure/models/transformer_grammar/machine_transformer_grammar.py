@@ -254,7 +254,7 @@ class Tape:
         events = torch.cat(
             [torch.full_like(actions.view(batch, tokens, -1)[..., :-1], NOTHING), events.unsqueeze(2)], 2
         )
-        events = torch.where(actions >= 0, actions + FIRST_ACTION, events.flatten(1))
+        events = torch.where(actions >= 0, actions + FIRST_ACTION, events.flatten(1))  # (B, length)
         is_read = events != NOTHING
         is_double = is_join(events, config) & (config.composition == "compose")
         ends = (is_read.long() + is_double.long()).cumsum(1)
@@ -268,7 +268,7 @@ class Tape:
             tape = values.new_full((batch, length + 1), filler)
             return tape.scatter(1, first, values).scatter(1, second, copies)[:, :-1]  # (B, length)
 
-        last = starts[:, -1:].expand(-1, most + 1)
+        last = starts[:, -1:].expand(-1, most + 1)  # (B, most + 1)
         return cls(
             written(events, torch.full_like(events, COPY), NOTHING),
             written(actions, actions, -1),

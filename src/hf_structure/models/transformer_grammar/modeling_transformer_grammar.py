@@ -77,7 +77,7 @@ class Reading(NamedTuple):
     def at(self, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """`(batch_size, places, ...)`: values `(batch_size, length, ...)` at places `(batch_size, places)`."""
         places = places.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # padding on the left is at no place
-        return values.gather(1, places)
+        return values.gather(1, places)  # (B, places, size)
 
 
 class TransformerGrammarPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):

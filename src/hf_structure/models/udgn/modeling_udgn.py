@@ -62,8 +62,8 @@ class UDGNParser(nn.Module):
         log_probs = self.normalize(self.score(words, attention_mask))
         back = places_among_words(attention_mask)  # every word to its place again, as a dependent and as a head
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
-        log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
-        return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
+        log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))  # (B, L, L + 1)
+        return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))  # (B, L, L + 1)
 
     def score(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
@@ -71,7 +71,7 @@ class UDGNParser(nn.Module):
         and for padding. A word's score for itself is that of the root.
         """
         order = words_first(attention_mask)
-        is_word = attention_mask.bool().gather(1, order)
+        is_word = attention_mask.bool().gather(1, order)  # (B, L)
         vectors = self.embeddings(words) if words.dim() == 2 else words
         embedded = self.dropout(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))  # (B, L, D)
         states = self.lstm(embedded, is_word.sum(1))  # (B, L, 2D), eq. 1
@@ -144,7 +144,7 @@ class UDGNGatedHeads(nn.Module):
         messages = weights.to(value.dtype) @ self.activation(value)  # (B, H, L, head_dim)
         if self.use_gate:
             messages = messages * gate[0].sigmoid()
-        messages = messages.transpose(1, 2).reshape(batch, length, -1)
+        messages = messages.transpose(1, 2).reshape(batch, length, -1)  # (B, L, H * head_dim)
         return self.dropout(self.output(self.dropout(messages))), weights
 
     def compete(self, scores: torch.Tensor) -> torch.Tensor:
@@ -155,7 +155,7 @@ class UDGNGatedHeads(nn.Module):
         """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
         position = torch.arange(length, device=self.position_bias.device)
         distance = position.unsqueeze(0) - position.unsqueeze(1)
-        left, right = self.position_bias.float().view(2, -1, 1, 1)
+        left, right = self.position_bias.float().view(2, -1, 1, 1)  # (H, 1, 1) each
         return torch.where(distance > 0, right, left).masked_fill(distance == 0, 0.0)
 
 
@@ -380,7 +380,7 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
             total, count = masked_cross_entropy(self.lm_head, hidden_states, labels)
         if self.config.head_loss_weight > 0 and heads is not None:
             has_head = heads >= 0
-            head_log_probs = outputs.head_log_probs.gather(-1, heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+            head_log_probs = outputs.head_log_probs.gather(-1, heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)  # (B, L)
             head_loss = -self.config.head_loss_weight * head_log_probs[has_head].sum()
             total = head_loss if total is None else total + head_loss
             count = has_head.sum() if count is None else count

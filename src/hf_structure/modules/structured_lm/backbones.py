@@ -101,7 +101,7 @@ def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Ten
     query = query.unflatten(-1, (-1, attention.head_dim))  # (B, Q, H, head_dim)
     if hasattr(attention, "q_norm"):
         query = attention.q_norm(query)
-    return query.transpose(1, 2)
+    return query.transpose(1, 2)  # (B, H, Q, head_dim)
 
 
 def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:

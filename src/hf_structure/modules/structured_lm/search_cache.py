@@ -42,7 +42,7 @@ class SharedRows:
 
     def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
-        self.places = self.places.index_select(0, rows)
+        self.places = self.places.index_select(0, rows)  # (rows, columns)
 
     def _make_room(self, count: int) -> None:
         """Room for more vectors, where those that no hypothesis has any more are left out."""
@@ -123,7 +123,7 @@ class SharedCache(SharedRows):
         if self.lookup is None:
             head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
             index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
-            self.lookup = Lookup(index.flatten(0, 1))
+            self.lookup = Lookup(index.flatten(0, 1))  # (rows * num_heads, tokens)
         return self.lookup
 
 

@@ -41,7 +41,7 @@ def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past:
             return visible.to(states.dtype).clamp(min=lowest)
     else:
         position = torch.arange(keys, device=states.device)
-        visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)
+        visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)  # (1, 1, Q, keys)
         if attention_mask is not None:
             visible = visible & attention_mask[:, None, None, :].bool()
     return torch.zeros_like(visible, dtype=states.dtype).masked_fill(~visible.bool(), lowest)
@@ -123,7 +123,7 @@ class RelativeAttention(nn.Module):
         if isinstance(cache, SharedCache):
             scores = more if position_scores else self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
-            return self.output(mixed.flatten(1).unsqueeze(1)), None
+            return self.output(mixed.flatten(1).unsqueeze(1)), None  # (rows, 1, hidden_size)
         if cache is not None:
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
@@ -131,7 +131,7 @@ class RelativeAttention(nn.Module):
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
-            scores = content @ key.transpose(2, 3) + mask
+            scores = content @ key.transpose(2, 3) + mask  # (B, H, Q, keys)
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
             mixed = weights @ value
         else:
@@ -148,8 +148,8 @@ class RelativeAttention(nn.Module):
         scores = torch.einsum("bhqd,hkd->bhqk", query, self.position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
         batch, num_heads, queries, _ = scores.shape
-        shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)
-        return shifted[:, :, 1:].reshape(batch, num_heads, queries, keys)
+        shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)  # (B, H, keys + 1, Q)
+        return shifted[:, :, 1:].reshape(batch, num_heads, queries, keys)  # (B, H, Q, keys)
 
     def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
         """The same, `(rows, num_heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
