@@ -112,15 +112,9 @@ class Beam:
 
 def settle(origins: torch.Tensor) -> torch.Tensor:
     """
-    An order of hypotheses in which as many as possible stay in the row of their origin, so that little is moved.
-
-    Args:
-        origins (`torch.LongTensor` of shape `(rows,)`): Row that each hypothesis comes from.
-
-    Returns:
-        `torch.LongTensor` of shape `(rows,)`: a permutation; row `r` is to hold hypothesis `order[r]`. An origin
-            whose row is among the new rows keeps its first hypothesis there, so that hypotheses can be moved in place,
-            from rows that stay or are given up to free rows.
+    A permutation of hypotheses, which come from the rows `origins`, in which as many as possible stay in the row of
+    their origin: row `r` is to hold hypothesis `order[r]`. An origin whose row is among the new rows keeps its first
+    hypothesis there, so that hypotheses can be moved in place, from rows that stay or are given up to free rows.
     """
     count = len(origins)
     number = torch.arange(count, device=origins.device)

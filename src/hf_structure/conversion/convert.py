@@ -61,7 +61,7 @@ def convert(
     if tokenizer is None and any((Path(path) / name).is_file() for name in TOKENIZER_FILES):
         tokenizer = path
     source = KINDS[guess_kind(checkpoint) if kind is None else kind]
-    config_class = source.model.config_class
+    config_class: Any = source.model.config_class
     unknown = sorted((settings or {}).keys() - {field.name for field in fields(config_class)})
     if unknown:
         raise ValueError(f"a {config_class.__name__} has no {', '.join(unknown)}")

@@ -1,7 +1,7 @@
 """From weights by their old names to a model: tables of names, and functions where names are not all that differs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -10,6 +10,7 @@ from hf_structure.conversion.checkpoint import Checkpoint
 from hf_structure.modules.pretrained_encoder import BERT_LAYER
 
 AT_ONCE = 12  # names in a message
+Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 class Entry(NamedTuple):
@@ -64,11 +65,11 @@ def stacked(*tensors: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def fill(
-    model: PreTrainedModel,
+    model: Model,
     entries: Iterable[Entry],
     checkpoint: Checkpoint,
     unused: Callable[[str], bool] = lambda name: False,
-) -> PreTrainedModel:
+) -> Model:
     """
     Gives a model its weights, all of them.
 

@@ -31,6 +31,7 @@ class ReleasedGraphAttention(GraphAttention):
         self.value_offset = nn.Embedding(1, self.head_dim) if self.num_labels else None
 
     def _add_values(self, context: torch.Tensor, *args) -> torch.Tensor:
+        assert self.value_offset is not None  # where arcs are read
         # The attention weights of a position sum to 1.
         return super()._add_values(context, *args) + self.value_offset.weight.to(context.dtype)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -183,7 +183,8 @@ def convert(
             )
     config = config_of(checkpoint, known, tokenizer, settings)
     tokenizer.model_max_length = config.max_words
-    found = entries(config, known, tokenizer.cls_token_id, tokenizer.sep_token_id)
+    cls, sep = (cast(int, each) for each in (tokenizer.cls_token_id, tokenizer.sep_token_id))
+    found = entries(config, known, cls, sep)
     model = fill(
         ReleasedRNGTransformerForParsing(config), found, checkpoint, lambda name: any(p in name for p in NO_EFFECT)
     )

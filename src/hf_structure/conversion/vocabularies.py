@@ -69,7 +69,7 @@ def _words_of(content: Any) -> list[str] | None:
     numbers = own.get("word2idx", content)
     words = own.get("idx2word")
     if words is None and isinstance(numbers, Mapping) and numbers:
-        words = sorted(numbers, key=numbers.get)
+        words = sorted(numbers, key=numbers.__getitem__)
     return None if words is None else [str(word) for word in words]
 
 

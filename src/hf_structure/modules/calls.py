@@ -8,8 +8,17 @@ decorated with [`with_calls`] and each method that reads them with [`by_call`].
 
 from collections.abc import Callable
 from functools import wraps
+from typing import TypeVar, cast
 
+import torch
 from torch import nn
+
+Function = TypeVar("Function", bound=Callable)
+
+
+def uncompiled(function: Function) -> Function:
+    """[`torch.compiler.disable`], which hides the type."""
+    return cast(Function, torch.compiler.disable(function))
 
 
 def by_call(method: Callable) -> Callable:

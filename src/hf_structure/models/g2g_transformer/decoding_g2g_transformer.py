@@ -14,6 +14,7 @@ import torch
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
 from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
+from hf_structure.modules.calls import uncompiled
 
 if TYPE_CHECKING:
     from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -98,7 +99,7 @@ class Candidates:
         return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)
 
 
-@torch.compiler.disable
+@uncompiled
 def beam_search(
     model: "G2GTransformerForParsing",
     vectors: torch.Tensor,

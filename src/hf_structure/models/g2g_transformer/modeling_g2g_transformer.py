@@ -34,6 +34,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     sequence_lengths,
     state_sequences,
 )
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_transformer import (
     Arcs,
@@ -233,7 +234,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     # The paper's equations, for any states of any sentences.
 
-    @torch.compiler.disable
+    @uncompiled
     def embed_words(
         self,
         pieces: torch.Tensor,
@@ -449,7 +450,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         swap = self.config.use_swap and decoder == "tree"
         return beam_search(self, vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
 
-    @torch.compiler.disable
+    @uncompiled
     def _loss(
         self,
         path: Derivations,
@@ -476,7 +477,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     # All decisions of a batch, many states at a time.
 
-    @torch.compiler.disable
+    @uncompiled
     def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.Tensor, torch.Tensor]:
         """
         All vectors that words have on the way `(number, D)`, and where the words find theirs in the states in which
@@ -501,7 +502,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 
-    @torch.compiler.disable
+    @uncompiled
     def _history_on_path(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
         """What the LSTM says in the states in which there is something to decide, `(decisions, history_size)`."""
         if self.history is None:

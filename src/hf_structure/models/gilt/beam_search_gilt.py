@@ -29,11 +29,6 @@ class GraphHypotheses(Hypotheses):
     """
     Hypotheses with their graphs; sentences begin with a token of no word.
 
-    Args:
-        model ([`GiLTForCausalLM`]): The model.
-        ids, words (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
-        most (`int`): Most hypotheses at a time.
-
     Attributes:
         graphs ([`DependencyGraphs`]): Their graphs.
         tape (`torch.ByteTensor` of shape `(rows, features, words + 1)`): Their features as seen from the newest words.
@@ -50,7 +45,7 @@ class GraphHypotheses(Hypotheses):
         opened = words.cummax(1).values
         before = torch.nn.functional.pad(opened, (1, 0))[:, :-1]
         self.new = opened.masked_fill(opened == before, 0)  # words that tokens open
-        self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, device=ids.device)
+        self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         number = int(words.max()) + 1
         places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)

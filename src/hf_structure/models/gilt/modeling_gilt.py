@@ -26,6 +26,7 @@ from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.generation_gilt import GraphWriter
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
@@ -215,7 +216,9 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         has_loss = targets is not None
         if graph is not None and tapes is None and has_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
-        wanted_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        if graph is not None and wanted_states is not True:  # the scorer reads some, too
+            kept_states = [*(selected_hidden_states(wanted_states) or ()), *self.config.scorer_layers]
         outputs = self.model(
             input_ids,
             attention_mask=attention_mask,
@@ -226,7 +229,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             use_cache=self.model.wants_cache(use_cache, cache, has_loss),
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
-            output_hidden_states=wanted_states if graph is None else self._states_to_keep(wanted_states),
+            output_hidden_states=kept_states,
             **kwargs,
         )
         states = _selected(outputs.hidden_states, wanted_states)
@@ -239,40 +242,24 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
         return result
 
-    def _states_to_keep(self, wanted: bool | int | list[int]) -> bool | list[int]:
-        """Which hidden states the backbone gives: those that are asked for, and those that the scorer reads."""
-        if wanted is True:
-            return True
-        return [*(selected_hidden_states(wanted) or ()), *self.config.scorer_layers]
-
     def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
+        """First vectors of words that come next, as parents and children, from their first tokens `(batch_size,)`."""
         return self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
 
     def score_word(
-        self,
-        input_ids: torch.Tensor,
-        cache: GraphCache,
-        first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, first_vectors: tuple[torch.Tensor, torch.Tensor], cache: GraphCache
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        The dependencies of a word that comes next, before its first token is processed (section 3.1).
-
-        Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size,)`): First token of each row's next word.
-            cache ([`GraphCache`]): All tokens before.
-            first_vectors (pair of `torch.FloatTensor`, *optional*): From [`represent_word`], where they are known.
-
-        Returns:
-            Logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf` where there can be none,
-            and of their number, `(batch_size, max_new_arcs + 1)`.
+        The dependencies of words that come next, before their first tokens are processed (section 3.1), from what
+        [`represent_word`] gives: logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf`
+        where there can be none, and of their number, `(batch_size, max_new_arcs + 1)`.
         """
         batch, size = cache.parents.shape[:2]
         return self.scorer.step(
-            self.represent_word(input_ids, cache) if first_vectors is None else first_vectors,
+            first_vectors,
             cache.words + 1,
             (cache.parents.flatten(0, 1), cache.children.flatten(0, 1)),
-            torch.arange(batch * size, device=input_ids.device).view(batch, size),  # (B, n + 1)
+            torch.arange(batch * size, device=cache.words.device).view(batch, size),  # (B, n + 1)
             cache.graphs.tape(cache.words)[..., :size],
             self._scorer_terms(cache, size + 1),
         )
@@ -330,7 +317,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
 
-    @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
+    @uncompiled  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
         """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
         cache = result.cache if isinstance(result.cache, GraphCache) else None
@@ -339,8 +326,13 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         if cache is not None:
             cache.update_words(**words)
         if tapes is not None and not has_past:
+            places = (words["rows"], words["words"])
+            nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
+            roles = [
+                torch.index_put(nothing, places, words[role]) for role in ("parents", "children")
+            ]  # (B, n + 1, d)
             lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
+            result.arc_logits, result.count_logits = self.scorer(*roles, tapes, lengths)
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
@@ -403,13 +395,3 @@ def _selected(
         return states if wanted else None
     layers = {layer % len(states) for layer in selected_hidden_states(wanted) if -len(states) <= layer < len(states)}
     return tuple(state if layer in layers else None for layer, state in enumerate(states))
-
-
-def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:
-    """First vectors of roots and words at their places, as parents and as children, `(batch_size, size, width)`."""
-    places = (words["rows"], words["words"])
-    first_vectors = []
-    for vectors in (words["parents"], words["children"]):
-        nothing = vectors.new_zeros(len(words["states"]), size, vectors.shape[-1])
-        first_vectors.append(torch.index_put(nothing, places, vectors))
-    return first_vectors

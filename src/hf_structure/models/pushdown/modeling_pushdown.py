@@ -26,6 +26,7 @@ from hf_structure.models.pushdown.beam_search_pushdown import StackHypotheses
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
@@ -129,7 +130,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
-    @torch.compiler.disable  # token by token
+    @uncompiled  # token by token
     def replay(
         self,
         tokens: torch.Tensor,
@@ -328,7 +329,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         return DecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, :1])
 
 
-@torch.compiler.disable  # a question about values
+@uncompiled  # a question about values
 def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
     known = gold != -100

@@ -43,6 +43,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     scores_at,
 )
 from hf_structure.modules.affine import all_rows
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
@@ -184,7 +185,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
         self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
 
-    @torch.compiler.disable  # event by event
+    @uncompiled  # event by event
     def replay(
         self,
         embedded: torch.Tensor,
@@ -425,7 +426,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         return DecoderOutput(heads=heads, log_probs=log_probs)
 
 
-@torch.compiler.disable  # a question about values
+@uncompiled  # a question about values
 def check_events(
     logits: torch.Tensor, targets: torch.Tensor, kinds: torch.Tensor, gold: torch.Tensor, texts: torch.Tensor
 ) -> None:

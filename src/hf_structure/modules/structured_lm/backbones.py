@@ -8,6 +8,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from hf_structure.modules.affine import is_plain, without_bias
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import without_padding
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, TransformerXLModel
 
@@ -38,7 +39,7 @@ def positions_for(
     return {"position_ids": position_ids}
 
 
-@torch.compiler.disable  # a question about values
+@uncompiled  # a question about values
 def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
     """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
     if attention_mask is not None and attention_mask.dim() == 4:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam, default_max_tokens, settle
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 
 BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
@@ -42,7 +43,7 @@ class Found:
 
 
 @torch.no_grad()
-@torch.compiler.disable
+@uncompiled
 def beam_search(
     model: PreTrainedModel,
     kind: type[Hypotheses],
@@ -84,14 +85,8 @@ def right_padded(
     attention_mask: torch.Tensor | None, *columns: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
     """
-    Sentences with their padding, which becomes 0, on the right.
-
-    Returns:
-        Lengths `(batch_size,)`; where each of their tokens was, `(batch_size, seq_len)`; and the columns, each of that
-        shape.
-
-    Raises:
-        ValueError: a sentence without tokens.
+    Sentences with their padding, which becomes 0, on the right: lengths `(batch_size,)`; where each of their tokens
+    was, `(batch_size, seq_len)`; and the columns. Raises `ValueError` for a sentence without tokens.
     """
     mask = torch.ones_like(columns[0]) if attention_mask is None else attention_mask.long()
     lengths = mask.sum(1)

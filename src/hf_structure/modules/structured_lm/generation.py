@@ -105,27 +105,20 @@ class StructureGenerationMixin(GenerationMixin):
         **kwargs,
     ) -> torch.Tensor | ModelOutput:
         """
-        As [`~GenerationMixin.generate`], with or without structures.
+        As [`~GenerationMixin.generate`]; with structures, an output has these, too.
 
         Args:
             inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
                 padded on the left. With structures, they begin with the tokenizer's beginning token or another one
                 that stands for the root.
-            generation_config (`GenerationConfig`, *optional*): As in transformers.
-            use_structure (`bool`, defaults to `False`): Whether structures are built and read. Without, this is the
-                method of transformers and nothing else: the model reads no tape, which from scratch it has not
-                learned.
+            use_structure (`bool`, defaults to `False`): Whether structures are built and read. Otherwise this is the
+                method of transformers, and the model reads no tape, which from scratch it has not learned.
             sample_structure (`bool`, *optional*): Whether what each new token or word adds to the structure is
-                sampled, or the likeliest; by default as the text, but never with beams. The structure of a prompt is
-                not sampled.
-            kwargs: As in transformers, and the options of the model's own class.
-
-        Returns:
-            As in transformers; with structures and `return_dict_in_generate=True`, there are these, too.
+                sampled, or the likeliest; by default as the text, but never in prompts or with beams.
+            generation_config, kwargs: As in transformers, and the options of the model's own class.
 
         Raises:
-            ValueError: a mode or settings that structures cannot be built with, or prompts that they cannot be built
-                on.
+            ValueError: a mode, settings or prompts that structures cannot be built with.
         """
         kind = self.writer_class
         options = {name: kwargs.pop(name) for name in kind.options if name in kwargs}

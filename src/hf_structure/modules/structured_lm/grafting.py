@@ -31,10 +31,9 @@ class GraftMixin:
         that model, and with one it begins as that model.
 
         Args:
-            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (GPT-2, Llama, Qwen2 or
-                Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one from. A model given is copied.
-            settings: Fields of the configuration, such as how many layers, the last ones, read structures; all by
-                default.
+            name_or_model (`str` or `PreTrainedModel`): A GPT-2, Llama, Qwen2 or Qwen3 for causal language modelling,
+                or what [`~AutoModelForCausalLM.from_pretrained`] loads one from. A given model is copied.
+            settings: Fields of the configuration, such as how many layers, the last ones, read structures (all).
 
         Raises:
             ValueError: a family of models that structures cannot be grafted on.
@@ -52,10 +51,8 @@ class GraftMixin:
 
     def to_base_lm(self) -> PreTrainedModel:
         """
-        The language model that was grafted on, with its weights as they are now and without structures.
-
-        Raises:
-            ValueError: if this model is none of a graft.
+        The language model that was grafted on, with its present weights and without structures. Raises `ValueError`
+        for a model from scratch.
         """
         if self.config.base_config is None:
             raise ValueError("this model was trained from scratch: there is no model of transformers to go back to")
@@ -68,12 +65,7 @@ class GraftMixin:
         return base.eval()
 
     def init_continuous_batching(self, *args, **kwargs):
-        """
-        As in transformers, for grafted backbones and without structures.
-
-        Raises:
-            ValueError: a backbone from scratch.
-        """
+        """As in transformers, for grafted backbones without structures. Raises `ValueError` for others."""
         if self.config.base_config is None:
             raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
         return super().init_continuous_batching(*args, **kwargs)

@@ -65,10 +65,7 @@ class StructuredModelMixin:
         self.backbone.set_input_embeddings(value)
 
     def wants_cache(self, use_cache: bool | None, cache: Cache | None, has_loss: bool = False) -> bool:
-        """
-        Whether a cache is returned: as is said, or if one is given, or in evaluation without a loss if
-        `config.use_cache`.
-        """
+        """Whether `forward` returns a cache."""
         if use_cache is None:
             return cache is not None or (self.config.use_cache and not self.training and not has_loss)
         return use_cache
@@ -152,19 +149,16 @@ class StructuredLMMixin(GraftMixin):
         probable structures of each sentence are kept.
 
         Args:
-            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in `forward`; the first token, which belongs to no word, is given.
-            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                As in `forward`; read by models that build structures over words alone.
+            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in `forward`;
+                the first token, which belongs to no word, is given. Words are read for structures over words alone.
             beam_size (`int`): Structures kept for each sentence; 1 is greedy.
             k (`int`): How many of them are returned.
-            max_tokens (`int`, *optional*):
-                Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
-                default 65536, of large models fewer: 1 GiB of keys and values, but 16384 in any case.
-            watch (`Callable`, *optional*):
-                Called before each token but the first with what is about to predict it: the numbers of some sentences
-                `(group,)`, the place of the token, for each of these sentences the first of the group that is the same
-                before it, the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
+            max_tokens (`int`, *optional*): Tokens of all hypotheses that are searched at a time, which bounds the
+                memory; a sentence is not split. By default 65536, or fewer for large models, such that keys and values
+                take 1 GiB, but at least 16384.
+            watch (`Callable`, *optional*): Called before each token but the first with the numbers of the sentences of
+                a group, the place of the token, the first sentence of the group that equals each of them up to there,
+                the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
             [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
@@ -197,10 +191,7 @@ class StructuredLMMixin(GraftMixin):
     def predict_structures(
         self, input_ids: torch.Tensor, word_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """
-        The structures of given sentences, built greedily, as `forward` reads them; arguments and errors as in
-        [`beam_search`].
-        """
+        """The structures of given sentences, built greedily, as `forward` reads them; see [`beam_search`]."""
         return self.beam_search(input_ids, word_ids, attention_mask).to_tuple()[2][:, 0]
 
 

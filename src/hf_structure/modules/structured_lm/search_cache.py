@@ -88,16 +88,8 @@ class SharedCache(SharedRows):
         self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
     ) -> torch.Tensor:
         """
-        Attention of the newest tokens, whose keys and values are kept.
-
-        Args:
-            layer_idx (`int`): Number of the layer.
-            query, key, value (`torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`): Of the newest tokens;
-                queries are scaled.
-            bias (`torch.FloatTensor` of shape `(rows, num_heads, 1, tokens)`): Added to scores.
-
-        Returns:
-            `torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`.
+        Attention of the newest tokens, `(rows, num_heads, 1, head_dim)`, from their scaled queries, keys and values of
+        that shape, which are kept, and a bias of scores `(rows, num_heads, 1, tokens)`.
         """
         rows, num_heads, _, size = query.shape
         keys = self._keep_heads((layer_idx, "keys"), key)

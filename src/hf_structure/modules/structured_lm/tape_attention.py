@@ -83,13 +83,8 @@ class TapeKeys(nn.Module):
 
     def bias(self, attention: nn.Module, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
         """
-        `(batch_size, num_heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries are.
-
-        Args:
-            attention (`nn.Module`): The attention of the layer.
-            query (`torch.FloatTensor` of shape `(batch_size, num_heads, queries, head_dim)`):
-                What keys are compared with.
-            lookup ([`TapeLookup`]): The tape.
+        `(batch_size, num_heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries
+        `(batch_size, num_heads, queries, head_dim)` are.
         """
         table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
         features = lookup.index.shape[1]
