@@ -40,9 +40,7 @@ class Lookup:
         return products.values().view(self.index.shape)  # (batch_size, n)
 
     def weighted_sums(self, weights: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-        """
-        Sums `(batch_size, size)` of each vector's rows of a table, with weights `(batch_size, n)`.
-        """
+        """Sums `(batch_size, size)` of each vector's rows of a table, with weights `(batch_size, n)`."""
         if not _has_kernels(weights, table):
             return (weights.unsqueeze(1) @ table[self.index]).squeeze(1)  # (batch_size, size)
         return torch.nn.functional.embedding_bag(self.index, table, mode="sum", per_sample_weights=weights)

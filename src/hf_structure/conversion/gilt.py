@@ -129,11 +129,8 @@ def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
 ) -> tuple[GiLTForCausalLM, PreTrainedTokenizerBase]:
     """
-    The model and its tokenizer.
-
-    Raises:
-        ValueError: as [`fill`] does; a GiLT on GPT-2, or one with layer norms before the sublayers; no tokenizer, or
-            one of other pieces.
+    The model and its tokenizer. Raises `ValueError` as [`fill`] does; a GiLT on GPT-2, or one with layer norms before
+    the sublayers; no tokenizer, or one of other pieces.
     """
     if any(name.endswith(SIGNATURES[1]) for name in checkpoint.weights):
         raise ValueError(

@@ -96,10 +96,8 @@ def load_encoder(
     name_or_model: str | PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, model_types: tuple[str, ...]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    An encoder without a head on top, one of `model_types`, and its tokenizer.
-
-    Raises:
-        ValueError: if the model is of another kind, or no tokenizer is known.
+    An encoder without a head on top, one of `model_types`, and its tokenizer. Raises `ValueError` if the model is of
+    another kind, or no tokenizer is known.
     """
     is_model = isinstance(name_or_model, PreTrainedModel)
     name = name_or_model.name_or_path if is_model else name_or_model
@@ -115,12 +113,7 @@ def load_encoder(
 
 
 def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
-    """
-    The sizes of an encoder, as settings of a configuration.
-
-    Raises:
-        ValueError: if the encoder has fewer layers.
-    """
+    """The sizes of an encoder, as settings of a configuration. Raises `ValueError` if the encoder has fewer layers."""
     source = encoder.config
     if not 1 <= num_layers <= source.num_hidden_layers:
         raise ValueError(f"num_layers={num_layers} is not possible: the encoder has {source.num_hidden_layers} layers")

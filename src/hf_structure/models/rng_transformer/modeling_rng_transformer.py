@@ -616,10 +616,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
     ) -> torch.Tensor:
         """
         Probability that a sentence begins with each word of running text, `(batch_size, num_words)`; of no meaning for
-        padding. The arguments are those of `forward`.
-
-        Raises:
-            ValueError: if the model finds no sentences (`config.num_segmentation_layers`).
+        padding. The arguments are those of `forward`. Raises `ValueError` if the model finds no sentences
+        (`config.num_segmentation_layers`).
         """
         if self.segmenter is None:
             raise ValueError("this model does not find where sentences begin (config.num_segmentation_layers)")

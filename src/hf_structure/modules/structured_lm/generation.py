@@ -57,10 +57,8 @@ class StructureWriter:
 
     def begin(self, config: GenerationConfig, mode: GenerationMode, cache: StructureCache) -> None:
         """
-        Called when the settings of a generation are known: nothing but the given cache is used from then on.
-
-        Raises:
-            ValueError: if structures cannot be built that way.
+        Called when the settings of a generation are known: nothing but the given cache is used from then on. Raises
+        `ValueError` if structures cannot be built that way.
         """
         if mode not in self.modes:
             *names, last = dict.fromkeys(self.modes.values())

@@ -33,10 +33,8 @@ class StructureCache(DynamicCache):
     @classmethod
     def of(cls, cache: Cache | None, *args) -> "StructureCache":
         """
-        The cache itself, or one (made with `args`) that goes on from an empty plain cache.
-
-        Raises:
-            ValueError: if there are tokens in a plain cache: what structures they have is not known.
+        The cache itself, or one (made with `args`) that goes on from an empty plain cache. Raises `ValueError` if
+        there are tokens in a plain cache: what structures they have is not known.
         """
         if isinstance(cache, cls):
             return cache
