@@ -127,6 +127,7 @@ class GraphAttention(nn.Module):
         return self.output(context.transpose(1, 2).flatten(2)), weights  # (B, R, hidden_size)
 
     def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
+        assert self.key_relations is not None  # where arcs are read
         to_dependents, to_heads = places.vectors(self.key_relations, query.dtype)
         num_heads = scores.shape[1]
         upward = (query * to_heads).sum(-1, keepdim=True) * places.has_head  # (B, H, R, 1)
@@ -136,6 +137,7 @@ class GraphAttention(nn.Module):
         return scores.scatter_add(2, places.row.expand(-1, num_heads, -1, -1), downward.to(scores.dtype))
 
     def _add_values(self, context: torch.Tensor, weights: torch.Tensor, places: "_Places") -> torch.Tensor:
+        assert self.value_relations is not None  # where arcs are read
         to_dependents, to_heads = places.vectors(self.value_relations, context.dtype)
         num_heads = weights.shape[1]
         upward = weights.gather(3, places.head.expand(-1, num_heads, -1, -1)) * places.has_head  # (B, H, R, 1)

@@ -25,6 +25,10 @@ class Int8Linear(nn.Module):
     where `q_i` is a vector of the input in 8 bits.
     """
 
+    quantized: torch.Tensor
+    scale: torch.Tensor
+    bias: torch.Tensor
+
     def __init__(self, linear: nn.Linear):
         super().__init__()
         self.in_features = linear.in_features
@@ -55,7 +59,9 @@ class Int8Linear(nn.Module):
 class _Int8Quantizer(HfQuantizer):
     """Tells transformers that a model is quantized: it is neither saved, trained nor converted."""
 
-    is_trainable = False
+    @property
+    def is_trainable(self) -> bool:
+        return False
 
     def is_serializable(self) -> bool:
         raise ValueError("a model in int8 cannot be saved: save the one that it was made of, and quantize that again")

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Self
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.modules.calls import MixinBase
+
 # Encoders with absolute positions and a layer norm after each sublayer. (ModernBERT has neither.)
 MODEL_TYPES = ("bert", "camembert", "distilbert", "roberta", "xlm-roberta")
 
@@ -48,7 +50,7 @@ LAYER_PARTS = {
 }
 
 
-class PretrainedEncoderMixin:
+class PretrainedEncoderMixin(MixinBase):
     """For parsers whose base model is an encoder of `graph_transformer`."""
 
     encoder_types: ClassVar[tuple[str, ...]] = MODEL_TYPES
@@ -84,10 +86,11 @@ class PretrainedEncoderMixin:
         encoder, tokenizer = load_encoder(name_or_model, tokenizer, cls.encoder_types)
         if labels is not None:
             settings["id2label"] = dict(enumerate(labels))
-        if num_layers is None:
-            num_layers = cls.encoder_layers or encoder.config.num_hidden_layers
-        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
-        model = cls(cls.config_class(**config))
+        usual: int = cls.encoder_layers or encoder.config.num_hidden_layers
+        sizes = encoder_settings(encoder, tokenizer, usual if num_layers is None else num_layers)
+        config = {**sizes, "labelled": labels is not None, **settings}
+        config_class: Any = cls.config_class
+        model = cls(config_class(**config))
         copy_encoder(model, encoder, tokenizer, cls.encoder_segments)
         return model
 
@@ -99,9 +102,11 @@ def load_encoder(
     An encoder without a head on top, one of `model_types`, and its tokenizer. Raises `ValueError` if the model is of
     another kind, or no tokenizer is known.
     """
-    is_model = isinstance(name_or_model, PreTrainedModel)
-    name = name_or_model.name_or_path if is_model else name_or_model
-    encoder = (name_or_model if is_model else AutoModel.from_pretrained(name, trust_remote_code=False)).base_model
+    model: Any = name_or_model
+    if not isinstance(name_or_model, PreTrainedModel):
+        model = AutoModel.from_pretrained(name_or_model, trust_remote_code=False)
+    name = model.name_or_path
+    encoder = model.base_model
     if encoder.config.model_type not in model_types or getattr(encoder.config, "is_decoder", False):
         raise ValueError(
             f"a {encoder.config.model_type} model cannot be the start of this parser; encoders that can are "
@@ -112,7 +117,7 @@ def load_encoder(
     return encoder, tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
 
 
-def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
+def encoder_settings(encoder: Any, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
     """The sizes of an encoder, as settings of a configuration. Raises `ValueError` if the encoder has fewer layers."""
     source = encoder.config
     if not 1 <= num_layers <= source.num_hidden_layers:
@@ -139,9 +144,7 @@ def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
 
 
 @torch.no_grad()
-def copy_encoder(
-    model: PreTrainedModel, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, segments: int
-) -> None:
+def copy_encoder(model: Any, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, segments: int) -> None:
     """
     Gives a parser an encoder's weights, all of them for as many layers and positions as it has: its base model
     embeddings and layers, and the first two of its `special_embeddings` the vectors of the start and the separation
@@ -159,9 +162,7 @@ def copy_encoder(
         model.special_embeddings.weight[row] = words[token_id]
 
 
-def encoder_weights(
-    encoder: PreTrainedModel, num_layers: int, positions: int, segments: int
-) -> dict[str, torch.Tensor]:
+def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int) -> dict[str, torch.Tensor]:
     """
     An encoder's weights under the names of `graph_transformer`: embeddings and the first layers. The segments get the
     vectors of the encoder's token types (the first that of the first), and zero where it has none; without segments,
@@ -195,7 +196,7 @@ def encoder_weights(
     return weights
 
 
-def _positions(encoder: PreTrainedModel) -> torch.Tensor:
+def _positions(encoder: Any) -> torch.Tensor:
     """The vectors of position 0, 1, ...: RoBERTa counts from the padding's id on."""
     table = encoder.embeddings.position_embeddings
     return table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]

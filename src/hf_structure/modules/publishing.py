@@ -3,6 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from transformers import PreTrainedModel
 
@@ -37,7 +38,8 @@ class PublishingMixin(PreTrainedModel):
         """
         publishing = _publishing()
         if publishing is None:
-            return super().push_to_hub(repo_id, **options)
+            as_in_transformers: Any = super()
+            return as_in_transformers.push_to_hub(repo_id, **options)
         return publishing.push_model(self, repo_id, **options)
 
 

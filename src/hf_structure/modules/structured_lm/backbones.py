@@ -21,7 +21,7 @@ def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def positions_for(
-    backbone: nn.Module, position_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, length: int
+    backbone: Any, position_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, length: int
 ) -> dict[str, torch.Tensor | None]:
     """
     What a backbone is told of the positions of the last `length` tokens: those given, or else counted without the
@@ -51,12 +51,12 @@ def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | N
         )
 
 
-def layers_of(backbone: nn.Module) -> nn.ModuleList:
+def layers_of(backbone: Any) -> nn.ModuleList:
     """The layers, to be called with hidden states and what [`layer_inputs`] gives."""
     return backbone.h if hasattr(backbone, "h") else backbone.layers
 
 
-def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+def embed(backbone: Any, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(batch_size, length, hidden_size)`: what the first layer reads of tokens at positions `(1, length)`."""
     embeddings = backbone.get_input_embeddings()(input_ids)
     if isinstance(backbone, TransformerXLModel):
@@ -66,7 +66,7 @@ def embed(backbone: nn.Module, input_ids: torch.Tensor, positions: torch.Tensor)
     return embeddings
 
 
-def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
+def layer_inputs(backbone: Any, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
     """What all layers read beside the hidden states, mask and cache, for tokens at positions `(1, length)`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.biases()
@@ -75,7 +75,7 @@ def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: to
     return {"position_ids": positions}
 
 
-def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+def last_norm(backbone: Any, hidden_states: torch.Tensor) -> torch.Tensor:
     """The norm after the last layer, where there is one."""
     for name in ("ln_f", "norm"):
         if hasattr(backbone, name):
@@ -83,14 +83,14 @@ def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
     return hidden_states
 
 
-def attention_modules(backbone: nn.Module) -> list[nn.Module]:
+def attention_modules(backbone: Any) -> list[nn.Module]:
     """The attention of each layer."""
     layers = layers_of(backbone)
     name = next(name for name in ("attn", "self_attn", "attention") if hasattr(layers[0], name))
     return [getattr(layer, name) for layer in layers]
 
 
-def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+def tape_queries(attention: Any, hidden_states: torch.Tensor) -> torch.Tensor:
     """
     `(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with in a model of transformers;
     never rotated.
@@ -105,7 +105,7 @@ def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Ten
     return query.transpose(1, 2)  # (B, H, Q, head_dim)
 
 
-def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
+def tape_keys(attention: Any, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
     """
     `(..., key heads * head_dim)`: vectors of values `(..., hidden_size)` as keys, without bias, norm and rotation of
     the tokens' keys; `relative` as in [`~hf_structure.modules.structured_lm.tape_attention.TapeKeys`].
@@ -118,7 +118,7 @@ def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = Fals
     return without_bias(attention.k_proj, vectors)
 
 
-def attention_scaling(attention: nn.Module) -> float:
+def attention_scaling(attention: Any) -> float:
     """What the backbone multiplies its scores with."""
     if not hasattr(attention, "c_attn"):
         return attention.scaling
@@ -127,7 +127,7 @@ def attention_scaling(attention: nn.Module) -> float:
     return scaling / (attention.layer_idx + 1) if base.scale_attn_by_inverse_layer_idx else scaling
 
 
-def _third(projection: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
+def _third(projection: Any, states: torch.Tensor, part: int) -> torch.Tensor:
     """One third of GPT-2's joint projection to queries, keys and values."""
     if is_plain(projection, Conv1D):
         weight = projection.weight.chunk(3, dim=1)[part]

@@ -10,6 +10,7 @@ Sentences that begin alike have the same hypotheses until they differ: these are
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel
@@ -74,7 +75,7 @@ def beam_search(
     for group in _groups(lengths, max_tokens // beam_size):
         longest = int(lengths[group].max())
         parts = [column[group, :longest] for column in columns]
-        hypotheses = kind(model, *parts, len(group) * beam_size)
+        hypotheses = cast(Any, kind)(model, *parts, len(group) * beam_size)
         _search_group(hypotheses, parts, lengths[group], beam_size, found, group, watch)
     log_probs = torch.zeros_like(log_probs).scatter(1, order, log_probs)  # (B, n)
     structures = kind.at_tokens(found.structures, order)

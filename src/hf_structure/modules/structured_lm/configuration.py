@@ -1,6 +1,6 @@
 """The configuration of structured language models, from scratch or on a pretrained model of transformers."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
@@ -39,7 +39,7 @@ class StructuredLMConfig(StructureConfig):
     """
 
     grafted: ClassVar[str]  # what layers read, for messages
-    sub_configs = {"base_config": AutoConfig}
+    sub_configs: ClassVar[Any] = {"base_config": AutoConfig}
 
     vocab_size: int = 32768
     hidden_size: int = 1024
@@ -73,7 +73,7 @@ class StructuredLMConfig(StructureConfig):
         raise NotImplementedError
 
     def _follow_base(self) -> None:
-        base = self.base_config
+        base: Any = self.base_config
         if base.model_type not in BASE_MODEL_TYPES:
             raise ValueError(
                 f"{self.grafted} can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}"

@@ -8,7 +8,7 @@ has been read.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
@@ -40,7 +40,7 @@ class StructureWriter:
         GenerationMode.SAMPLE: "sampling",
     }
     options: ClassVar[tuple[str, ...]] = ()
-    given: ClassVar[str | None] = None
+    given: ClassVar[str] = ""
     refused: ClassVar[tuple[str, ...]] = ("inputs_embeds", "custom_generate")
 
     def __init__(self, sample: bool | None = None):
@@ -119,17 +119,19 @@ class StructureGenerationMixin(GenerationMixin):
             ValueError: a mode, settings or prompts that structures cannot be built with.
         """
         kind = self.writer_class
+        model: Any = self
+        parent: Any = super()
         options = {name: kwargs.pop(name) for name in kind.options if name in kwargs}
         if not use_structure and kwargs.get(kind.given) is None:
-            return super().generate(inputs, generation_config, *args, **kwargs)
+            return parent.generate(inputs, generation_config, *args, **kwargs)
         for name in kind.refused:
             if kwargs.get(name) is not None:
                 raise ValueError(
                     f"{kind.structures} are built over the tokens of texts: {name} needs use_structure=False"
                 )
-        writer = kind.of(self, sample_structure, kwargs, **options)
-        result = super().generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
-        return writer.finish(self, result) if isinstance(result, ModelOutput) else result
+        writer = kind.of(model, sample_structure, kwargs, **options)
+        result = parent.generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
+        return writer.finish(model, result) if isinstance(result, ModelOutput) else result
 
     def prepare_inputs_for_generation(
         self,
@@ -140,21 +142,24 @@ class StructureGenerationMixin(GenerationMixin):
         **kwargs,
     ) -> dict:
         """As in transformers; with structures, what the new tokens add to them is predicted."""
-        inputs = super().prepare_inputs_for_generation(
+        model: Any = self
+        parent: Any = super()
+        inputs = parent.prepare_inputs_for_generation(
             input_ids, is_first_iteration=is_first_iteration, inputs_embeds=inputs_embeds, **kwargs
         )
         if structure_writer is None:
             return inputs
-        return structure_writer.read(self, inputs, is_prompt=is_first_iteration)
+        return structure_writer.read(model, inputs, is_prompt=bool(is_first_iteration))
 
-    def _update_model_kwargs_for_generation(self, outputs: ModelOutput, model_kwargs: dict, *args, **kwargs) -> dict:
+    def _update_model_kwargs_for_generation(self, outputs: Any, model_kwargs: dict, *args, **kwargs) -> dict:
         if (writer := model_kwargs.get("structure_writer")) is not None:
             outputs.logits = writer.mix(outputs.logits[:, -1]).unsqueeze(1)  # (B, 1, vocab_size)
         return super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         if (writer := model_kwargs.get("structure_writer")) is not None:
-            cache = writer.cache_for(self, model_kwargs.get("cache"))
+            cache = writer.cache_for(cast(PreTrainedModel, self), model_kwargs.get("cache"))
             writer.begin(generation_config, generation_mode, cache)
             model_kwargs["cache"] = cache
-        return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+        parent: Any = super()
+        return parent._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)

@@ -4,7 +4,7 @@ a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
@@ -14,11 +14,14 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
+from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.structured_lm.backbones import positions_for
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE, beam_search
 from hf_structure.modules.structured_lm.causal_lm import label_count, sum_of_losses
 from hf_structure.modules.structured_lm.grafting import GraftMixin
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+
+Output = TypeVar("Output", bound=ModelOutput)
 
 
 class StructuredPreTrainedMixin:
@@ -41,7 +44,7 @@ class StructuredPreTrainedMixin:
             init.normal_(module.weight)
 
 
-class StructuredModelMixin:
+class StructuredModelMixin(MixinBase):
     """
     For a family's model without a head, whose `backbone` has the input embeddings.
 
@@ -57,6 +60,8 @@ class StructuredModelMixin:
         inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Embeddings in
             place of `input_ids`.
     """
+
+    backbone: Any
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.backbone.get_input_embeddings()
@@ -79,8 +84,9 @@ class StructuredModelMixin:
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """Calls the backbone with the positions that it needs; `kwargs` may have a `tape_lookup`."""
-        length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
-        kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
+        tokens = input_ids if inputs_embeds is None else inputs_embeds
+        assert tokens is not None
+        kwargs |= positions_for(self.backbone, position_ids, attention_mask, tokens.shape[1])
         return self.backbone(input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask, **kwargs)
 
 
@@ -99,12 +105,15 @@ class StructuredLMMixin(GraftMixin):
         logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
     """
 
+    model: Any
+    lm_head: nn.Linear
+    writer_class: ClassVar[Any]
     hypotheses_class: ClassVar[type[Hypotheses]]
     structure_input: ClassVar[str]
 
     def predict_tokens(
-        self, kind: type[ModelOutput], outputs: ModelOutput, logits_to_keep: int | torch.Tensor, **fields: Any
-    ) -> ModelOutput:
+        self, kind: type[Output], outputs: Any, logits_to_keep: int | torch.Tensor, **fields: Any
+    ) -> Output:
         """An output of a `kind` with the logits of the tokens to keep."""
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         fields = {"hidden_states": outputs.hidden_states, **fields}
@@ -113,7 +122,7 @@ class StructuredLMMixin(GraftMixin):
 
     def add_losses(
         self,
-        result: ModelOutput,
+        result: Any,
         targets: torch.Tensor,
         num_items_in_batch: torch.Tensor | int | None,
         structure_loss: str,

@@ -1,7 +1,7 @@
 """Caches of language models that build a structure over the tokens: keys and values, and the structure so far."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache
@@ -73,7 +73,7 @@ class StructureCache(DynamicCache):
         self._forget()
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        super().reorder_cache(beam_idx)
+        super().reorder_cache(cast(torch.LongTensor, beam_idx))
         self._select(beam_idx)
 
     def batch_repeat_interleave(self, repeats: int) -> None:

@@ -5,6 +5,7 @@ et al. 2019), without memory across sentences. It knows nothing of structures.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -118,13 +119,14 @@ class RelativeAttention(nn.Module):
         query = query * self.scaling  # scores are many more than queries
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
-        more = 0 if score_bias is None else score_bias(content, position)
+        more: Any = 0 if score_bias is None else score_bias(content, position)
         more = more + (0 if position_scores is None else position_scores(self, position))
         if isinstance(cache, SharedCache):
             scores = more if position_scores else self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
             return self.output(mixed.flatten(1).unsqueeze(1)), None  # (rows, 1, hidden_size)
         if cache is not None:
+            assert attention_mask is not None
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
         scores = more if position_scores else self._position_scores(position, key.shape[2]) + more
