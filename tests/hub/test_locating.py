@@ -71,13 +71,13 @@ def test_unknown_name_lists_what_there_is(checkpoints, name):
         resolve_model(name)
     message = str(caught.value)
     assert repr(name) in message
-    assert "models of this package (tiny-en)" in message
+    assert "neither a model of this package (tiny-en) nor a folder" in message
     assert "\n" not in message
 
 
 def test_unknown_name_where_there_are_no_checkpoints(checkpoints):
     (checkpoints / "tiny-en" / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"models of this package \(none\)"):
+    with pytest.raises(ValueError, match=r"neither a model of this package \(none\) nor a folder"):
         resolve_model("tiny-en")
 
 

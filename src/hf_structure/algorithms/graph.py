@@ -53,18 +53,11 @@ class TapeFeatures:
 
 @dataclass(frozen=True)
 class DependencyGraphs:
-    """
-    A batch of growing graphs with the shortest paths between all their words.
+    """A batch of growing graphs with the shortest paths between all their words."""
 
-    Args:
-        features ([`TapeFeatures`]): What is read from them.
-        arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The graphs. There is room for `n` words.
-        distances (`torch.IntTensor` of shape `(batch_size, kinds, n + 1, n + 1)`): All-pairs distances, unclipped.
-    """
-
-    features: TapeFeatures
-    arcs: torch.Tensor
-    distances: torch.Tensor
+    features: TapeFeatures  # what is read from them
+    arcs: torch.Tensor  # (batch_size, n + 1, n + 1): the graphs, with room for `n` words
+    distances: torch.Tensor  # (batch_size, kinds, n + 1, n + 1): all-pairs distances, unclipped
 
     @classmethod
     def empty(cls, batch_size: int, features: TapeFeatures, device: torch.device | None = None) -> "DependencyGraphs":

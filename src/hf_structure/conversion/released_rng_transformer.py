@@ -54,15 +54,9 @@ class ReleasedRNGTransformerModel(RNGTransformerModel):
 
 @dataclass
 class ReleasedSentences(Sentences):
-    """
-    Sentences whose words' later pieces depend on the first.
+    """Sentences whose words' later pieces depend on the first."""
 
-    Attributes:
-        firsts (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-            For a word's later pieces the position of the first, else -1.
-    """
-
-    firsts: torch.Tensor
+    firsts: torch.Tensor  # (batch_size, seq_len): for a word's later pieces the position of the first, else -1
 
 
 class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):

@@ -26,26 +26,15 @@ Box = tuple[float, float, float, float]  # left, bottom, width, height in inches
 
 @dataclass(frozen=True)
 class AttentionPanel:
-    """
-    One heat map, and what is drawn under it.
+    """One heat map, and what is drawn under it."""
 
-    Args:
-        title (`str`): Above the map.
-        tokens (`Sequence[str]` of length `t`): The tokens, in order.
-        weights (nested sequences or array of shape `(t, t)`): Attention, queries in rows.
-        words (`Sequence[str]` of length `n`): The words of the graph or tree.
-        arcs (`Sequence[tuple[int, int]]`, *optional*): `(head, dependent)`, words numbered from 1, 0 being the root.
-        probabilities (`Sequence[float | None]`, *optional*): Of the arcs; an improbable arc is pale.
-        spans (`Sequence[tuple[int, int]]`, *optional*): Constituents, half-open, in words from 0.
-    """
-
-    title: str
-    tokens: Sequence[str]
-    weights: Any
-    words: Sequence[str] = ()
-    arcs: Sequence[tuple[int, int]] | None = None
-    probabilities: Sequence[float | None] | None = None
-    spans: Sequence[tuple[int, int]] | None = None
+    title: str  # above the map
+    tokens: Sequence[str]  # the tokens, in order
+    weights: Any  # (t, t): attention, queries in rows
+    words: Sequence[str] = ()  # the words of the graph or tree
+    arcs: Sequence[tuple[int, int]] | None = None  # `(head, dependent)`, words numbered from 1, 0 being the root
+    probabilities: Sequence[float | None] | None = None  # of the arcs; an improbable arc is pale
+    spans: Sequence[tuple[int, int]] | None = None  # constituents, half-open, in words from 0
 
     def table(self) -> list[list[float]]:
         """The weights. Raises `ValueError` if they have another shape."""

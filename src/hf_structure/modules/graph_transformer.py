@@ -15,16 +15,10 @@ from hf_structure.modules.dropout import Dropout
 
 
 class Arcs(NamedTuple):
-    """
-    Arcs over sequences, at most one to each position.
+    """Arcs over sequences, at most one to each position."""
 
-    Attributes:
-        heads (`torch.LongTensor` of shape `(batch_size, seq_len)`): Position of each position's head, -1 for none.
-        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Labels of these arcs; by default 0.
-    """
-
-    heads: torch.Tensor
-    labels: torch.Tensor | None = None
+    heads: torch.Tensor  # (batch_size, seq_len): position of each position's head, -1 for none
+    labels: torch.Tensor | None = None  # (batch_size, seq_len): labels of these arcs; by default 0
 
     def select(self, rows: torch.Tensor) -> "Arcs":
         """The arcs of some of the sequences."""

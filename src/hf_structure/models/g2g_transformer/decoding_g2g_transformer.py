@@ -78,14 +78,10 @@ class Candidates:
     """
     What hypotheses may do next: `number` rows, a column for each action, and in it for each label (actions that make
     no arc use the first).
-
-    Attributes:
-        action_log_probs (`torch.FloatTensor` of shape `(number, num_actions)`): -inf if not legal.
-        label_log_probs (`torch.FloatTensor` of shape `(number, num_actions, num_relations)`): Given the action.
     """
 
-    action_log_probs: torch.Tensor
-    label_log_probs: torch.Tensor
+    action_log_probs: torch.Tensor  # (number, num_actions): -inf if not legal
+    label_log_probs: torch.Tensor  # (number, num_actions, num_relations): given the action
 
     def greedy(self) -> torch.Tensor:
         """`(number,)`: the best action with its best label, as a column of `log_probs`."""

@@ -21,27 +21,15 @@ GPU_PADDING = 2048
 
 
 class StateSequences(NamedTuple):
-    """
-    States as sequences.
+    """States as sequences."""
 
-    Attributes:
-        words (`torch.LongTensor` of shape `(batch, seq_len)`): Number of the word, or of the special vector.
-        segments (`torch.LongTensor` of shape `(batch, seq_len)`): Stack, buffer or deleted.
-        mask (`torch.BoolTensor` of shape `(batch, seq_len)`): False for padding.
-        parents (`torch.LongTensor` of shape `(batch, seq_len)`): Position of each word's head, -1 where there is none.
-        labels (`torch.LongTensor` of shape `(batch, seq_len)`): Label of the arc to each word, -1 for none.
-        top (`torch.LongTensor` of shape `(batch,)`): Position of s1. That of s2, or else of [CLS], is before it.
-        positions (`torch.LongTensor` of shape `(batch, seq_len)`, *optional*):
-            Numbers of the positions, where they are not 0, 1, ...
-    """
-
-    words: torch.Tensor
-    segments: torch.Tensor
-    mask: torch.Tensor
-    parents: torch.Tensor
-    labels: torch.Tensor
-    top: torch.Tensor
-    positions: torch.Tensor | None = None
+    words: torch.Tensor  # (batch, seq_len): number of the word, or of the special vector
+    segments: torch.Tensor  # (batch, seq_len): stack, buffer or deleted
+    mask: torch.Tensor  # (batch, seq_len): False for padding
+    parents: torch.Tensor  # (batch, seq_len): position of each word's head, -1 where there is none
+    labels: torch.Tensor  # (batch, seq_len): label of the arc to each word, -1 for none
+    top: torch.Tensor  # (batch,): position of s1, after that of s2 or [CLS]
+    positions: torch.Tensor | None = None  # (batch, seq_len): numbers of the positions, where they are not 0, 1, ...
 
     def to(self, device: torch.device) -> "StateSequences":
         """The same sequences on a device."""

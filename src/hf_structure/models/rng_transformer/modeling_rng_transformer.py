@@ -270,34 +270,19 @@ class RNGTransformerTagger(nn.Module):
 
 
 class Pieces(NamedTuple):
-    """
-    What the encoder reads, from the left.
+    """What the encoder reads, from the left."""
 
-    Attributes:
-        vectors (`torch.FloatTensor` of shape `(batch_size, num_pieces, hidden_size)`): Vectors of the pieces.
-        lengths (`torch.LongTensor` of shape `(batch_size,)`): Pieces of each sentence.
-        word_ids (`torch.LongTensor` of shape `(batch_size, num_pieces)`): The word of each piece, -1 for none.
-        begins (`torch.BoolTensor` of shape `(batch_size, num_pieces)`): Which pieces begin a word.
-    """
-
-    vectors: torch.Tensor
-    lengths: torch.Tensor
-    word_ids: torch.Tensor
-    begins: torch.Tensor
+    vectors: torch.Tensor  # (batch_size, num_pieces, hidden_size): vectors of the pieces
+    lengths: torch.Tensor  # (batch_size,): pieces of each sentence
+    word_ids: torch.Tensor  # (batch_size, num_pieces): the word of each piece, -1 for none
+    begins: torch.Tensor  # (batch_size, num_pieces): which pieces begin a word
 
 
 class Graph(NamedTuple):
-    """
-    Graphs that are read and predicted.
+    """Graphs that are read and predicted."""
 
-    Attributes:
-        heads (`torch.LongTensor` of shape `(batch_size, n)`): Heads, words from 1, 0 is the root; -1 for none.
-        labels (`torch.LongTensor` of shape `(batch_size, n)`, *optional*):
-            Their labels, -1 for none; in a model with labels.
-    """
-
-    heads: torch.Tensor
-    labels: torch.Tensor | None
+    heads: torch.Tensor  # (batch_size, n): heads, words from 1, 0 is the root; -1 for none
+    labels: torch.Tensor | None  # (batch_size, n): their labels, -1 for none; in a model with labels
 
     def select(self, rows: torch.Tensor) -> "Graph":
         return Graph(self.heads[rows], None if self.labels is None else self.labels[rows])
@@ -350,22 +335,13 @@ class Sentences:
 
 
 class Round(NamedTuple):
-    """
-    What a round gives.
+    """What a round gives."""
 
-    Attributes:
-        vectors (`torch.FloatTensor` of shape `(batch_size, n + 1, hidden_size)`): Of the root and the words.
-        scores (`torch.FloatTensor` of shape `(batch_size, n, n + 1)`): Of arcs.
-        label_vectors (pair of `torch.FloatTensor`, *optional*): What labels are scored by.
-        graph ([`Graph`]): The graph.
-        label_probs (`torch.FloatTensor` of shape `(batch_size, n)`, *optional*): Of the labels of its arcs.
-    """
-
-    vectors: torch.Tensor
-    scores: torch.Tensor
-    label_vectors: tuple[torch.Tensor, torch.Tensor] | None
-    graph: Graph
-    label_probs: torch.Tensor | None
+    vectors: torch.Tensor  # (batch_size, n + 1, hidden_size): of the root and the words
+    scores: torch.Tensor  # (batch_size, n, n + 1): of arcs
+    label_vectors: tuple[torch.Tensor, torch.Tensor] | None  # what labels are scored by
+    graph: Graph  # the graph
+    label_probs: torch.Tensor | None  # (batch_size, n): of the labels of its arcs
 
     def select(self, rows: torch.Tensor) -> "Round":
         return tree_map_only(torch.Tensor, lambda part: part[rows], self)

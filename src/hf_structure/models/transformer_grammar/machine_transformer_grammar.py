@@ -27,44 +27,25 @@ COMPLETE = -1  # in the place of the label of an open constituent
 
 @dataclass(frozen=True)
 class View:
-    """
-    What keys are to newest events.
+    """What keys are to newest events."""
 
-    Args:
-        visible (`torch.BoolTensor` of shape `(rows, 1 or num_heads, columns)`): Which keys each sees.
-        positions (`torch.LongTensor` of shape `(rows, columns)`): Their relative positions.
-    """
-
-    visible: torch.Tensor
-    positions: torch.Tensor
+    visible: torch.Tensor  # (rows, 1 or num_heads, columns): which keys each sees
+    positions: torch.Tensor  # (rows, columns): their relative positions
 
 
 @dataclass(frozen=True)
 class Machine:
-    """
-    Machines, one in each row. No method changes one.
+    """Machines, one in each row. No method changes one."""
 
-    Args:
-        config ([`TransformerGrammarConfig`]): What kind of machine.
-        used (`int`): How many columns hold keys.
-        items (`torch.LongTensor` of shape `(rows, columns)`): Which item of the stack each key is of; -1 for none.
-        times (`torch.LongTensor` of shape `(rows, columns)`): The number of its event; -1 for a column without key.
-        time (`torch.LongTensor` of shape `(rows,)`): Number of events.
-        size (`torch.LongTensor` of shape `(rows,)`): Number of items on the stack, the first token included.
-        labels (`torch.LongTensor` of shape `(rows, room)`): Labels of open constituents; -1 of other items.
-        heads (`torch.LongTensor` of shape `(rows, room)`): The place in the text of the last token of its head word.
-        by_right (`torch.BoolTensor` of shape `(rows, room)`): Whether it was last made by a right arc.
-    """
-
-    config: TransformerGrammarConfig
-    used: int
-    items: torch.Tensor
-    times: torch.Tensor
-    time: torch.Tensor
-    size: torch.Tensor
-    labels: torch.Tensor
-    heads: torch.Tensor
-    by_right: torch.Tensor
+    config: TransformerGrammarConfig  # what kind of machine
+    used: int  # how many columns hold keys
+    items: torch.Tensor  # (rows, columns): which item of the stack each key is of; -1 for none
+    times: torch.Tensor  # (rows, columns): the number of its event; -1 for a column without key
+    time: torch.Tensor  # (rows,): number of events
+    size: torch.Tensor  # (rows,): number of items on the stack, the first token included
+    labels: torch.Tensor  # (rows, room): labels of open constituents; -1 of other items
+    heads: torch.Tensor  # (rows, room): the place in the text of the last token of its head word
+    by_right: torch.Tensor  # (rows, room): whether it was last made by a right arc
 
     @classmethod
     def empty(cls, config: TransformerGrammarConfig, rows: int, device: torch.device | None = None) -> "Machine":

@@ -57,18 +57,11 @@ from hf_structure.modules.structured_lm.modeling import (
 
 
 class Reading(NamedTuple):
-    """
-    What has been read of texts with their actions.
+    """What has been read of texts with their actions."""
 
-    Attributes:
-        tape ([`Tape`]): The events.
-        legal (`torch.BoolTensor` of shape `(batch_size, length, 2 + actions)`): What may come after each.
-        outputs (`BaseModelOutputWithPast`): The backbone's, for each event.
-    """
-
-    tape: Tape
-    legal: torch.Tensor
-    outputs: BaseModelOutputWithPast
+    tape: Tape  # the events
+    legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each
+    outputs: BaseModelOutputWithPast  # the backbone's, for each event
 
     @property
     def next_places(self) -> torch.Tensor:
