@@ -9,19 +9,11 @@ from hf_structure.modules.padding import words_first
 
 
 class WordPlaces(NamedTuple):
-    """
-    The words that the ids of a batch belong to.
+    """The words that the ids of a batch belong to."""
 
-    Attributes:
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Number of each id's word, from 0; -1 for none.
-        lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
-        order (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-            If every id is a word, the positions of the words and then of the padding.
-    """
-
-    word_ids: torch.Tensor
-    lengths: torch.Tensor
-    order: torch.Tensor | None
+    word_ids: torch.Tensor  # (batch_size, seq_len): number of each id's word, from 0; -1 for none
+    lengths: torch.Tensor  # (batch_size,): words of each sentence
+    order: torch.Tensor | None  # (batch_size, seq_len): if every id is a word, positions of the words, then of padding
 
     def words_first(self, values: torch.Tensor | None) -> torch.Tensor | None:
         """

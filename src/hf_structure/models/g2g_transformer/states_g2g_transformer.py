@@ -10,9 +10,8 @@ from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.modules.calls import uncompiled
 
-CLS, SEP, NULL = range(
-    3
-)  # what follows the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3
+# What follows the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3.
+CLS, SEP, NULL = range(3)
 STACK, BUFFER, DELETED = range(3)  # segments
 NOWHERE = -1
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
@@ -37,23 +36,13 @@ class StateSequences(NamedTuple):
 
 
 class Derivations(NamedTuple):
-    """
-    How given trees are made, on the CPU. Row `step * batch + sentence` of the states is a sentence's state in a step.
+    """How given trees are made, on the CPU; states are in rows `step * batch + sentence`."""
 
-    Attributes:
-        actions (`torch.LongTensor` of shape `(batch, steps)`): Actions, filled up with -1.
-        labels (`torch.LongTensor` of shape `(batch, steps)`):
-            Labels of the arcs that they make, those of right arcs after those of left arcs; -1 for none.
-        before, after ([`TransitionStates`] of `steps * batch` rows): States before and after each action.
-        decisions (`torch.LongTensor` of shape `(number,)`): Rows of the states in which there is something to decide:
-            several actions are legal, or an arc needs a label.
-    """
-
-    actions: torch.Tensor
-    labels: torch.Tensor
-    before: TransitionStates
-    after: TransitionStates
-    decisions: torch.Tensor
+    actions: torch.Tensor  # (batch, steps): filled up with -1
+    labels: torch.Tensor  # (batch, steps): of the arcs made, those of right arcs after those of left arcs; -1 for none
+    before: TransitionStates  # steps * batch rows: before each action
+    after: TransitionStates  # steps * batch rows: after each action
+    decisions: torch.Tensor  # (number,): rows of states where several actions are legal, or an arc needs a label
 
     @property
     def flat_actions(self) -> torch.Tensor:
@@ -74,20 +63,12 @@ class Derivations(NamedTuple):
 
 
 class Compositions(NamedTuple):
-    """
-    What a transition composes, one in each row of four `torch.LongTensor`s of shape `(number,)`.
+    """What transitions compose, each of shape `(number,)`."""
 
-    Attributes:
-        rows: The state.
-        words: The word whose vector changes.
-        dependents: The word (or [NULL]) that it is composed with.
-        labels: The label of the arc, -1 for [L-NULL].
-    """
-
-    rows: torch.Tensor
-    words: torch.Tensor
-    dependents: torch.Tensor
-    labels: torch.Tensor
+    rows: torch.Tensor  # the state
+    words: torch.Tensor  # the word whose vector changes
+    dependents: torch.Tensor  # the word (or [NULL]) that it is composed with
+    labels: torch.Tensor  # the label of the arc, -1 for [L-NULL]
 
     def select(self, rows: torch.Tensor) -> "Compositions":
         """Some of them."""

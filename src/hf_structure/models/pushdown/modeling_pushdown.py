@@ -54,19 +54,11 @@ class DepthKeys(TapeKeys):
 
 
 class Replay(NamedTuple):
-    """
-    What the stacks of texts say while their tokens are read.
+    """What the stacks of texts say while their tokens are read."""
 
-    Attributes:
-        candidates (`torch.BoolTensor` of shape `(batch_size, queries, tokens)`): Where the constituents end that each
-            token can be reduced with; itself for none.
-        before (`torch.LongTensor` of that shape): The depths of all tokens before it is.
-        lookup ([`TapeLookup`]): Those after it is.
-    """
-
-    candidates: torch.Tensor
-    before: torch.Tensor
-    lookup: TapeLookup
+    candidates: torch.Tensor  # (batch_size, queries, tokens): ends of constituents to reduce with; itself for none
+    before: torch.Tensor  # (batch_size, queries, tokens): the depths of all tokens before each is read
+    lookup: TapeLookup  # those after it is read
 
 
 class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):

@@ -295,24 +295,13 @@ class Graph(NamedTuple):
 
 @dataclass
 class Sentences:
-    """
-    Sentences as the encoder reads them without a graph.
+    """Sentences as the encoder reads them without a graph."""
 
-    Attributes:
-        hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Vectors.
-        mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention; with the bias of relative
-            positions `(batch_size, num_heads, seq_len, seq_len)`.
-        places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
-            Positions of the root and the words; that of the root for padding.
-        lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
-        forms (`torch.FloatTensor` of shape `(batch_size, n, form_size)`, *optional*): What the words look like.
-    """
-
-    hidden_states: torch.Tensor
-    mask: torch.Tensor
-    places: torch.Tensor
-    lengths: torch.Tensor
-    forms: torch.Tensor | None = field(default=None, kw_only=True)
+    hidden_states: torch.Tensor  # (batch_size, seq_len, hidden_size)
+    mask: torch.Tensor  # (batch_size, 1, 1, seq_len), with a position bias (batch_size, num_heads, seq_len, seq_len)
+    places: torch.Tensor  # (batch_size, n + 1): positions of the root and the words; that of the root for padding
+    lengths: torch.Tensor  # (batch_size,): words of each sentence
+    forms: torch.Tensor | None = field(default=None, kw_only=True)  # (batch_size, n, form_size)
 
     def select(self, rows: torch.Tensor) -> "Sentences":
         parts = {part.name: getattr(self, part.name) for part in fields(self)}

@@ -202,21 +202,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Tape:
-    """
-    The events of texts one after the other, copies included.
+    """The events of texts one after the other, copies included."""
 
-    Args:
-        events (`torch.LongTensor` of shape `(batch_size, length)`): The events, filled with -1 on the right.
-        actions (`torch.LongTensor` of that shape): Which action each is, or a copy of; -1 for a token.
-        places (`torch.LongTensor` of that shape): Which token of the text it is; 0 for an action.
-        starts (`torch.LongTensor` of shape `(batch_size, tokens + 1, actions + 1)`):
-            Where the actions before each token stand, and the token. The last is for a token that may follow.
-    """
-
-    events: torch.Tensor
-    actions: torch.Tensor
-    places: torch.Tensor
-    starts: torch.Tensor
+    events: torch.Tensor  # (batch_size, length): filled with -1 on the right
+    actions: torch.Tensor  # (batch_size, length): which action each is, or a copy of; -1 for a token
+    places: torch.Tensor  # (batch_size, length): which token of the text it is; 0 for an action
+    starts: torch.Tensor  # (batch_size, tokens + 1, actions + 1): places of the actions before each token, and its own
 
     @classmethod
     def of(
@@ -260,22 +251,13 @@ class Tape:
 
 @dataclass(frozen=True)
 class Replay:
-    """
-    What a machine says while a tape is read.
+    """What a machine says while a tape is read."""
 
-    Args:
-        visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, length, columns)`), positions (of shape
-            `(batch_size, length, columns)`): As in [`View`].
-        legal (`torch.BoolTensor` of shape `(batch_size, length, 2 + actions)`): What may come after each event.
-        heads (`torch.LongTensor` of shape `(batch_size, length)`): As from [`Machine.head_of`].
-        machine ([`Machine`]): After the last event.
-    """
-
-    visible: torch.Tensor
-    positions: torch.Tensor
-    legal: torch.Tensor
-    heads: torch.Tensor
-    machine: Machine
+    visible: torch.Tensor  # (batch_size, 1 or num_heads, length, columns): as in [`View`]
+    positions: torch.Tensor  # (batch_size, length, columns): as in [`View`]
+    legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each event
+    heads: torch.Tensor  # (batch_size, length): as from [`Machine.head_of`]
+    machine: Machine  # after the last event
 
     @classmethod
     def of(cls, tape: Tape, machine: Machine) -> "Replay":

@@ -245,18 +245,10 @@ class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
 
 
 class Predictions(NamedTuple):
-    """
-    What comes next.
+    """What comes next."""
 
-    Attributes:
-        tokens (`torch.FloatTensor` of shape `(..., vocab_size)`):
-            Logits of tokens, very small where one cannot come: the distribution where a token comes.
-        kinds (`torch.FloatTensor` of shape `(..., 1 + actions)`):
-            Logits of whether any token comes, or which action; `-inf` where it cannot.
-    """
-
-    tokens: torch.Tensor
-    kinds: torch.Tensor
+    tokens: torch.Tensor  # (..., vocab_size): logits of tokens, very small where one cannot come
+    kinds: torch.Tensor  # (..., 1 + actions): logits of whether a token comes, or which action; -inf if it cannot
 
 
 class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrainedModel, StructureGenerationMixin):

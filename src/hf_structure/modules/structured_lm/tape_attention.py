@@ -22,22 +22,12 @@ from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention,
 
 @dataclass
 class TapeLookup:
-    """
-    The tapes of a batch on their way to the layers that read them.
+    """The tapes of a batch on their way to the layers that read them."""
 
-    Args:
-        index (`torch.LongTensor` of shape `(batch_size, features, queries, keys)`): The tapes of the tokens.
-        embeddings (`torch.FloatTensor` of shape `(features, values, size)`, *optional*):
-            What the layers make vectors of values from, where they share it.
-        tables (`dict`): Tables of layers to be used again, or None to make them anew.
-        values (`torch.LongTensor` of shape `(some,)`, *optional*):
-            Where only some values of all features, `features * values`, are in the tapes: those; `index` counts them.
-    """
-
-    index: torch.Tensor
-    embeddings: torch.Tensor | None = None
-    tables: dict[int, torch.Tensor] | None = None
-    values: torch.Tensor | None = None
+    index: torch.Tensor  # (batch_size, features, queries, keys): the tapes of the tokens
+    embeddings: torch.Tensor | None = None  # (features, values, size): for vectors that layers share
+    tables: dict[int, torch.Tensor] | None = None  # of layers, to be used again; None to make them anew
+    values: torch.Tensor | None = None  # (some,): the values that occur, numbered by `index`; None for all
 
     @classmethod
     def of_some(
