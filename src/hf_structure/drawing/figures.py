@@ -108,7 +108,7 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     figure = new_figure(1.8 + 0.36 * width, 1.6 + 0.36 * len(layers))
     axes = figure.add_subplot()
     image = _grouped_map(axes, layers, separation=5, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_yticks(range(len(layers)), range(1, len(layers) + 1))
+    axes.set_yticks(range(len(layers)), _numbers(len(layers)))
     names = axes.secondary_xaxis("top")
     names.set_xticks(range(width), list(relations) * heads, rotation=90, parse_math=False)
     names.tick_params(length=0)
@@ -226,7 +226,7 @@ def _grouped_map(axes: "Axes", rows: list[list[list[float]]], separation: float,
     image = axes.imshow([[value for group in row for value in group] for row in rows], **options)
     for group in range(1, groups):
         axes.axvline(group * size - 0.5, color="white", linewidth=separation)
-    axes.set_xticks([group * size + (size - 1) / 2 for group in range(groups)], range(1, groups + 1))
+    axes.set_xticks([group * size + (size - 1) / 2 for group in range(groups)], _numbers(groups))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return image
@@ -274,3 +274,7 @@ def new_figure(width: float, height: float) -> "Figure":
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install matplotlib") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(1, count + 1)]

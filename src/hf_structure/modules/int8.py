@@ -86,7 +86,7 @@ def quantize(model: nn.Module) -> nn.Module:
     found = [
         (parent, name, child)
         for parent in model.modules()
-        for name, child in parent.named_children()
+        for name, child in parent._modules.items()  # `named_children` leaves repeated ones out
         if isinstance(child, nn.Linear) and type(child).forward is nn.Linear.forward
     ]
     if not found:
@@ -94,9 +94,7 @@ def quantize(model: nn.Module) -> nn.Module:
     if any(child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child) for _, _, child in found):
         raise ValueError("linear layers with hooks cannot compute in int8")
     _check_machine()
-    made: dict[nn.Linear, Int8Linear] = {}  # a layer in two places stays one layer
-    for _, _, child in found:
-        made[child] = made.get(child) or Int8Linear(child)
+    made = {child: Int8Linear(child) for _, _, child in found}  # a layer in two places stays one layer
     for parent, name, child in found:
         setattr(parent, name, made[child])
     model.hf_quantizer = _Int8Quantizer(QuantizationConfigMixin(quant_method="int8"))  # type: ignore
