@@ -103,7 +103,7 @@ def head_actions(heads: Sequence[int]) -> list[list[int]]:
         arcs = []
         while len(stack) > 1:
             second, top = stack[-2:]
-            if second and heads[second - 1] == top and not left[second]:
+            if second and heads[second - 1] == top:
                 arcs.append(LEFT_ARC)
                 stack.pop(-2)
                 left[top] -= 1
