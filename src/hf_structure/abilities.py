@@ -17,9 +17,8 @@ class Column:
         name (`str`): Its name.
         vocabulary (`Mapping[int, str]`, *optional*): Names of its ids; without it, the values are numbers.
         of_punctuation (`str`, *optional*): The value of a punctuation mark that is restored to a tree by rule.
-        spelled (`Callable[[str, str], str]`, *optional*):
-            What a name of the vocabulary means for a word, if not the name itself: `spelled("lower-1+", "Cats")` is
-            the lemma `"cat"`.
+        spelled (`Callable[[str, str], str]`, *optional*): What a name of the vocabulary means for a word, if not the
+            name itself: `spelled("lower-1+", "Cats")` is the lemma `"cat"`.
     """
 
     name: str

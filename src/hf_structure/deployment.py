@@ -94,10 +94,8 @@ def parsing_network(model: PreTrainedModel) -> ParsingNetwork:
     """
     A copy of a model's parsing network, from `input_ids` and `attention_mask`, both of shape `(batch_size, seq_len)`,
     to the scores that trees are found from, see [`UDGNParsingNetwork`] and [`StructFormerParsingNetwork`], where the
-    words of each sentence come first, wherever the padding is.
-
-    Raises:
-        ValueError: if the model is neither a UDGN nor a StructFormer, or has a parser that cannot be exported.
+    words of each sentence come first, wherever the padding is. Raises `ValueError` if the model is neither a UDGN nor
+    a StructFormer, or has a parser that cannot be exported.
     """
     networks = {UDGNPreTrainedModel: UDGNParsingNetwork, StructFormerPreTrainedModel: StructFormerParsingNetwork}
     for kind, network in networks.items():

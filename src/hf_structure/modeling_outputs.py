@@ -14,8 +14,7 @@ class DependencyModelOutput(BaseModelOutput):
     Output of a masked encoder that induces dependencies.
 
     Args:
-        last_hidden_state (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`):
-            Contextual word vectors.
+        last_hidden_state (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Contextual word vectors.
         head_log_probs (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len + 1)`):
             `head_log_probs[b, d, h]` is the log-probability that word `h` (0 is the root) is the head of word `d + 1`.
             `-inf` for a word's own column, for padded words and for padded heads.
@@ -37,13 +36,10 @@ class DependencyMaskedLMOutput(MaskedLMOutput):
     Output of a masked language model that induces dependencies.
 
     Args:
-        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` or a head loss is asked for):
-            Training loss.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
-            Prediction scores. Not computed in training mode when `labels` are given: the loss needs them at the
-            masked words only.
-        head_log_probs, dependency_mask, hidden_states, attentions:
-            As in [`DependencyModelOutput`].
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` or a head loss is asked for): Training loss.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores. Not computed in
+            training mode when `labels` are given: the loss needs them at the masked words only.
+        head_log_probs, dependency_mask, hidden_states, attentions: As in [`DependencyModelOutput`].
     """
 
     head_log_probs: torch.Tensor | None = None
@@ -75,10 +71,9 @@ class DecoderOutput(ModelOutput):
             Syntactic distance of each word and the next; meaningless for padding.
         heights (`torch.FloatTensor` of shape `(batch_size, num_words)`):
             Syntactic height of each word; meaningless for padding.
-        columns (`dict[str, torch.Tensor]`, tensors of shape `(batch_size, k, num_words)`):
-            What the model says of each word of a tree, by the names of its
-            [`~hf_structure.abilities.Column`]s: `"probabilities"` of its head, `"labels"` (ids, -1 where
-            `heads` is), ...
+        columns (`dict[str, torch.Tensor]`, tensors of shape `(batch_size, k, num_words)`): What the model says of each
+            word of a tree, by the names of its [`~hf_structure.abilities.Column`]s: `"probabilities"` of its head,
+            `"labels"` (ids, -1 where `heads` is), ...
     """
 
     heads: torch.Tensor | None = None
@@ -99,8 +94,7 @@ class TransitionParserOutput(ModelOutput):
     Output of a transition-based parser on the way to given trees.
 
     Args:
-        loss (`torch.FloatTensor` of shape `(1,)`, returned when `heads` and labels are given):
-            Training loss.
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `heads` and labels are given): Training loss.
         logits (`torch.FloatTensor` of shape `(batch_size, steps, num_actions)`):
             Scores of the actions, legal or not; 0 in steps with nothing to decide.
         label_logits (`torch.FloatTensor` of shape `(batch_size, steps, 2 * num_labels)`, *optional*):
@@ -123,9 +117,8 @@ class GraphParserOutput(ModelOutput):
     Args:
         loss (`torch.FloatTensor` of shape `(1,)`, returned when `heads` and labels are given):
             Training loss, of all rounds.
-        logits (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`):
-            `logits[b, d, h]` is the score of word `h` (0 is the root) as the head of word `d + 1`; `-inf` for a word
-            itself and for padding.
+        logits (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`): `logits[b, d, h]` is the score
+            of word `h` (0 is the root) as the head of word `d + 1`; `-inf` for a word itself and for padding.
         label_logits (`torch.FloatTensor` of shape `(batch_size, num_words, num_labels)`, *optional*):
             Scores of the labels of the arcs from the given heads, or else from the best ones.
     """
@@ -141,8 +134,7 @@ class StructFormerModelOutput(BaseModelOutput):
     Output of StructFormer. All but the states and attentions are None for a model without a parser.
 
     Args:
-        last_hidden_state (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`):
-            Contextual word vectors.
+        last_hidden_state (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Contextual word vectors.
         distances (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
             Syntactic distance between each word and the next, as predicted; infinite for last words and padding.
         heights (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
@@ -176,14 +168,11 @@ class StructFormerMaskedLMOutput(MaskedLMOutput):
     Output of StructFormer with a masked language modelling head.
 
     Args:
-        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
-            Masked language modelling loss.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
-            Prediction scores. Not computed in training mode when `labels` are given: the loss needs them at the
-            masked words only.
+        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given): Masked language modelling loss.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores. Not computed in
+            training mode when `labels` are given: the loss needs them at the masked words only.
         distances, heights, parent_probs, root_probs, left_probs, right_probs, relation_weights, hidden_states,
-        attentions:
-            As in [`StructFormerModelOutput`].
+        attentions: As in [`StructFormerModelOutput`].
     """
 
     distances: torch.Tensor | None = None
@@ -205,17 +194,14 @@ class GiLTCausalLMOutput(CausalLMOutputWithPast):
             Training loss, the sum of the next two.
         lm_loss, graph_loss (`torch.FloatTensor` of shape `(1,)`):
             The language model's part, whose exponential is the perplexity given the graph, and the graph's.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
-            Prediction scores.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores.
         arc_logits (`torch.FloatTensor` of shape `(batch_size, words + 1, words + 1)`, returned with labels and graph):
             `arc_logits[b, h, d]` is the logit of the arc from word `h` (0 is the root) to word `d`, given the graph of
             the words before the later of the two; `-inf` where there can be no arc.
         count_logits (`torch.FloatTensor` of shape `(batch_size, words, max_new_arcs + 1)`, returned with them):
             Logits of the number of arcs between a word and those before it.
-        cache (`Cache`, returned when a cache is used):
-            Tokens so far, and with a graph also the graph.
-        hidden_states, attentions:
-            As in [`DependencyModelOutput`].
+        cache (`Cache`, returned when a cache is used): Tokens so far, and with a graph also the graph.
+        hidden_states, attentions: As in [`DependencyModelOutput`].
     """
 
     lm_loss: torch.Tensor | None = None
@@ -233,10 +219,9 @@ class GraphBeamOutput(ModelOutput):
         log_prob (`torch.FloatTensor` of shape `(batch_size,)`):
             Log of the sum of the probabilities of each sentence with the graphs of the last beam; the first token is
             given. A lower bound of the sentence's own, and exact where nothing was pruned.
-        token_log_probs (`torch.FloatTensor` of shape `(batch_size, seq_len)`):
-            Log-probability of each token after those before it: what it makes of the beam's probability. A token also
-            pays for the hypotheses that were pruned since the one before, so that they sum to `log_prob`. 0 for the
-            first token and for padding.
+        token_log_probs (`torch.FloatTensor` of shape `(batch_size, seq_len)`): Log-probability of each token after
+            those before it: what it makes of the beam's probability. A token also pays for the hypotheses that were
+            pruned since the one before, so that they sum to `log_prob`. 0 for the first token and for padding.
         graphs (`torch.BoolTensor` of shape `(batch_size, k, words + 1, words + 1)`):
             The best graphs, best first, heads in rows; without arcs where there are fewer.
         graph_log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
@@ -259,17 +244,14 @@ class PushdownCausalLMOutput(CausalLMOutputWithPast):
             Training loss, the sum of the next two.
         lm_loss, attachment_loss (`torch.FloatTensor` of shape `(1,)`):
             The language model's part, whose exponential is the perplexity given the tree, and the attachments'.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
-            Prediction scores.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores.
         attachment_logits (`torch.FloatTensor` of shape `(batch_size, seq_len, tokens)`, returned with labels and
             attachments):
             `attachment_logits[b, k, j]` is the logit that token `k` is reduced with the constituents from the top of
             the stack down to the one that ends with token `j`, or with none if `j` is `k` itself, given the stack
             after the token before; `-inf` where no constituent ends. With a cache, `tokens` are all so far.
-        cache (`Cache`, returned when a cache is used):
-            Tokens so far, and with attachments also the stacks.
-        hidden_states, attentions:
-            As in [`DependencyModelOutput`].
+        cache (`Cache`, returned when a cache is used): Tokens so far, and with attachments also the stacks.
+        hidden_states, attentions: As in [`DependencyModelOutput`].
     """
 
     lm_loss: torch.Tensor | None = None
@@ -343,8 +325,7 @@ class GraphGenerateBeamOutput(GenerateBeamDecoderOnlyOutput):
     Args:
         sequences, sequences_scores, scores, logits, beam_indices, attentions, hidden_states, cache:
             As in [`~transformers.generation.GenerateBeamDecoderOnlyOutput`].
-        graphs, word_ids:
-            As in [`GraphGenerateOutput`].
+        graphs, word_ids: As in [`GraphGenerateOutput`].
     """
 
     graphs: torch.Tensor | None = None

@@ -120,6 +120,7 @@ def test_binary_trees_of_dependency_trees(heads):
 
 def test_a_word_is_lifted_no_further_than_needed():
     assert projective_heads([3, 4, 0, 3]) == [3, 3, 0, 3]
+    assert projective_heads([3, 4, 0, 1]) == [3, 1, 0, 3]  # the dependent of the shorter arc, word 2, first
 
 
 def test_pieces_of_words():

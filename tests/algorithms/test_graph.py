@@ -137,7 +137,7 @@ def test_graphs_that_grow_at_different_speed():
     graphs = [random_arcs(6, 0.3, seed) for seed in range(2)]
     matrix = pad_graphs([sorted(arcs) for arcs in graphs], 6)
     tapes = prefix_tapes(matrix)
-    state = DependencyGraphs.empty(2, words=6)
+    state = DependencyGraphs.empty(2, TapeFeatures()).with_room(6)
     words = [0, 0]
     for steps in [(1, 0), (1, 1), (1, 0), (0, 1), (1, 1), (0, 1), (1, 1), (1, 1)]:
         words = [word + step for word, step in zip(words, steps, strict=True)]

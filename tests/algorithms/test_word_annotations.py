@@ -1,10 +1,11 @@
 """Lemmas as edit rules, and features behind their part of speech."""
 
 import random
+import zlib
 
 import pytest
 
-from hf_structure.algorithms.word_annotations import features_label, features_of, lemma_of, lemma_rule
+from hf_structure.algorithms.word_annotations import features_label, features_of, form_ids, lemma_of, lemma_rule
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,17 @@ def test_features():
     label = features_label("NOUN", "Case=Nom|Number=Plur")
     assert features_of(label) == "Case=Nom|Number=Plur"
     assert features_of(features_label("ADP", "_")) == "_"
+
+
+@pytest.mark.parametrize(
+    ("word", "looks"),
+    [
+        ("Walking", ("Walking", "walking", "wal", "ng", "ing", "king", "Xxxxx")),
+        ("NATO-2025", ("NATO-2025", "nato-2025", "nat", "25", "025", "2025", "XXXX-dddd")),
+        ("12345.", ("12345.", "12345.", "123", "5.", "45.", "345.", "dddd.")),
+        ("of", ("of", "of", "of", "of", "of", "of", "xx")),
+    ],
+)
+def test_looks_are_hashed_by_their_number(word, looks):
+    hashed = [zlib.crc32(f"{number} {look}".encode()) % 1000 for number, look in enumerate(looks)]
+    assert form_ids(word, 1000) == tuple(hashed)

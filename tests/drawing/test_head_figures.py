@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hf_structure.drawing.head_figures import plot_head_types
+from hf_structure.drawing.figures import plot_head_types
 
 
 def test_cells_rows_and_groups():

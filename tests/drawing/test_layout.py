@@ -8,9 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from hf_structure.drawing.constituency import constituency_svg
-from hf_structure.drawing.dependency import dependency_svg, graph_svg
+from hf_structure.drawing.dependency import dependency_svg, graph_svg, parse_svg
 from hf_structure.drawing.layout import EVEN, GAP
-from hf_structure.drawing.parse import parse_svg
 from hf_structure.drawing.style import WORD_SIZE, is_right_to_left, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hf_structure.drawing.constituency import constituency_svg
-from hf_structure.drawing.dependency import dependency_svg
-from hf_structure.drawing.parse import parse_svg
+from hf_structure.drawing.dependency import dependency_svg, parse_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS, HEADS, SPANS = ["The", "dog", "barks"], [2, 3, 0], [(0, 3), (0, 2)]

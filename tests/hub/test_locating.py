@@ -71,13 +71,13 @@ def test_unknown_name_lists_what_there_is(checkpoints, name):
         resolve_model(name)
     message = str(caught.value)
     assert repr(name) in message
-    assert "models of this package (tiny-en)" in message
+    assert "neither a model of this package (tiny-en) nor a folder" in message
     assert "\n" not in message
 
 
 def test_unknown_name_where_there_are_no_checkpoints(checkpoints):
     (checkpoints / "tiny-en" / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"models of this package \(none\)"):
+    with pytest.raises(ValueError, match=r"neither a model of this package \(none\) nor a folder"):
         resolve_model("tiny-en")
 
 
@@ -185,13 +185,13 @@ def test_gated_model(hub, udgn, upload, monkeypatch):
     upload(udgn)
     hub.repositories["org/model"].gated = True
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(ValueError, match="want their terms accepted, on its page there; then give a token"):
+    with pytest.raises(ValueError, match="its terms must be accepted on its page there; then give a token"):
         resolve_model("org/model")
 
 
 @pytest.mark.parametrize("name", ["org/nothing", "udgn-xx"])
 def test_no_such_repository(hub, name):
-    with pytest.raises(ValueError, match="the Hub gives none: it has no such model, or a private one"):
+    with pytest.raises(ValueError, match="the Hub has none: it has no such model, or a private one"):
         resolve_model(name)
 
 
@@ -208,7 +208,7 @@ def test_hub_out_of_order(hub, udgn, upload, monkeypatch, has_cache):
 
 def test_no_such_revision(hub, udgn, upload):
     upload(udgn)
-    with pytest.raises(ValueError, match=r"the Hub gives none: it has no revision 'v9' of this model$"):
+    with pytest.raises(ValueError, match=r"the Hub has none: it has no revision 'v9' of this model$"):
         resolve_model("org/model@v9")
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from grafts import change_rows, source
 from test_modeling_gilt import tiny_model
-from tiny_models import unigram_tokenizer
+from tiny_models import next_word_scores, unigram_tokenizer
 from torch.testing import assert_close
 from transformers import StoppingCriteria
 from transformers.generation import (
@@ -588,12 +588,17 @@ def test_grown_caches_follow(backbone, change):
     assert_close(cached_state(cache), cached_state(fresh), atol=1e-5, rtol=1e-4)
     token = torch.full((len(rows),), 9)
     assert_close(
-        [scores[..., : int(cache.words.max()) + 1] for scores in model.score_word(token, cache)[:1]],
-        [scores[..., : int(cache.words.max()) + 1] for scores in model.score_word(token, fresh)[:1]],
+        [scores[..., : int(cache.words.max()) + 1] for scores in next_word_scores(model, token, cache)[:1]],
+        [scores[..., : int(cache.words.max()) + 1] for scores in next_word_scores(model, token, fresh)[:1]],
         atol=1e-4,
         rtol=1e-4,
     )
-    assert_close(model.score_word(token, cache)[1], model.score_word(token, fresh)[1], atol=1e-4, rtol=1e-4)
+    assert_close(
+        next_word_scores(model, token, cache)[1],
+        next_word_scores(model, token, fresh)[1],
+        atol=1e-4,
+        rtol=1e-4,
+    )
     writers = [GraphWriter(token_kinds(model.config, word_starts=WORD_STARTS)) for _ in range(2)]
     logits = [
         model(**each.read_token(model, one, token), cache=one).logits
@@ -617,7 +622,7 @@ def test_a_cropped_cache_goes_on_with_other_words():
     model(ids[:, length:], word_ids=words[:, length:], graph=graph, cache=cache)
     fresh = model(ids, word_ids=words, graph=graph, use_cache=True).cache
     token = torch.tensor([12])
-    (arcs, counts), (fresh_arcs, fresh_counts) = (model.score_word(token, each) for each in (cache, fresh))
+    (arcs, counts), (fresh_arcs, fresh_counts) = (next_word_scores(model, token, each) for each in (cache, fresh))
     assert_close(arcs[..., : known + 4], fresh_arcs[..., : known + 4], atol=1e-4, rtol=1e-4)
     assert_close(counts, fresh_counts, atol=1e-4, rtol=1e-4)
 

@@ -21,7 +21,7 @@ from grafts import (
 from huggingface_hub.errors import StrictDataclassClassValidationError
 from modeling_common import gradients, old_names
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
-from tiny_models import randomise_biases
+from tiny_models import next_word_scores, randomise_biases
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
@@ -453,7 +453,7 @@ def test_words_scored_one_by_one_equal_teacher_forcing(backbone):
     for place, word in enumerate(WORD_OF_TOKEN):
         token = slice(place, place + 1)
         if word > WORD_OF_TOKEN[place - 1]:
-            arcs, counts = model.score_word(batch["input_ids"][:, place], cache)
+            arcs, counts = next_word_scores(model, batch["input_ids"][:, place], cache)
             assert_close(arcs, new_arcs(whole.arc_logits, -torch.inf)[:, word, :, : arcs.shape[-1]])
             assert_close(counts, whole.count_logits[:, word - 1])
         cache = model(
@@ -474,7 +474,7 @@ def test_graphs_built_word_by_word_are_those_that_the_whole_finds_best(backbone)
     for place, word in enumerate(WORD_OF_TOKEN):
         token = slice(place, place + 1)
         if word > WORD_OF_TOKEN[place - 1]:
-            arcs, counts = model.score_word(batch["input_ids"][:, place], cache)
+            arcs, counts = next_word_scores(model, batch["input_ids"][:, place], cache)
             for row in range(2):
                 chosen = arcs[row].flatten().topk(int(counts[row].argmax())).indices
                 for direction, other in zip(*torch.unravel_index(chosen, arcs[row].shape), strict=True):
@@ -528,7 +528,10 @@ def test_a_piece_may_begin_within_a_word():
     inputs = {name: batch[name][:, 5:] for name in ("input_ids", "word_ids")}
     model(**inputs, graph=batch["graph"], cache=cache)
     token = torch.full((2,), 9)
-    assert_close(model.score_word(token, cache), model.score_word(token, whole))
+    assert_close(
+        next_word_scores(model, token, cache),
+        next_word_scores(model, token, whole),
+    )
 
 
 @torch.no_grad()
@@ -541,9 +544,9 @@ def test_more_words_than_there_are_terms_for():
         part = {name: inputs[name][:, piece] for name in ("input_ids", "word_ids")}
         graph = inputs["graph"][:, : piece.stop, : piece.stop]
         cache = model(**part, graph=graph, cache=cache, use_cache=True).cache
-        scores = model.score_word(token, cache)
+        scores = next_word_scores(model, token, cache)
     whole = model(**inputs, use_cache=True).cache
-    assert_close(scores, model.score_word(token, whole), atol=1e-5, rtol=1e-4)
+    assert_close(scores, next_word_scores(model, token, whole), atol=1e-5, rtol=1e-4)
 
 
 def prefilled(model: GiLTForCausalLM, batch: dict, end: int) -> GraphCache:
@@ -615,7 +618,10 @@ def test_cache_keeps_graphs_and_tokens_together(change):
     )
     assert_close(rest.logits, whole.logits[:, start:], atol=1e-5, rtol=1e-4)
     next_word = torch.full((len(rows),), 9)
-    assert_close(model.score_word(next_word, rest.cache), model.score_word(next_word, whole.cache))
+    assert_close(
+        next_word_scores(model, next_word, rest.cache),
+        next_word_scores(model, next_word, whole.cache),
+    )
 
 
 def test_a_cache_without_graphs_cannot_go_on_with_one():

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from tokenizers import ByteLevelBPETokenizer, models
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.cache_utils import Cache
 
 from hf_structure import (
     G2GTransformerConfig,
@@ -28,6 +29,11 @@ from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 GRAPHS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}
 SIZES = {**TINY, "num_hidden_layers": 2, "intermediate_size": 16, **GRAPHS}
+
+
+def next_word_scores(model: GiLTForCausalLM, token: torch.Tensor, cache: Cache) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of the arcs and of their number for the words that begin with tokens `(batch_size,)` after a cache."""
+    return model.score_word(model.represent_word(token, cache), cache)
 
 
 def randomise(model: PreTrainedModel, std: float = 0.5) -> PreTrainedModel:

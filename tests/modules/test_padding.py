@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_structure.modules.padding import places_among_words, words_first
+from hf_structure.modules.padding import places_among_words, without_padding, words_first
 
 masks = st.integers(1, 9).flatmap(
     lambda n: st.lists(st.lists(st.integers(0, 1), min_size=n, max_size=n), min_size=1, max_size=4)
@@ -30,3 +30,11 @@ def test_no_sort_stands_in_the_way_of_an_export():
     assert not [node for node in exported.graph.nodes if "sort" in str(node.target)]
     mask = torch.tensor([[0, 1, 0, 1, 1]])
     torch.testing.assert_close(exported.module()(mask), (words_first(mask), places_among_words(mask)))
+
+
+def test_padding_is_filled_where_the_mask_tells_it():
+    values = torch.arange(1, 7).view(2, 3)
+    mask = torch.tensor([[1, 1, 1, 0], [1, 0, 1, 1]])  # also of a token before these
+    assert without_padding(values, mask, -100).tolist() == [[1, 2, -100], [-100, 5, 6]]
+    assert without_padding(values.unsqueeze(2), mask).squeeze(2).tolist() == [[1, 2, 0], [0, 5, 6]]
+    assert without_padding(values, torch.zeros(2, 1, 3, 4)) is values

@@ -31,6 +31,13 @@ def test_largest_sums_are_exact():
     assert_close(Int8Linear(linear)(torch.ones(2, 1536)), torch.full((2, 3), 1536.0))
 
 
+def test_a_layer_in_two_places_stays_one():
+    layer = nn.Linear(4, 4)
+    model = quantize(nn.Sequential(nn.Sequential(layer), nn.Sequential(layer, layer)))
+    assert isinstance(model[0][0], Int8Linear)
+    assert model[0][0] is model[1][0] is model[1][1]
+
+
 @pytest.mark.parametrize("name", ["rngt-en-ewt-fast", "g2gt-en-ewt", "structformer-en", "udgn-en"])
 def test_parses_are_about_the_same(name):
     exact, rounded = (hf_structure.parse(SENTENCES, name, dtype=d, device="cpu") for d in ("float32", "int8"))

@@ -17,30 +17,18 @@ _MOST = 2**16
 
 
 class Branches(NamedTuple):
-    """
-    Where the hypotheses of a beam come from.
+    """Where the hypotheses of a beam come from."""
 
-    Attributes:
-        origins (`torch.LongTensor` of shape `(rows,)`): Row of each one's origin in the beam before.
-        choices (`torch.LongTensor` of shape `(rows,)`): Choice that was made there.
-    """
-
-    origins: torch.Tensor
-    choices: torch.Tensor
+    origins: torch.Tensor  # (rows,): row of each one's origin in the beam before
+    choices: torch.Tensor  # (rows,): choice that was made there
 
 
 @dataclass(frozen=True)
 class Beam:
-    """
-    Hypotheses.
+    """Hypotheses."""
 
-    Args:
-        sentences (`torch.LongTensor` of shape `(rows,)`): Sentence of each.
-        log_probs (`torch.FloatTensor` of shape `(rows,)`): Log-probability of each.
-    """
-
-    sentences: torch.Tensor
-    log_probs: torch.Tensor
+    sentences: torch.Tensor  # (rows,): sentence of each
+    log_probs: torch.Tensor  # (rows,): log-probability of each
 
     @classmethod
     def start(cls, batch_size: int, device: torch.device | str | None = None) -> "Beam":
@@ -112,15 +100,9 @@ class Beam:
 
 def settle(origins: torch.Tensor) -> torch.Tensor:
     """
-    An order of hypotheses in which as many as possible stay in the row of their origin, so that little is moved.
-
-    Args:
-        origins (`torch.LongTensor` of shape `(rows,)`): Row that each hypothesis comes from.
-
-    Returns:
-        `torch.LongTensor` of shape `(rows,)`: a permutation; row `r` is to hold hypothesis `order[r]`. An origin
-            whose row is among the new rows keeps its first hypothesis there, so that hypotheses can be moved in place,
-            from rows that stay or are given up to free rows.
+    A permutation of hypotheses, which come from the rows `origins`, in which as many as possible stay in the row of
+    their origin: row `r` is to hold hypothesis `order[r]`. An origin whose row is among the new rows keeps its first
+    hypothesis there, so that hypotheses can be moved in place, from rows that stay or are given up to free rows.
     """
     count = len(origins)
     number = torch.arange(count, device=origins.device)

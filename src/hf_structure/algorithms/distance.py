@@ -79,10 +79,10 @@ def joint_trees(distances: Sequence[float], heights: Sequence[float]) -> tuple[l
         while splits and splits[-1][0] <= bounds[word]:
             _, end, right = splits.pop()
             if heights[head] > heights[right]:
-                dependent = right
+                heads[right] = head + 1
             else:
-                head, dependent = right, head
-            heads[dependent] = head + 1
+                heads[head] = right + 1
+                head = right
             spans.append((word, end))
         splits.append((bounds[word], end, head))
     return spans[::-1], heads
@@ -188,11 +188,7 @@ def boundary_distributions(
 
 
 def parent_distribution(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    heights: torch.Tensor,
-    lengths: torch.Tensor,
-    scale: torch.Tensor | float,
+    left: torch.Tensor, right: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, scale: torch.Tensor | float
 ) -> torch.Tensor:
     """
     Probability that word j is the parent of word i (eq. 10-12), its diagonal (word i is the root) not yet zeroed.

@@ -53,24 +53,16 @@ class TapeFeatures:
 
 @dataclass(frozen=True)
 class DependencyGraphs:
-    """
-    A batch of growing graphs with the shortest paths between all their words.
+    """A batch of growing graphs with the shortest paths between all their words."""
 
-    Args:
-        features ([`TapeFeatures`]): What is read from them.
-        arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The graphs. There is room for `n` words.
-        distances (`torch.IntTensor` of shape `(batch_size, kinds, n + 1, n + 1)`): All-pairs distances, unclipped.
-    """
-
-    features: TapeFeatures
-    arcs: torch.Tensor
-    distances: torch.Tensor
+    features: TapeFeatures  # what is read from them
+    arcs: torch.Tensor  # (batch_size, n + 1, n + 1): the graphs, with room for `n` words
+    distances: torch.Tensor  # (batch_size, kinds, n + 1, n + 1): all-pairs distances, unclipped
 
     @classmethod
-    def empty(cls, batch_size: int, features: TapeFeatures | None = None, *, words: int = 0, device=None):
-        """Graphs of the root alone, with room for some words."""
-        features = features or TapeFeatures()
-        arcs = torch.zeros(batch_size, words + 1, words + 1, dtype=torch.bool, device=device)
+    def empty(cls, batch_size: int, features: TapeFeatures, device: torch.device | None = None) -> "DependencyGraphs":
+        """Graphs of the root alone."""
+        arcs = torch.zeros(batch_size, 1, 1, dtype=torch.bool, device=device)
         return cls(features, arcs, _no_paths(arcs, features))
 
     def with_room(self, words: int) -> "DependencyGraphs":
@@ -85,13 +77,8 @@ class DependencyGraphs:
 
     def insert(self, words: torch.Tensor, heads: torch.Tensor, dependents: torch.Tensor) -> "DependencyGraphs":
         """
-        Adds one word to each graph, exactly and in O(n^2) time per graph.
-
-        Args:
-            words (`torch.LongTensor` of shape `(batch_size,)`): Number of each graph's new word, for which there must
-                be room; 0 leaves a graph as it is.
-            heads, dependents (`torch.BoolTensor` of shape `(batch_size, n + 1)`): The new word's heads and dependents
-                among the earlier words.
+        Adds one word to each graph, exactly and in O(n^2) time per graph: of numbers `(batch_size,)`, for which there
+        must be room (0 leaves a graph as it is), with heads and dependents `(batch_size, n + 1)` among earlier words.
         """
         is_new = torch.arange(self.arcs.shape[-1], device=words.device) == words.unsqueeze(1)
         is_new[:, 0] = False
@@ -113,13 +100,7 @@ class DependencyGraphs:
 
     def tape(self, words: torch.Tensor) -> torch.Tensor:
         """
-        Features of all words as seen from the newest.
-
-        Args:
-            words (`torch.LongTensor` of shape `(batch_size,)`): Number of each graph's newest word.
-
-        Returns:
-            `torch.ByteTensor` of shape `(batch_size, features, n + 1)`.
+        Features `(batch_size, features, n + 1)` of all words as seen from the newest ones, of numbers `(batch_size,)`.
         """
         paths = iter(self.distances.unbind(1))
         tape = []
@@ -211,15 +192,9 @@ def expand_tapes(tapes: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor)
 
 def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
     """
-    Values of arcs, sorted by the later of their two words, with which they become known.
-
-    Args:
-        values (`torch.Tensor` of shape `(batch_size, n + 1, n + 1)`): One value for every arc, heads in rows.
-        fill: Value where there can be no arc.
-
-    Returns:
-        `torch.Tensor` of shape `(batch_size, n + 1, 2, n + 1)`: `[b, i, 0, j]` is the value of the arc from `j` to
-            word `i`, `[b, i, 1, j]` that of the arc from `i` to `j`, for the words `j` before `i`.
+    Values of arcs, `(batch_size, n + 1, n + 1)` with heads in rows, sorted by the later of their two words, with which
+    they become known: `(batch_size, n + 1, 2, n + 1)` with the value of the arc from `j` to `i` at `[b, i, 0, j]` and
+    that of the arc from `i` to `j` at `[b, i, 1, j]`, for words `j` before `i`; `fill` where there can be no arc.
     """
     position = torch.arange(values.shape[-1], device=values.device)
     earlier = position < position.unsqueeze(1)
@@ -246,14 +221,8 @@ def best_arcs(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
 
 def best_new_arcs(candidates: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """
-    The best arcs of single words.
-
-    Args:
-        candidates (`torch.FloatTensor` of shape `(..., 2, n + 1)`): Scores, as from [`new_arcs`].
-        counts (`torch.LongTensor` of shape `(...)`): How many arcs to choose.
-
-    Returns:
-        `torch.BoolTensor` of shape `(..., 2, n + 1)`.
+    The best arcs of single words, `(..., 2, n + 1)`: `counts` `(...)` of them, by scores `(..., 2, n + 1)` as from
+    [`new_arcs`].
     """
     flat = candidates.flatten(-2)  # (..., 2 * (n + 1))
     rank = flat.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)

@@ -23,15 +23,12 @@ class Lookup:
 
     def dots(self, vectors: torch.Tensor, table: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
         """
-        Dot products of each vector with its own rows of a table.
+        Dot products of each vector with its own rows of a table: `vectors[b] . table[index[b, j]]`, `(batch_size, n)`.
 
         Args:
             vectors (`torch.FloatTensor` of shape `(batch_size, size)`): The vectors.
             table (`torch.FloatTensor` of shape `(rows, size)`): The table.
             more (`torch.FloatTensor` of shape `(batch_size, n)` or `(batch_size, 1)`, *optional*): Summand.
-
-        Returns:
-            `torch.FloatTensor` of shape `(batch_size, n)`: `[b, j]` is `vectors[b] . table[index[b, j]]`.
         """
         more = vectors.new_zeros(()) if more is None else more
         fits = self.index.shape[1] <= len(table)  # a sparse matrix has no more places
@@ -43,16 +40,7 @@ class Lookup:
         return products.values().view(self.index.shape)  # (batch_size, n)
 
     def weighted_sums(self, weights: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-        """
-        Weighted sums of rows of a table.
-
-        Args:
-            weights (`torch.FloatTensor` of shape `(batch_size, n)`): Weights of the rows.
-            table (`torch.FloatTensor` of shape `(rows, size)`): The table.
-
-        Returns:
-            `torch.FloatTensor` of shape `(batch_size, size)`.
-        """
+        """Sums `(batch_size, size)` of each vector's rows of a table, with weights `(batch_size, n)`."""
         if not _has_kernels(weights, table):
             return (weights.unsqueeze(1) @ table[self.index]).squeeze(1)  # (batch_size, size)
         return torch.nn.functional.embedding_bag(self.index, table, mode="sum", per_sample_weights=weights)

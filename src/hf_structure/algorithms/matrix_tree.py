@@ -75,22 +75,13 @@ def _weights(arcs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Step(NamedTuple):
-    """
-    The elimination of word v, one of the k words that remain; the last of them takes its place.
+    """The elimination of word v, one of the k words that remain; the last of them takes its place."""
 
-    Attributes:
-        word (`torch.LongTensor` of shape `(batch,)`): Place of v; k - 1 in sentences of fewer than k words.
-        busy (`torch.Tensor` of shape `(batch, 1)`): 0 for these sentences, in which nothing happens, else 1.
-        column (`torch.Tensor` of shape `(batch, k - 1)`): w_dv of the others.
-        row (`torch.Tensor` of shape `(batch, k)`): w_vh / t_v of the root and the others.
-        total (`torch.Tensor` of shape `(batch, 1)`): t_v.
-    """
-
-    word: torch.Tensor
-    busy: torch.Tensor
-    column: torch.Tensor
-    row: torch.Tensor
-    total: torch.Tensor
+    word: torch.Tensor  # (batch,): place of v; k - 1 in sentences of fewer than k words
+    busy: torch.Tensor  # (batch, 1): 0 for these sentences, in which nothing happens, else 1
+    column: torch.Tensor  # (batch, k - 1): w_dv of the others
+    row: torch.Tensor  # (batch, k): w_vh / t_v of the root and the others
+    total: torch.Tensor  # (batch, 1): t_v
 
     def undo(self, slope: torch.Tensor) -> torch.Tensor:
         """a `(batch, k, k + 1)` from a' `(batch, k - 1, k)`, see [`marginals`]."""

@@ -14,16 +14,10 @@ import torch
 
 @dataclass(frozen=True)
 class Stacks:
-    """
-    A batch of stacks over texts of the same number of tokens, padding included.
+    """A batch of stacks over texts of the same number of tokens, padding included."""
 
-    Args:
-        ends (`torch.BoolTensor` of shape `(batch_size, tokens)`): Whether a constituent on the stack ends there.
-        depths (`torch.LongTensor` of shape `(batch_size, tokens)`): How often each token has been reduced.
-    """
-
-    ends: torch.Tensor
-    depths: torch.Tensor
+    ends: torch.Tensor  # (batch_size, tokens): whether a constituent on the stack ends there
+    depths: torch.Tensor  # (batch_size, tokens): how often each token has been reduced
 
     @classmethod
     def empty(cls, batch_size: int, tokens: int, device: torch.device | str | None = None) -> "Stacks":

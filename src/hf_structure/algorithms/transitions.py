@@ -29,24 +29,15 @@ NO_ACTION = -1
 class TransitionStates:
     """
     Parser states, one in each row. Sentences have lengths of their own; `n` is the longest. No method changes a state.
-
-    Attributes:
-        stack (`torch.LongTensor` of shape `(batch, n + 1)`): Words from the bottom to the top, then anything.
-        depth (`torch.LongTensor` of shape `(batch,)`): Number of words on the stack, the root included.
-        buffer (`torch.LongTensor` of shape `(batch, n)`): The words to come are those from `front` to `lengths`.
-        front (`torch.LongTensor` of shape `(batch,)`): Where the buffer begins.
-        heads (`torch.LongTensor` of shape `(batch, n + 1)`): Head of word `w` in column `w`; -1 if it has none yet.
-        labels (`torch.LongTensor` of shape `(batch, n + 1)`): Label of the arc to word `w` in column `w`; -1 for none.
-        lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
     """
 
-    stack: torch.Tensor
-    depth: torch.Tensor
-    buffer: torch.Tensor
-    front: torch.Tensor
-    heads: torch.Tensor
-    labels: torch.Tensor
-    lengths: torch.Tensor
+    stack: torch.Tensor  # (batch, n + 1): words from the bottom to the top, then anything
+    depth: torch.Tensor  # (batch,): number of words on the stack, the root included
+    buffer: torch.Tensor  # (batch, n): the words to come are those from `front` to `lengths`
+    front: torch.Tensor  # (batch,): where the buffer begins
+    heads: torch.Tensor  # (batch, n + 1): head of word `w` in column `w`; -1 if it has none yet
+    labels: torch.Tensor  # (batch, n + 1): label of the arc to word `w` in column `w`; -1 for none
+    lengths: torch.Tensor  # (batch,): number of words
 
     @classmethod
     def initial(cls, lengths: torch.Tensor) -> "TransitionStates":

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from hf_structure.cli.common import check_files, named_models, print_table, save_figure
 from hf_structure.data.conllu import read_conllu
-from hf_structure.drawing.head_figures import plot_head_types
+from hf_structure.drawing.figures import plot_head_types
 
 if TYPE_CHECKING:
     from hf_structure.metrics.head_types import HeadTypes

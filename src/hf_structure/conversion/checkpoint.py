@@ -1,4 +1,4 @@
-"""What is in a checkpoint of any source: weights by their old names, and the settings that are written beside them."""
+"""Checkpoints of any source: weights by their old names, and settings."""
 
 import json
 import re
@@ -14,38 +14,32 @@ from safetensors.torch import load_file
 from hf_structure.conversion.pickles import attributes, read_pickle
 
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
-WEIGHTS = ("model", "state_dict", "model_state_dict")  # under which names checkpoints keep them
+WEIGHTS = ("model", "state_dict", "model_state_dict")  # names in checkpoints
 SETTINGS = ("args", "opt", "config")
-PREFIXES = ("module.", "model.")  # of data-parallel models, and of models on the Hub
+PREFIXES = ("module.", "model.")  # of data-parallel models and of models on the Hub
 
 
 @dataclass
 class Checkpoint:
-    """
-    A checkpoint.
+    """A checkpoint."""
 
-    Args:
-        weights (`dict[str, torch.Tensor]`): The weights, by the names that they have there.
-        settings (`dict[str, Any]`): What the file, or the `config.json` beside it, says of the model besides.
-    """
-
-    weights: dict[str, torch.Tensor]
-    settings: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, torch.Tensor]  # by their original names
+    settings: dict[str, Any] = field(default_factory=dict)  # of the file and of the `config.json` beside it
 
     def shape(self, name: str) -> torch.Size:
-        """Shape of a weight. Raises `ValueError` if there is none of this name."""
+        """The shape of a weight. Raises `ValueError` for an unknown name."""
         if name not in self.weights:
             raise ValueError(f"the checkpoint has no parameter {name}")
         return self.weights[name].shape
 
     def count(self, name: str) -> int:
-        """How many modules of a list there are, such as `layers` of `layers.0.norm.weight`, `layers.1.norm.weight`."""
+        """The length of a list of modules, such as `layers` of `layers.0.norm.weight`, `layers.1.norm.weight`."""
         pattern = re.compile(rf"{re.escape(name)}\.(\d+)\.")
         numbers = [int(match[1]) for match in map(pattern.match, self.weights) if match]
         return max(numbers, default=-1) + 1
 
     def setting(self, *names: str, default: Any = None) -> Any:
-        """The first of these settings that there is."""
+        """The first of these settings that the checkpoint has."""
         return next((self.settings[name] for name in names if self.settings.get(name) is not None), default)
 
 
@@ -53,11 +47,9 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """
     Reads weights from a file, or from a folder with `config.json`.
 
-    State dictionaries are read by `torch.load(weights_only=True)`; what that refuses (whole pickled models, settings
-    of classes of their own) by [`read_pickle`]. Neither runs code of the file.
-
-    Raises:
-        ValueError: no such file, one that cannot be read, or one without weights.
+    State dictionaries are read by `torch.load(weights_only=True)`, and what that refuses (whole pickled models,
+    settings of custom classes) by [`read_pickle`]. Neither runs code of the file. Raises `ValueError` for files that
+    are missing, cannot be read or have no weights.
     """
     path = Path(path)
     if not path.is_dir():
@@ -94,7 +86,8 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
     if not weights:
         parts = {name: part for name, part in _mapping(content).items() if _weights_of(part)}
         main = parts.pop(next((name for name in WEIGHTS if name in parts), None), None)
-        settings, weights = settings | _settings_of(main), _weights_of(main)
+        settings |= _settings_of(main)
+        weights = _weights_of(main)
         for name, part in parts.items():
             weights |= {f"{name}.{key}": value for key, value in _weights_of(part).items()}
     if not weights:
@@ -103,7 +96,7 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
 
 
 def _weights_of(content: Any) -> dict[str, torch.Tensor]:
-    """Weights of a state dictionary or of a pickled module; nothing of anything else."""
+    """Weights of a state dictionary or a pickled module; none of other values."""
     if isinstance(content, Mapping):
         tensors = {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
         return tensors if len(tensors) == len(content) else {}
@@ -116,7 +109,7 @@ def _weights_of(content: Any) -> dict[str, torch.Tensor]:
 
 
 def _settings_of(content: Any) -> dict[str, Any]:
-    """Plain values that a file says of its model: attributes of the module, options of its training."""
+    """Plain attributes of a pickled module and options of its training."""
     parts = [attributes(content), _mapping(content)]
     for name in SETTINGS:
         options = attributes(_mapping(content).get(name))

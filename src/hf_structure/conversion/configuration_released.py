@@ -50,11 +50,10 @@ class ReleasedRNGTransformerConfig(RNGTransformerConfig):
     @property
     def piece_label(self) -> int:
         """Label of the later pieces of a word as dependents of the first."""
-        if not self.labelled:
-            return 0
-        return next(number for number, label in self.id2label.items() if label == PIECE_LABEL)
+        labels = self.id2label if self.labelled else None
+        return next((int(number) for number, label in (labels or {}).items() if label == PIECE_LABEL), 0)
 
     def validate_release(self):
         """Raises `ValueError` where later pieces have no label."""
-        if self.labelled and self.use_graph_input and PIECE_LABEL not in self.id2label.values():
+        if self.labelled and self.use_graph_input and PIECE_LABEL not in (self.id2label or {}).values():
             raise ValueError(f"the released parser needs a label {PIECE_LABEL} in id2label")

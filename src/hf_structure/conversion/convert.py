@@ -1,4 +1,4 @@
-"""Any checkpoint of a kind that is known, converted, checked and saved."""
+"""Conversion of checkpoints of all known kinds, and comparison with the original code."""
 
 import importlib
 import sys
@@ -20,13 +20,13 @@ from hf_structure.conversion.udgn import UDGN
 from hf_structure.conversion.vocabularies import Vocabulary
 
 KINDS: dict[str, Source] = {"udgn": UDGN, "structformer": STRUCTFORMER, "g2gt": G2GT, "rngt": RNGT, "gilt": GILT}
-LENGTHS = (1, 2, 7, 20)  # of the sentences that are compared
+LENGTHS = (1, 2, 7, 20)  # of compared sentences
 TOLERANCE = 1e-3
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def guess_kind(checkpoint: Checkpoint) -> str:
-    """What kind of checkpoint it is, by a name that only this kind has. Raises `ValueError` if it is none."""
+    """The kind of a checkpoint, by a name that no other kind has. Raises `ValueError` for unknown kinds."""
     for kind, source in KINDS.items():
         if any(name.endswith(source.signatures) for name in checkpoint.weights):
             return kind
@@ -43,25 +43,25 @@ def convert(
     settings: dict[str, Any] | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    The model of this library that a checkpoint is, and its tokenizer. Nothing in the checkpoint is run.
+    Converts a checkpoint to a model of this library and its tokenizer. No code of the checkpoint is run.
 
     Args:
         path (`str` or `Path`): File, or folder with `config.json`, of the checkpoint.
-        kind (`str`, *optional*): Where it is from; guessed by default.
-        dictionary (`str` or `Path`, *optional*): The vocabulary that was saved in training.
+        kind (`str`, *optional*): Its source, one of `KINDS`; guessed by default.
+        dictionary (`str` or `Path`, *optional*): The vocabulary saved in training.
         tokenizer (`str` or `Path`, *optional*):
             Folder of a tokenizer; that of the checkpoint, if there is one in it, by default.
-        settings (`dict`, *optional*): Fields of the configuration that the checkpoint does not tell.
+        settings (`dict`, *optional*): Fields of the configuration that the checkpoint does not contain.
 
     Raises:
-        ValueError: a checkpoint that cannot be read or is of no kind that is known; parameters that are missing, have
-            no place or the wrong shape; no vocabulary, or one of another size.
+        ValueError: a checkpoint that cannot be read or is of an unknown kind; parameters that are missing, unexpected
+            or of another shape; no vocabulary, or one of another size.
     """
     checkpoint = read_checkpoint(path)
     if tokenizer is None and any((Path(path) / name).is_file() for name in TOKENIZER_FILES):
         tokenizer = path
     source = KINDS[guess_kind(checkpoint) if kind is None else kind]
-    config_class = source.model.config_class
+    config_class: Any = source.model.config_class
     unknown = sorted((settings or {}).keys() - {field.name for field in fields(config_class)})
     if unknown:
         raise ValueError(f"a {config_class.__name__} has no {', '.join(unknown)}")
@@ -73,17 +73,9 @@ def convert(
 
 def check(model: PreTrainedModel, path: str | Path, code: str | Path, module: str) -> float:
     """
-    The largest difference between the prediction scores of a converted model and of the original one, on random
-    sentences. It runs the original code: only by the user's word.
-
-    Args:
-        model (`PreTrainedModel`): The converted model.
-        path (`str` or `Path`): The checkpoint.
-        code (`str` or `Path`): Folder that the original code is imported from.
-        module (`str`): Name of the module in it.
-
-    Raises:
-        ValueError: if the code cannot be imported, or gives other scores.
+    The largest difference between the prediction scores of a converted model and those of the original one, which is
+    loaded from its checkpoint, on random sentences. This runs the original code, a `module` in the folder `code`, and
+    needs the user's consent. Raises `ValueError` if the code cannot be imported, or gives other scores.
     """
     original = next((source.original for source in KINDS.values() if source.model is type(model)), None)
     if original is None:

@@ -1,7 +1,7 @@
-"""From weights by their old names to a model: tables of names, and functions where names are not all that differs."""
+"""Tables of old and new names of weights, with functions where values differ, too."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -10,20 +10,14 @@ from hf_structure.conversion.checkpoint import Checkpoint
 from hf_structure.modules.pretrained_encoder import BERT_LAYER
 
 AT_ONCE = 12  # names in a message
+Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 class Entry(NamedTuple):
-    """
-    Where a parameter comes from.
+    """The origin of a parameter."""
 
-    Attributes:
-        target (`str`): Its name in this library.
-        sources (`tuple[str, ...]`): Names of the old parameters.
-        make (`Callable`): What makes the parameter of them.
-    """
-
-    target: str
-    sources: tuple[str, ...]
+    target: str  # its name in this library
+    sources: tuple[str, ...]  # names of the old parameters that it is made from
     make: Callable[..., torch.Tensor] = lambda tensor: tensor
 
 
@@ -32,12 +26,11 @@ class Source(NamedTuple):
     A kind of checkpoint.
 
     Attributes:
-        signatures (`tuple[str, ...]`): How names of parameters end that only this kind has.
-        model (`type[PreTrainedModel]`): What it is here.
-        convert (`Callable`): Makes model and tokenizer of a checkpoint, settings and a vocabulary.
-        original (`Callable`, *optional*):
-            Makes of the module of the original code, a checkpoint and the new configuration a function from the ids of
-            one sentence to prediction scores.
+        signatures (`tuple[str, ...]`): Endings of parameter names that no other kind has.
+        model (`type[PreTrainedModel]`): The class of converted models.
+        convert (`Callable`): Converts a checkpoint, settings and a vocabulary to a model and its tokenizer.
+        original (`Callable`, *optional*): Makes of the module of the original code, a checkpoint and the new
+            configuration a function from the ids of one sentence to prediction scores.
     """
 
     signatures: tuple[str, ...]
@@ -47,7 +40,7 @@ class Source(NamedTuple):
 
 
 def renamed(pairs: Mapping[str, str], parts: Iterable[str] = ("weight", "bias"), **numbers: int) -> Iterator[Entry]:
-    """Entries of modules that only have other names; `{i}` in both names is filled in with `i=...`."""
+    """Entries of modules that differ in their names only; `i=...` replaces `{i}` in both names."""
     for source, target in pairs.items():
         for part in parts:
             yield Entry(f"{target}.{part}".format(**numbers), (f"{source}.{part}".format(**numbers),))
@@ -59,28 +52,21 @@ def bert_layer(source: str, target: str) -> Iterator[Entry]:
 
 
 def stacked(*tensors: torch.Tensor) -> torch.Tensor:
-    """One projection of several, or its bias."""
+    """One projection made of several, or its bias."""
     return torch.cat(tensors)
 
 
 @torch.no_grad()
 def fill(
-    model: PreTrainedModel,
+    model: Model,
     entries: Iterable[Entry],
     checkpoint: Checkpoint,
     unused: Callable[[str], bool] = lambda name: False,
-) -> PreTrainedModel:
+) -> Model:
     """
-    Gives a model its weights, all of them.
-
-    Args:
-        model (`PreTrainedModel`): The model.
-        entries (`Iterable[Entry]`): Where each of its parameters comes from, but for those that are tied to others.
-        checkpoint ([`Checkpoint`]): The old weights.
-        unused (`Callable[[str], bool]`): Which old names stand for what has no effect, or is known otherwise.
-
-    Raises:
-        ValueError: names the parameters that the checkpoint lacks, those that have no place, or a wrong shape.
+    Copies all weights of a checkpoint to a model, whose parameters come from `entries` unless they are tied to others.
+    Old names that are `unused` are ignored. Raises `ValueError`, with their names, for missing and unexpected
+    parameters, and for one of another shape.
     """
     entries = list(entries)
     needed = {source for entry in entries for source in entry.sources}

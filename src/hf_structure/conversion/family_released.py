@@ -1,4 +1,4 @@
-"""What the package knows of the parsers that converted checkpoints of released code become."""
+"""The records of the parsers that converted checkpoints of released code become."""
 
 from dataclasses import replace
 
@@ -6,25 +6,16 @@ from hf_structure.families import Family
 from hf_structure.models.g2g_transformer.family_g2g_transformer import FAMILY as G2G_TRANSFORMER
 from hf_structure.models.rng_transformer.family_rng_transformer import FAMILY as RNG_TRANSFORMER
 
-RELEASED: tuple[Family, ...] = (
-    replace(
-        G2G_TRANSFORMER,
-        model_type="g2g_transformer_release",
+
+def _released(family: Family, name: str) -> Family:
+    module = f"released_{family.model_type}.Released{name}"
+    return replace(
+        family,
+        model_type=f"{family.model_type}_release",
         package="hf_structure.conversion",
-        config_class="configuration_released.ReleasedG2GTransformerConfig",
-        classes={
-            "released_g2g_transformer.ReleasedG2GTransformerModel": ("AutoModel",),
-            "released_g2g_transformer.ReleasedG2GTransformerForParsing": ("AutoModelForDependencyParsing",),
-        },
-    ),
-    replace(
-        RNG_TRANSFORMER,
-        model_type="rng_transformer_release",
-        package="hf_structure.conversion",
-        config_class="configuration_released.ReleasedRNGTransformerConfig",
-        classes={
-            "released_rng_transformer.ReleasedRNGTransformerModel": ("AutoModel",),
-            "released_rng_transformer.ReleasedRNGTransformerForParsing": ("AutoModelForDependencyParsing",),
-        },
-    ),
-)
+        config_class=f"configuration_released.Released{name}Config",
+        classes={f"{module}Model": ("AutoModel",), f"{module}ForParsing": ("AutoModelForDependencyParsing",)},
+    )
+
+
+RELEASED = (_released(G2G_TRANSFORMER, "G2GTransformer"), _released(RNG_TRANSFORMER, "RNGTransformer"))

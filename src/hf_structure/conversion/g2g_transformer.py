@@ -160,10 +160,7 @@ def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
 ) -> tuple[ReleasedG2GTransformerForParsing, PreTrainedTokenizerBase]:
     """
-    The model and its tokenizer.
-
-    Raises:
-        ValueError: as [`fill`] does; a variant that no model here is; no vocabulary.
+    The model and its tokenizer. Raises `ValueError` as [`fill`] does; a variant that no model here is; no vocabulary.
     """
     numbers = read_numbers(vocabulary.dictionary)
     config = config_of(checkpoint, numbers, settings)

@@ -129,11 +129,8 @@ def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
 ) -> tuple[GiLTForCausalLM, PreTrainedTokenizerBase]:
     """
-    The model and its tokenizer.
-
-    Raises:
-        ValueError: as [`fill`] does; a GiLT on GPT-2, or one with layer norms before the sublayers; no tokenizer, or
-            one of other pieces.
+    The model and its tokenizer. Raises `ValueError` as [`fill`] does; a GiLT on GPT-2, or one with layer norms before
+    the sublayers; no tokenizer, or one of other pieces.
     """
     if any(name.endswith(SIGNATURES[1]) for name in checkpoint.weights):
         raise ValueError(
@@ -160,7 +157,7 @@ def _tokenizer(vocabulary: Vocabulary, pieces: list[str] | None, config: GiLTCon
         tokenizer = piece_tokenizer(vocabulary.dictionary, config.vocab_size)
     else:
         raise ValueError("name the vocabulary of the model, SentencePiece's .vocab file, or the folder of a tokenizer")
-    known = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    known = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     if pieces and known != list(pieces)[: len(known)]:
         raise ValueError("the vocabulary is not that of the checkpoint: its pieces are others, or in another order")
     for name in MARKS:

@@ -1,9 +1,9 @@
 """
-Pickles read without running anything that they name.
+Pickles, read without running any code.
 
-A pickle is a program: it names functions and calls them. Here it may name the few that tensors and ordered
-dictionaries are put together by; every other class or function becomes a [`StandIn`], which keeps what it is given and
-does nothing. So a pickled model can be read without the code that it was made by, and a hostile one is inert.
+A pickle is a program that names functions and calls them. Only the few that make tensors and ordered dictionaries are
+allowed here; all other classes and functions become a [`StandIn`], which stores its arguments and does nothing.
+Pickled models can thus be read without their code, and hostile ones are inert.
 """
 
 import io
@@ -29,7 +29,7 @@ DTYPES = {
     "LongStorage": torch.int64,
     "ShortStorage": torch.int16,
 }
-LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # how files of torch before 1.6 begin
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # first bytes of files of torch before 1.6
 ADVICE = (
     "Where the original code can be imported, save its weights by themselves:\n"
     "    model = torch.load(FILE, map_location='cpu', weights_only=False)  # runs code: only if you trust the file\n"
@@ -39,7 +39,7 @@ ADVICE = (
 
 
 class StandIn:
-    """What stands for an object of a class that is not known, or for what a function would have returned: inert."""
+    """An inert object in place of one of an unknown class, or of the result of a function."""
 
     def __new__(cls, *args, **kwargs):
         instance = super().__new__(cls)
@@ -65,12 +65,12 @@ class StandIn:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """What a pickled object of an unknown class had as attributes."""
+    """The attributes of a pickled object of an unknown class."""
     return {} if not isinstance(value, StandIn) else dict(vars(value))
 
 
 class _Storage:
-    """Numbers of tensors, known by now or, in files of old, later."""
+    """Numbers of tensors, which old files contain later."""
 
     def __init__(self, dtype: torch.dtype, numbers: torch.Tensor):
         self.dtype = dtype
@@ -88,7 +88,7 @@ def _same(value: Any, *others) -> Any:
 
 
 def _reconstruct(kind: Any, *others) -> Any:
-    """How the oldest pickles make objects."""
+    """Makes objects of the oldest pickles."""
     return kind() if isinstance(kind, type) and issubclass(kind, StandIn) else StandIn()
 
 
@@ -121,7 +121,7 @@ class _Unpickler(pickle.Unpickler):
         return lambda *args: allowed(*args)  # a new function: what a pickle does to it, it does to no other
 
     def persistent_load(self, pid: Any) -> Any:
-        if pid[0] == "module":  # files of old: a class, with its source
+        if pid[0] == "module":  # in old files: a class with its source
             return pid[1]
         if pid[0] != "storage" or self.storages is None or not isinstance(pid[1], torch.dtype):
             raise pickle.UnpicklingError(f"numbers of an unknown kind, {pid[:2]!r}")
@@ -130,16 +130,8 @@ class _Unpickler(pickle.Unpickler):
 
 def read_pickle(path: str | Path) -> Any:
     """
-    What is in a file of `torch.save` or `pickle.dump`. Nothing that the file names is run.
-
-    Args:
-        path (`str` or `Path`): The file.
-
-    Returns:
-        Tensors, numbers, strings and containers of them; a [`StandIn`] for everything else.
-
-    Raises:
-        ValueError: a file that is none of these, with what may be done about it.
+    Reads a file of `torch.save` or `pickle.dump` without running its code: tensors, numbers, strings and containers of
+    them; a [`StandIn`] for everything else. Raises `ValueError` for other files, with advice.
     """
     try:
         with open(path, "rb") as file:
@@ -170,7 +162,7 @@ def _read_archive(file: BinaryIO) -> Any:
 
 
 def _read_stream(file: BinaryIO) -> Any:
-    """A plain pickle, or what torch wrote before 1.6: five pickles and then the numbers."""
+    """A plain pickle, or the format of torch before 1.6: five pickles followed by the numbers."""
     first = _Unpickler(file, _no_storage).load()
     if first != LEGACY_MAGIC:
         return first

@@ -28,6 +28,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     of_positions,
     state_columns,
 )
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
 
 FIRST = NULL + 1  # the first word as it was at first
@@ -40,7 +41,7 @@ def released_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     return lengths + states.lengths + 1 - states.depth - waiting if deleted else lengths
 
 
-@torch.compiler.disable
+@uncompiled
 def released_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
     """
     [CLS] stack [SEP] buffer [SEP], and with `deleted` the deleted words, with the numbers of the positions. An empty
@@ -94,10 +95,7 @@ class ReleasedG2GTransformerHistory(nn.Module):
         self.start = nn.Embedding(2, size)  # hidden state and cell, the same in all layers
 
     def forward(
-        self,
-        actions: torch.Tensor,
-        labels: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """
         As [`G2GTransformerHistory`], with the vectors of the labels `(batch_size, steps, size)`; without memory the
@@ -108,11 +106,12 @@ class ReleasedG2GTransformerHistory(nn.Module):
         if memory is not None:
             return self.lstm(vectors, memory)
         hidden, cell = self.start.weight.unsqueeze(1).expand(-1, len(actions), -1)  # (batch_size, size) each
-        memory = tuple(part.repeat(self.lstm.num_layers, 1, 1) for part in (hidden, cell))
+        layers = self.lstm.num_layers
+        memory = (hidden.repeat(layers, 1, 1), cell.repeat(layers, 1, 1))  # (layers, batch_size, size) each
         if actions.shape[1] == 1:
             return hidden.unsqueeze(1), memory
-        history, memory = self.lstm(vectors[:, 1:], memory)
-        return torch.cat([hidden.unsqueeze(1), history], dim=1), memory
+        history, last = self.lstm(vectors[:, 1:], memory)
+        return torch.cat([hidden.unsqueeze(1), history], dim=1), last
 
 
 class ReleasedG2GTransformerClassifier(nn.Module):
@@ -128,7 +127,7 @@ class ReleasedG2GTransformerClassifier(nn.Module):
 
     def forward(self, words: torch.Tensor, history: torch.Tensor | None) -> torch.Tensor:
         """Scores `(batch, num_classes)`, from vectors `(batch, num_words, hidden_size)`."""
-        state = torch.tanh(self.pool(words.flatten(1)))
+        state = torch.tanh(self.pool(words.flatten(1)))  # (batch, hidden_size)
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)
         return self.output(self.dropout(nn.functional.leaky_relu(self.hidden(state))))
@@ -179,12 +178,10 @@ class ReleasedG2GTransformerForParsing(G2GTransformerForParsing):
         return super().compose(vectors[:, vectors.shape[1] // 2 :], plan)
 
     def read_history(
-        self,
-        actions: torch.Tensor,
-        labels: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """Actions and labels of arcs, [L-NULL] otherwise."""
+        assert self.history is not None  # config.use_history
         return self.history(actions, self.embed_labels(labels), memory)
 
     def sequence_lengths(self, states: TransitionStates) -> torch.Tensor:

@@ -31,6 +31,7 @@ class ReleasedGraphAttention(GraphAttention):
         self.value_offset = nn.Embedding(1, self.head_dim) if self.num_labels else None
 
     def _add_values(self, context: torch.Tensor, *args) -> torch.Tensor:
+        assert self.value_offset is not None  # where arcs are read
         # The attention weights of a position sum to 1.
         return super()._add_values(context, *args) + self.value_offset.weight.to(context.dtype)
 
@@ -53,15 +54,9 @@ class ReleasedRNGTransformerModel(RNGTransformerModel):
 
 @dataclass
 class ReleasedSentences(Sentences):
-    """
-    Sentences whose words' later pieces depend on the first.
+    """Sentences whose words' later pieces depend on the first."""
 
-    Attributes:
-        firsts (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-            For a word's later pieces the position of the first, else -1.
-    """
-
-    firsts: torch.Tensor
+    firsts: torch.Tensor  # (batch_size, seq_len): for a word's later pieces the position of the first, else -1
 
 
 class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -30,10 +30,8 @@ NO_EFFECT = ("layernorm_key_layer", "layernorm_value_layer", ".pooler.", "label_
 
 def one_network(checkpoint: Checkpoint) -> Checkpoint:
     """
-    The checkpoint without the prefix of its network.
-
-    Raises:
-        ValueError: if there are two, of which a model here has one.
+    The checkpoint without the prefix of its network. Raises `ValueError` if there are two, of which a model here has
+    one.
     """
     found = [network for network in NETWORKS if any(name.startswith(network) for name in checkpoint.weights)]
     if len(found) > 1:
@@ -163,10 +161,8 @@ def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
 ) -> tuple[ReleasedRNGTransformerForParsing, PreTrainedTokenizerBase]:
     """
-    The model and its tokenizer.
-
-    Raises:
-        ValueError: as [`fill`] does; two networks, a mixture of layers; no vocabulary, or no tokenizer of BERT.
+    The model and its tokenizer. Raises `ValueError` as [`fill`] does; two networks, a mixture of layers; no
+    vocabulary, or no tokenizer of BERT.
     """
     checkpoint = one_network(checkpoint)
     if any(name.startswith("scalar_mix") for name in checkpoint.weights):
@@ -183,7 +179,8 @@ def convert(
             )
     config = config_of(checkpoint, known, tokenizer, settings)
     tokenizer.model_max_length = config.max_words
-    found = entries(config, known, tokenizer.cls_token_id, tokenizer.sep_token_id)
+    cls, sep = (cast(int, each) for each in (tokenizer.cls_token_id, tokenizer.sep_token_id))
+    found = entries(config, known, cls, sep)
     model = fill(
         ReleasedRNGTransformerForParsing(config), found, checkpoint, lambda name: any(p in name for p in NO_EFFECT)
     )

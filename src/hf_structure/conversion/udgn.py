@@ -51,12 +51,14 @@ def entries(config: UDGNConfig) -> Iterator[Entry]:
         for part in LSTM:
             for suffix, layers in (("", "forward_layers"), ("_reverse", "backward_layers")):
                 yield Entry(f"udgn.parser.lstm.{layers}.{i}.{part}_l0", (f"parser_layers.{part}_l{i}{suffix}",))
+    assert config.head_dim is not None  # set by the configuration
+    divisor = config.head_dim**0.5
     for i in range(config.num_hidden_layers):
         old = f"layers.{i}.self_attn"
         new = f"udgn.layers.{i}.heads"
         yield from renamed({f"{old}.proj": f"{new}.projection", f"{old}.out_proj": f"{new}.output"})
         # The release divides the bias too, by the square root of the width of a head.
-        yield Entry(f"{new}.position_bias", (f"{old}.rels_bias",), lambda bias: bias / config.head_dim**0.5)
+        yield Entry(f"{new}.position_bias", (f"{old}.rels_bias",), lambda bias: bias / divisor)
 
 
 def convert(

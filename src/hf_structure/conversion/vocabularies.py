@@ -1,4 +1,4 @@
-"""Tokenizers of the vocabularies that were kept beside checkpoints."""
+"""Tokenizers of the vocabularies of checkpoints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,24 +16,15 @@ PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".tag")
 
 @dataclass
 class Vocabulary:
-    """
-    What was kept of a model's vocabulary.
-
-    Args:
-        dictionary (`str` or `Path`, *optional*): The file that was saved in training.
-        folder (`str` or `Path`, *optional*): A folder with a tokenizer.
-    """
+    """A model's vocabulary: the file saved in training, or a folder with a tokenizer."""
 
     dictionary: str | Path | None = None
     folder: str | Path | None = None
 
     def tokenizer(self, config: PreTrainedConfig) -> PreTrainedTokenizerBase:
         """
-        Tokenizer of a masked language model, whose special tokens become those of the model; it knows the length of
-        the longest sentence, if there is one.
-
-        Raises:
-            ValueError: if there is none, or none of this size.
+        The tokenizer of a masked language model, which takes over its special tokens; it knows the longest sentence,
+        if there is one. Raises `ValueError` without a vocabulary, or for one of another size.
         """
         if self.folder is None:
             tokenizer = word_tokenizer(self.dictionary, config.vocab_size)
@@ -49,10 +40,7 @@ class Vocabulary:
 def read_words(path: str | Path) -> list[str]:
     """
     Words in the order of their ids: from a pickled dictionary (an object with `idx2word` or `word2idx`, or one that
-    has such a `dictionary`; or a `dict`), or from a text file with one word a line.
-
-    Raises:
-        ValueError: if the file holds no such thing.
+    has such a `dictionary`; or a `dict`), or from a text file with one word a line. Raises `ValueError` for others.
     """
     if Path(path).suffix not in PICKLES:
         return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
@@ -69,17 +57,15 @@ def _words_of(content: Any) -> list[str] | None:
     numbers = own.get("word2idx", content)
     words = own.get("idx2word")
     if words is None and isinstance(numbers, Mapping) and numbers:
-        words = sorted(numbers, key=numbers.get)
+        words = sorted(numbers, key=numbers.__getitem__)
     return None if words is None else [str(word) for word in words]
 
 
 def word_tokenizer(path: str | Path | None, vocab_size: int) -> TokenizersBackend:
     """
     Word-level tokenizer of a dictionary of the UDGN and StructFormer repositories: `<unk>`, `<pad>`, `<mask>`, then
-    lower-cased words in which runs of digits are `N`.
-
-    Raises:
-        ValueError: no dictionary, one of another size, or with other words at its beginning.
+    lower-cased words in which runs of digits are `N`. Raises `ValueError` without a dictionary, and for one of another
+    size or with other words at its beginning.
     """
     if path is None:
         raise ValueError(
@@ -97,10 +83,8 @@ def word_tokenizer(path: str | Path | None, vocab_size: int) -> TokenizersBacken
 
 def piece_tokenizer(path: str | Path, vocab_size: int) -> TokenizersBackend:
     """
-    Tokenizer of a SentencePiece unigram vocabulary, a text file of pieces and log-probabilities (`.vocab`).
-
-    Raises:
-        ValueError: if the file is of another form, or the vocabulary of another size.
+    The tokenizer of a SentencePiece unigram vocabulary, a text file of pieces and log-probabilities (`.vocab`). Raises
+    `ValueError` for other files, and for vocabularies of another size.
     """
     try:
         lines = Path(path).read_text("utf-8").split("\n")
@@ -127,10 +111,8 @@ def piece_tokenizer(path: str | Path, vocab_size: int) -> TokenizersBackend:
 
 def saved_tokenizer(folder: str | Path, vocab_size: int) -> PreTrainedTokenizerBase:
     """
-    The tokenizer in a folder.
-
-    Raises:
-        ValueError: if there is none, one that needs code of its own, or one with more tokens than the model.
+    The tokenizer in a folder. Raises `ValueError` without one, and for one that needs custom code or has more tokens
+    than the model.
     """
     # By its own file first: AutoTokenizer would read config.json too, which may be that of another model of this name.
     kind = TokenizersBackend if (Path(folder) / "tokenizer.json").is_file() else AutoTokenizer

@@ -85,9 +85,7 @@ def graph_arcs(
 
 
 def _colored(
-    pairs: Sequence[tuple[int, int]],
-    labels: Sequence[str] | None,
-    probabilities: Sequence[float | None] | None,
+    pairs: Sequence[tuple[int, int]], labels: Sequence[str] | None, probabilities: Sequence[float | None] | None
 ) -> list[Arc]:
     """Each arc in the first colour that none of those before it has that it crosses, as long as there are enough."""
     labels = [""] * len(pairs) if labels is None else labels

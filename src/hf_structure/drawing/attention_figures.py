@@ -26,26 +26,15 @@ Box = tuple[float, float, float, float]  # left, bottom, width, height in inches
 
 @dataclass(frozen=True)
 class AttentionPanel:
-    """
-    One heat map, and what is drawn under it.
+    """One heat map, and what is drawn under it."""
 
-    Args:
-        title (`str`): Above the map.
-        tokens (`Sequence[str]` of length `t`): The tokens, in order.
-        weights (nested sequences or array of shape `(t, t)`): Attention, queries in rows.
-        words (`Sequence[str]` of length `n`): The words of the graph or tree.
-        arcs (`Sequence[tuple[int, int]]`, *optional*): `(head, dependent)`, words numbered from 1, 0 being the root.
-        probabilities (`Sequence[float | None]`, *optional*): Of the arcs; an improbable arc is pale.
-        spans (`Sequence[tuple[int, int]]`, *optional*): Constituents, half-open, in words from 0.
-    """
-
-    title: str
-    tokens: Sequence[str]
-    weights: Any
-    words: Sequence[str] = ()
-    arcs: Sequence[tuple[int, int]] | None = None
-    probabilities: Sequence[float | None] | None = None
-    spans: Sequence[tuple[int, int]] | None = None
+    title: str  # above the map
+    tokens: Sequence[str]  # the tokens, in order
+    weights: Any  # (t, t): attention, queries in rows
+    words: Sequence[str] = ()  # the words of the graph or tree
+    arcs: Sequence[tuple[int, int]] | None = None  # `(head, dependent)`, words numbered from 1, 0 being the root
+    probabilities: Sequence[float | None] | None = None  # of the arcs; an improbable arc is pale
+    spans: Sequence[tuple[int, int]] | None = None  # constituents, half-open, in words from 0
 
     def table(self) -> list[list[float]]:
         """The weights. Raises `ValueError` if they have another shape."""
@@ -65,18 +54,13 @@ class AttentionPanel:
 
 def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
     """
-    Attention of one head of each of some models, side by side, and under the maps the graphs and trees that the models
-    have read, as in figure 3 of the GiLT paper. All maps have one scale of colours, from 0 to 1.
+    Attention of one head of each model, side by side, above the graphs and trees that the models have read, as in
+    figure 3 of the GiLT paper. All maps share one scale of colours, from 0 to 1.
 
     Args:
         panels (`Sequence[AttentionPanel]`): One for each model, from left to right.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: no panel, weights of another shape, an arc or a constituent that is none.
+    Raises `ValueError` without panels, and for weights of another shape, invalid arcs or constituents.
     """
     if not panels:
         raise ValueError("there is no attention to draw")

@@ -1,4 +1,4 @@
-"""Two trees of one sentence in one picture: the gold one above the words, that of a system below (UDGN, A.5)."""
+"""Two trees of one sentence in one picture, the gold tree above the words and a predicted one below (UDGN, A.5)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,13 +16,8 @@ _MARKS = {"right": "", "turned": "⇄", "wrong": "✗"}
 
 def verdicts(heads: Sequence[int], others: Sequence[int]) -> list[str]:
     """
-    What each arc of a tree is by another tree over the same words.
-
-    Args:
-        heads, others (`Sequence[int]`): Head of every word of the two trees, 0 = root.
-
-    Returns:
-        `list[str]`: of each arc `"right"`, `"turned"` (the other has it in the other direction) or `"wrong"`.
+    Each arc of a tree, given by the heads of its words (0 = root), in comparison with another tree: `"right"`,
+    `"turned"` (the other tree has it in the other direction) or `"wrong"`.
     """
     return [
         "right" if head == other else "turned" if head and others[head - 1] == word else "wrong"
@@ -59,21 +54,13 @@ def comparison_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws gold arcs above the words and those of a system below: blue where both trees have an arc, violet where one
-    has it in the other direction, orange where only one has it.
+    Draws gold arcs above the words and predicted ones below: blue in both trees, violet where the direction differs,
+    orange in one tree alone.
 
     Args:
-        words (`Sequence[str]` of length `n`): The words, in order.
         gold, system (`Sequence[int]` of length `n`): Head of each word, 0 = root.
         gold_labels, system_labels (`Sequence[str]`, *optional*): Written on the arcs.
-        tags (`Sequence[str]`, *optional*): Written under the words.
-        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
-
-    Returns:
-        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
-
-    Raises:
-        ValueError: as for [`~hf_structure.drawing.dependency.dependency_svg`].
+        words, tags, width: As for [`~hf_structure.drawing.dependency.dependency_svg`], as are the errors.
     """
     above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
     return sentence_svg(words, tags, partial(ArcDrawing, above), partial(ArcDrawing, below, below=True), width=width)
@@ -86,7 +73,7 @@ def comparison_tikz(
     gold_labels: Sequence[str] | None = None,
     system_labels: Sequence[str] | None = None,
 ) -> str:
-    r"""The same for LaTeX with `\usepackage{tikz-dependency}`. Args: as for `comparison_svg`."""
+    r"""The same for LaTeX with `\usepackage{tikz-dependency}`."""
     return arcs_tikz(words, *compared_arcs(words, gold, system, gold_labels, system_labels))
 
 
@@ -98,10 +85,8 @@ def comparison_text(
     system_labels: Sequence[str] | None = None,
 ) -> str:
     """
-    The same for a terminal: a word a line, gold arcs at its left, those of the system at its right. Behind them stands
-    what is not right: `✗` with the head of the system and the gold one, `⇄` where only the direction differs.
-
-    Args: as for `comparison_svg`, without `tags` and `width`.
+    The same for a terminal: one word a line, gold arcs at its left, predicted ones at its right, followed by errors:
+    `✗` with the predicted and the gold head, `⇄` where only the direction differs.
     """
     above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
     mirrored = [line.translate(_MIRRORED)[::-1] for line in draw_text_arcs(below, len(words))]

@@ -29,18 +29,12 @@ def constituency_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws constituents as brackets above the words, in the style of `dependency_svg`; each is as high as what it holds
-    needs.
+    Draws constituents as brackets above the words, in the style of `dependency_svg`.
 
     Args:
-        words (`Sequence[str]` of length `n`): The words, in order.
+        words, tags, width: As for `dependency_svg`.
         spans (`Sequence[tuple[int, int]]`): The constituents, half-open, in words from 0; in any order.
-        labels (`Sequence[str]`, *optional*): Of the constituents. One without a label is drawn as a dot.
-        tags (`Sequence[str]`, *optional*): Written under the words.
-        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
-
-    Returns:
-        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
+        labels (`Sequence[str]`, *optional*): Of the constituents, which are drawn as dots without one.
 
     Raises:
         ValueError: lists of unequal length, spans that are no tree over the words, a width that is not positive.
@@ -55,13 +49,8 @@ def constituency_text(
     tags: Sequence[str] | None = None,
 ) -> str:
     """
-    Draws constituents for a terminal: a word a line, with its tag before it, and the tree at the left. The branches of
-    a constituent start under each other.
-
-    Args: as for `constituency_svg`, without `width`.
-
-    Raises:
-        ValueError: lists of unequal length, spans that are no tree over the words.
+    Draws constituents for a terminal: one word a line after its tag, with the tree at the left. The branches of a
+    constituent start under each other. Arguments and errors are those of `constituency_svg`.
     """
     check_lengths(words, tags=tags)
     spans, labels = _in_order(words, spans, labels)
@@ -99,11 +88,7 @@ class Brackets:
     """
 
     def __init__(
-        self,
-        words: Sequence[str],
-        spans: Sequence[tuple[int, int]],
-        labels: Sequence[str] | None,
-        below: bool = False,
+        self, words: Sequence[str], spans: Sequence[tuple[int, int]], labels: Sequence[str] | None, below: bool = False
     ) -> None:
         self.spans, self.labels = _in_order(words, spans, labels)
         self.below = below
@@ -128,7 +113,8 @@ class Brackets:
 
 def _bracket(start: int, end: int, label: str, row: Row) -> Bracket:
     sides = (start < row.start, end > row.end)
-    start, end = max(start, row.start), min(end, row.end)
+    start = max(start, row.start)
+    end = min(end, row.end)
     if row.mirrored:
         return Bracket(row.place(end), row.place(start + 1) + 1, label, *reversed(sides))
     return Bracket(row.place(start + 1), row.place(end) + 1, label, *sides)

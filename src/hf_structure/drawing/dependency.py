@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from hf_structure.drawing.arcs import Arc, ArcDrawing, graph_arcs, stack_parts, tree_arcs
+from hf_structure.drawing.constituency import Brackets
 from hf_structure.drawing.layout import Row, Structure, sentence_svg
 from hf_structure.drawing.style import printable, text_cells
 
@@ -22,20 +23,20 @@ def dependency_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws heads as arcs above the words, each from the head to the dependent, where its arrow is.
+    Draws heads as arcs above the words, with arrows at the dependents.
 
-    The picture is as wide as the sentence needs: put it into something that scrolls, or give a `width`. It has a
-    ground of its own, which is dark on dark pages. Arcs that cross have different colours. An arc without a
-    probability, where others have one, is dashed: the model did not see the word, and a rule put it there.
+    The picture is as wide as the sentence needs: put it into something that scrolls, or give a `width`. Its background
+    is dark on dark pages. Crossing arcs have different colours. An arc without a probability, where others have one,
+    is dashed: the model did not see the word, and a rule attached it.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
         heads (`Sequence[int]` of length `n`): Head of each word, 0 = root.
         labels (`Sequence[str]`, *optional*): Written on the arcs.
         probabilities (`Sequence[float | None]`, *optional*):
-            An improbable arc is pale. What is below 0.95 is written on the arc.
+            Improbable arcs are pale, and probabilities below 0.95 are written on the arcs.
         tags (`Sequence[str]`, *optional*): Written under the words.
-        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
+        width (`float`, *optional*): In pixels; longer sentences continue in another row.
 
     Returns:
         `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
@@ -58,20 +59,34 @@ def graph_svg(
     Draws the arcs of a graph as `dependency_svg` draws those of a tree.
 
     Args:
-        words (`Sequence[str]` of length `n`): The words, in order.
+        words, tags, width: As for `dependency_svg`.
         arcs (`Sequence[tuple[int, int]]`): `(head, dependent)`, words numbered from 1, 0 being the root.
         labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): Of the arcs.
-        tags (`Sequence[str]`, *optional*): Written under the words.
-        width (`float`, *optional*): In pixels; a longer sentence goes on in another row.
-
-    Returns:
-        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
 
     Raises:
-        ValueError: lists of unequal length, a width that is not positive, an arc that is given twice, out of range or
-            from a word to itself.
+        ValueError: lists of unequal length, a width that is not positive, repeated or invalid arcs.
     """
     return arcs_svg(words, graph_arcs(words, arcs, labels, probabilities), tags, width)
+
+
+def parse_svg(
+    words: Sequence[str],
+    heads: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+    *,
+    labels: Sequence[str] | None = None,
+    probabilities: Sequence[float | None] | None = None,
+    span_labels: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    width: float | None = None,
+) -> str:
+    """
+    Draws dependencies as arcs above the words and constituents as brackets below them.
+
+    Arguments and errors are those of `dependency_svg`, and of `constituency_svg` for `spans` and `span_labels`.
+    """
+    brackets = Brackets(words, spans, span_labels, below=True)
+    return arcs_svg(words, tree_arcs(words, heads, labels, probabilities), tags, width, brackets.part)
 
 
 def arcs_svg(
@@ -81,7 +96,7 @@ def arcs_svg(
     width: float | None,
     below: Structure | None = None,
 ) -> str:
-    """The picture of arcs, and of what hangs below the words."""
+    """The picture of arcs, with a structure below the words."""
     restored = {arc.word for arc in arcs if arc.restored}
     return sentence_svg(words, tags, partial(ArcDrawing, arcs), below, width=width, restored=restored)
 
@@ -93,16 +108,11 @@ def dependency_text(
     probabilities: Sequence[float | None] | None = None,
 ) -> str:
     """
-    Draws heads for a terminal: a word a line, arcs at the left, from the head to the dependent, where the arrow is.
+    Draws heads for a terminal: one word a line, with arcs at the left and arrows at the dependents.
 
-    A vertical line from one branch to the next is one arc. After the word come its label, its head's number and form
-    (a root word has none) and the probability, unless it is 0.95 or more; `rule` marks a word that the model did not
-    see.
-
-    Args: as for `dependency_svg`, without `tags` and `width`.
-
-    Raises:
-        ValueError: lists of unequal length, a head out of range or equal to its word.
+    A vertical line from one branch to the next is one arc. Each word is followed by its label, its head's number and
+    form (except for a root word) and probabilities below 0.95; `rule` marks a word that the model did not see.
+    Arguments and errors are those of `dependency_svg`.
     """
     arcs = tree_arcs(words, heads, labels, probabilities)
     labelled = any(arc.label for arc in arcs if arc.head)
@@ -122,13 +132,9 @@ def graph_text(
     probabilities: Sequence[float | None] | None = None,
 ) -> str:
     """
-    Draws the arcs of a graph for a terminal, as `dependency_text` those of a tree. After the word come its heads, each
-    with its number and form (the root has neither), and in brackets label and probability.
-
-    Args: as for `graph_svg`, without `tags` and `width`.
-
-    Raises:
-        ValueError: lists of unequal length, an arc that is given twice, out of range or from a word to itself.
+    Draws the arcs of a graph for a terminal, as `dependency_text` draws those of a tree. Each word is followed by its
+    heads, with their numbers and forms, and label and probability in brackets. Arguments and errors are those of
+    `graph_svg`.
     """
     drawn = graph_arcs(words, arcs, labels, probabilities)
     notes = [[] for _ in words]
@@ -146,7 +152,7 @@ def _note(arc: Arc) -> str:
 
 
 def text_rows(words: Sequence[str], drawing: list[str], *notes: list[str]) -> str:
-    """What `draw_text_arcs` has drawn, then numbers, words and notes in columns."""
+    """What `draw_text_arcs` has drawn, followed by columns of numbers, words and notes."""
     numbers = [str(number) for number in range(1, len(words) + 1)]
     columns = [drawing, [n.rjust(len(numbers[-1])) for n in numbers], list(words), *notes]
     widths = [max(map(text_cells, column), default=0) for column in columns]
@@ -158,7 +164,7 @@ def text_rows(words: Sequence[str], drawing: list[str], *notes: list[str]) -> st
 
 
 def draw_text_arcs(arcs: list[Arc], length: int) -> list[str]:
-    """A line a word: a column a level, the highest leftmost, then an arrow where the word is a dependent."""
+    """One line for each word: a column for each level, the highest first, and arrows at dependents."""
     parts = [part for part in stack_parts(arcs, Row(0, length)) if part.arc.head]
     depth = max((part.level for part in parts), default=0)
     grid = [[""] * depth for _ in range(length)]  # where a cell's lines leave it: u(p), d(own), l(eft), r(ight)

@@ -1,4 +1,7 @@
-"""Figures of what models compute. They need matplotlib (`hf_structure[viz]`), which is imported when one is drawn."""
+"""
+Figures of what models compute, as `matplotlib.figure.Figure`, to show in a notebook or to save with
+`figure.savefig(path)`. They need matplotlib (`hf_structure[viz]`), which is imported with the first figure.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,28 +12,26 @@ from typing import TYPE_CHECKING, Any
 from hf_structure.drawing.style import EDGE, MUTED, check_lengths
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+    from matplotlib.legend import Legend
 
 
 def plot_marginals(
     words: Sequence[str], marginals: Any, probabilities: Sequence[float | None] | None = None
 ) -> "Figure":
     """
-    A heat map of arc marginals: a row a word, a column a possible head.
+    A heat map of arc marginals, with a row for each word and a column for each possible head.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
         marginals (nested sequences or array of shape `(n, n + 1)`):
             `marginals[i][h]` is the probability that word `h` (0 = root) is the head of word `i + 1`.
         probabilities (`Sequence[float | None]` of length `n`, *optional*):
-            Those of the heads of a tree: None for a word that the model did not see. Its row says `rule`.
+            Probabilities of the heads of a tree, None for words that the model did not see; their rows say `rule`.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: marginals of another shape.
+    Raises `ValueError` for marginals of another shape.
     """
     check_lengths(words, probabilities=probabilities)
     restored = [row for row, value in enumerate(probabilities or ()) if value is None]
@@ -47,12 +48,7 @@ def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
             `parents[i][j]` is the probability that word `j` is the parent of word `i`, both from 0. Rows may sum to
             less than 1.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: parents of another shape.
+    Raises `ValueError` for parents of another shape.
     """
     return _heat_map("parents", parents, words, list(words), "parent", "Parents of words")
 
@@ -67,17 +63,13 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
         distances (`Sequence[float]` of length `n - 1`): Between words `i` and `i + 1`, from 0.
         heights (`Sequence[float]` of length `n`): Of the words.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: lists of wrong length.
+    Raises `ValueError` for lists of wrong length.
     """
     check_lengths(words, heights=heights)
     if len(distances) != max(len(words) - 1, 0):
         raise ValueError(f"{len(words)} words but {len(distances)} distances, not one less")
-    heights, distances = list(map(float, heights)), list(map(float, distances))
+    heights = list(map(float, heights))
+    distances = list(map(float, distances))
     values = [0.0, *heights, *distances]
     floor = min(values) and min(values) - 0.08 * (max(values) - min(values))  # the lowest bar is a bar too
     figure = new_figure(max(3.2, 1.4 + 0.62 * len(words)), 3.2)
@@ -99,41 +91,61 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
 
 def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "dependent")) -> "Figure":
     """
-    The weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: a row a
-    layer, a group of cells an attention head, a cell a relation.
+    The weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: layers in
+    rows, attention heads in groups of cells, one cell for each relation.
 
     Args:
         weights (nested sequences or array of shape `(layers, heads, relations)`): Weights between 0 and 1.
         relations (`Sequence[str]`): Names of the relations, in order.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: weights of another shape.
+    Raises `ValueError` for weights of another shape.
     """
     layers = [[list(map(float, head)) for head in layer] for layer in weights]
     heads = len(layers[0]) if layers else 0
     if not heads or any([len(head) for head in layer] != [len(relations)] * heads for layer in layers):
         raise ValueError(f"weights must have the shape (layers, heads, {len(relations)})")
-    size = len(relations)
-    figure = new_figure(1.8 + 0.36 * heads * size, 1.6 + 0.36 * len(layers))
+    width = heads * len(relations)
+    figure = new_figure(1.8 + 0.36 * width, 1.6 + 0.36 * len(layers))
     axes = figure.add_subplot()
-    rows = [[weight for head in layer for weight in head] for layer in layers]
-    image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
-    for head in range(1, heads):
-        axes.axvline(head * size - 0.5, color="white", linewidth=5)
-    axes.set_xticks([head * size + (size - 1) / 2 for head in range(heads)], _numbers(heads))
+    image = _grouped_map(axes, layers, separation=5, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_yticks(range(len(layers)), _numbers(len(layers)))
     names = axes.secondary_xaxis("top")
-    names.set_xticks(range(heads * size), list(relations) * heads, rotation=90, parse_math=False)
+    names.set_xticks(range(width), list(relations) * heads, rotation=90, parse_math=False)
+    names.tick_params(length=0)
+    names.spines[:].set_visible(False)
     axes.set(xlabel="attention head", ylabel="layer")
     figure.suptitle("Weights of relations in attention")
-    for axis in (axes, names):
-        axis.tick_params(length=0)
-        axis.spines[:].set_visible(False)
     figure.colorbar(image, label="weight")
+    return figure
+
+
+def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], title: str) -> "Figure":
+    """
+    The correlation of each head with each relation, as in figure 5 of the UDGN paper: relations in rows, layers in
+    groups of cells, one cell for each head. Undefined values are grey.
+
+    Args:
+        correlations (`Mapping[str, Any]`):
+            Titles, and arrays of one shape, `(labels, layers, heads)`, with values between -1 and 1 or nan.
+        labels (`Sequence[str]`): The relations, in order.
+        title (`str`): Above the figure.
+
+    Raises `ValueError` without correlations, and where their shapes differ.
+    """
+    tables = {name: [[[*map(float, layer)] for layer in row] for row in rows] for name, rows in correlations.items()}
+    sizes = {tuple(map(len, row)) for rows in tables.values() for row in rows}  # heads of each layer
+    layers = len(next(iter(sizes), ()))
+    heads = max(map(max, filter(None, sizes)), default=0)
+    if not heads or sizes != {(heads,) * layers} or any(len(rows) != len(labels) for rows in tables.values()):
+        raise ValueError(f"correlations must have one shape ({len(labels)}, layers, heads)")
+    figure = new_figure(1.8 + 0.17 * layers * heads, len(tables) * (0.9 + 0.17 * len(labels)) + 0.4)
+    for axes, (name, rows) in zip(figure.subplots(len(tables), 1, squeeze=False)[:, 0], tables.items(), strict=True):
+        axes.set_facecolor("#d0d4d9")
+        image = _grouped_map(axes, rows, separation=2.5, cmap="RdBu", vmin=-1.0, vmax=1.0, aspect="auto")
+        axes.set_yticks(range(len(labels)), labels, fontsize=8, parse_math=False)
+        axes.set(xlabel=f"layer, with {heads} heads each", title=name)
+    figure.suptitle(title, parse_math=False)
+    figure.colorbar(image, ax=figure.axes, label="Pearson correlation", shrink=0.6)
     return figure
 
 
@@ -141,20 +153,15 @@ def plot_class_scores(
     scores: Mapping[str, Sequence[float | None]], classes: Sequence[str], xlabel: str, ylabel: str
 ) -> "Figure":
     """
-    Scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: a line a
-    parser, with gaps where a class does not occur.
+    Scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: one line
+    for each parser, with gaps where a class does not occur.
 
     Args:
         scores (`Mapping[str, Sequence[float | None]]`): Names of the parsers, and their scores between 0 and 1.
         classes (`Sequence[str]`): Names of the classes, in order.
         xlabel, ylabel (`str`): What the classes and the scores are.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: not as many scores as classes.
+    Raises `ValueError` unless each class has a score.
     """
     for name, values in scores.items():
         if len(values) != len(classes):
@@ -168,8 +175,7 @@ def plot_class_scores(
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.grid(axis="y", color=EDGE)
     axes.spines[["top", "right"]].set_visible(False)
-    for text in axes.legend(frameon=False).get_texts():
-        text.set_parse_math(False)
+    as_written(axes.legend(frameon=False))
     return figure
 
 
@@ -177,20 +183,15 @@ def plot_curves(
     panels: Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]], xlabel: str, *, log: bool = True
 ) -> "Figure":
     """
-    Values over sizes: panels side by side, in each a line a model through the means of its runs, and where there are
-    several, their sample standard deviation.
+    Values over sizes in panels side by side, with a line for each model through the means of its runs, and the sample
+    standard deviation of several runs.
 
     Args:
-        panels (`Mapping`): What is measured, and for each model, by name, the values of its runs at each size.
+        panels (`Mapping`): For each measure and each model, by name, the values of its runs at each size.
         xlabel (`str`): What the sizes are.
         log (`bool`): Whether the axis of the sizes is logarithmic.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: no panels, or a model without values.
+    Raises `ValueError` without panels, or for a model without values.
     """
     if not panels or not all(
         points and all(points.values()) for curves in panels.values() for points in curves.values()
@@ -214,10 +215,21 @@ def plot_curves(
         axes.spines[["top", "right"]].set_visible(False)
     lines = [line for axes in figure.axes for line in axes.lines if line.get_label() in names]
     handles = {str(line.get_label()): line for line in lines}
-    legend = figure.legend(list(handles.values()), list(handles), loc="outside right center", frameon=False)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    as_written(figure.legend(list(handles.values()), list(handles), loc="outside right center", frameon=False))
     return figure
+
+
+def _grouped_map(axes: "Axes", rows: list[list[list[float]]], separation: float, **options: Any) -> "AxesImage":
+    """A heat map of rows of groups of cells; groups are numbered, with white lines between them."""
+    groups = len(rows[0])
+    size = len(rows[0][0])
+    image = axes.imshow([[value for group in row for value in group] for row in rows], **options)
+    for group in range(1, groups):
+        axes.axvline(group * size - 0.5, color="white", linewidth=separation)
+    axes.set_xticks([group * size + (size - 1) / 2 for group in range(groups)], _numbers(groups))
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return image
 
 
 def _heat_map(
@@ -229,7 +241,7 @@ def _heat_map(
     title: str,
     restored: Sequence[int] = (),
 ) -> "Figure":
-    """Probabilities between 0 and 1: a row a word, a column each of `columns`. Some rows are by rule."""
+    """Probabilities between 0 and 1, words in rows; `restored` rows are set by rule."""
     rows = [list(map(float, row)) for row in values]
     if [len(row) for row in rows] != [len(columns)] * len(words):
         raise ValueError(f"{name} of {len(words)} words must have the shape ({len(words)}, {len(columns)})")
@@ -247,6 +259,12 @@ def _heat_map(
     axes.set_title(title)
     figure.colorbar(image, shrink=0.8, label="probability")
     return figure
+
+
+def as_written(legend: "Legend") -> None:
+    """Keeps dollar signs in names from being read as mathematics."""
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -1,10 +1,10 @@
-"""Figures of what GiLT makes of graphs, and of how models score. They need matplotlib (`hf_structure[viz]`)."""
+"""Figures of GiLT's feature tapes and of scores on syntactic test suites; as in [`~hf_structure.drawing.figures`]."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.drawing.figures import new_figure
+from hf_structure.drawing.figures import as_written, new_figure
 from hf_structure.drawing.style import EDGE, INK, MUTED
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # o
 def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "Figure":
     """
     The feature tapes of a sentence, as in figure 1 of the GiLT paper: for each feature a picture whose rows are the
-    tapes after each word, with a cell for the root and every word so far. Under each stands what its numbers mean.
+    tapes after each word, with a cell for the root and every word so far, and a legend of its numbers.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
@@ -28,12 +28,7 @@ def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "F
             `tapes[f][i][j]` is feature `f` of word `j` (0 is the root) after word `i`.
         features ([`TapeFeatures`]): What the tapes were read with.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: tapes of another shape.
+    Raises `ValueError` for tapes of another shape.
     """
     size = len(words) + 1
     names = features.names
@@ -67,7 +62,7 @@ def _meaning(name: str, features: "TapeFeatures") -> str:
 
 
 def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> None:
-    """The lower triangle of a table, a row a word, values in its cells."""
+    """The lower triangle of a table, words in rows, with values in its cells."""
     rows = [[value if j <= i + 1 else float("nan") for j, value in enumerate(row)] for i, row in enumerate(table[1:])]
     highest = max((max(row[: i + 2]) for i, row in enumerate(table[1:])), default=0) or 1
     if rows:
@@ -85,18 +80,13 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
 def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     """
     Scores of several models on the circuits of the syntactic test suites, as in figure 2 of the GiLT paper: a group of
-    bars a circuit, a bar a model.
+    bars for each circuit, with one bar for each model.
 
     Args:
         scores (`Mapping[str, Mapping[str, float]]`):
             For each model the scores of the circuits, between 0 and 1. A circuit that a model lacks has no bar.
 
-    Returns:
-        `matplotlib.figure.Figure`: to show in a notebook or to save with `figure.savefig(path)`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: no models, no circuits, or a score that is not between 0 and 1.
+    Raises `ValueError` without models or circuits, and for scores that are not between 0 and 1.
     """
     circuits = list(dict.fromkeys(circuit for row in scores.values() for circuit in row))
     if not circuits:
@@ -120,6 +110,5 @@ def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     axes.set_axisbelow(True)
     axes.tick_params(axis="x", length=0)
     axes.spines[["top", "right"]].set_visible(False)
-    for text in figure.legend(loc="outside upper right", ncols=min(len(scores), 4), frameon=False).get_texts():
-        text.set_parse_math(False)
+    as_written(figure.legend(loc="outside upper right", ncols=min(len(scores), 4), frameon=False))
     return figure

@@ -55,15 +55,15 @@ def render_html(
     note: str = NOTE,
 ) -> str:
     """
-    One HTML page with the pictures of several sentences, numbered; complete in itself, without scripts or other files.
+    One HTML page with the numbered pictures of several sentences, without scripts or references to other files.
 
     Args:
         parses (iterable of `Parse`, `DependencyTree` or `ConstituencyTree`):
-            Anything with `words` and `to_svg()`. The `alternatives` of a `Parse` stand under its picture.
+            Anything with `words` and `to_svg()`. The `alternatives` of a `Parse` follow its picture.
         title (`str`): Title and heading of the page.
-        names (iterable of `str`, *optional*): Beside each sentence: what found the structure, a model say.
-        width (`float`, *optional*): In pixels; a longer sentence takes several rows. With None, it scrolls.
-        note (`str`): Under the pictures: how to read them.
+        names (iterable of `str`, *optional*): Shown beside each sentence, such as the model that parsed it.
+        width (`float`, *optional*): In pixels; longer sentences take several rows. With None, they scroll.
+        note (`str`): Explanation below the pictures.
     """
     named = ((parse, None) for parse in parses) if names is None else zip(parses, names, strict=True)
     figures = [
@@ -76,12 +76,12 @@ def render_html(
 
 
 def picture(structure: Any, width: float | None = None) -> str:
-    """A picture that scrolls where there is too little room."""
+    """A picture that scrolls in narrow pages."""
     return f'<div class="picture" tabindex="0" style="overflow-x:auto">{structure.to_svg(width=width)}</div>'
 
 
 def _others(parse: Any, width: float | None) -> str:
-    """The second best tree or graph and all that follow."""
+    """The second best tree or graph and those that follow."""
     others = getattr(parse, "alternatives", ())[1:]
     if not others:
         return ""
@@ -92,6 +92,6 @@ def _others(parse: Any, width: float | None) -> str:
 
 
 def rank_title(rank: int, structure: Any) -> str:
-    """What is said of one of the k best."""
+    """The caption of one of the k best."""
     known = structure.log_probability is not None
     return f"{rank}." + (f" probability {math.exp(structure.log_probability):.3g}" if known else "")

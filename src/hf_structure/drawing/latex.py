@@ -1,4 +1,4 @@
-r"""What LaTeX draws: arcs with the package tikz-dependency, whole documents."""
+"""LaTeX of arcs, for the package tikz-dependency, and of whole documents."""
 
 import re
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def latex(text: str) -> str:
 
 
 def document(pictures: str) -> str:
-    """A document of its own, as big as the pictures."""
+    """A standalone document of the size of the pictures."""
     return _DOCUMENT % pictures
 
 
@@ -58,7 +58,7 @@ def brackets_tikz(tree: BracketTree, height: int, labelled: bool) -> str:
     A constituency tree for `\usepackage{tikz-qtree}`.
 
     Args:
-        tree (`BracketTree`): The tree; labels that are not known are empty.
+        tree (`BracketTree`): The tree; unknown labels are empty.
         height (`int`): Levels above the words.
         labelled (`bool`): Whether constituents have labels.
     """
@@ -95,7 +95,7 @@ def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc], below: Sequence[Arc] = 
 
 
 def _cells(words: Sequence[str], places: Sequence[float]) -> list[str]:
-    """The words with what separates them: more room where the picture needs it, an em being the size of words."""
+    """The words and their separators, with more room where the picture needs it; words are one em high."""
     least = least_gaps([text_width(word, WORD_SIZE) for word in words])
     cells = [latex(word) for word in words[:1]]
     for i in range(1, len(words)):
@@ -126,7 +126,7 @@ def _root_height(height: float, drawing: ArcDrawing) -> str:
 
 
 def _offset(arc: Arc, place: int, drawing: ArcDrawing) -> float:
-    """How far from the middle of a word an arc stands there, in em; a root's arc cannot but stand in the middle."""
+    """Distance of an arc from the middle of a word, in em; arcs of the root are always in the middle."""
     roots = (part.arc.index for part in drawing.parts if not part.arc.head and part.word == place)
     middle = next((drawing.ports[index, place] for index in roots), 0.0)
     return (drawing.ports[arc.index, place] - middle) / WORD_SIZE

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from spacy import Vocab
     from spacy.tokens import Doc
 
-SPACY = {"lemma": "lemmas", "upos": "pos", "xpos": "tags", "feats": "morphs"}  # what it has attributes for
+SPACY = {"lemma": "lemmas", "upos": "pos", "xpos": "tags", "feats": "morphs"}  # columns with attributes of their own
 UNLABELLED = "dep"  # what both libraries call a relation that is not known
 
 
@@ -39,13 +39,13 @@ def dependency_to_spacy(
 
     Args:
         words, heads, labels: Those of a `DependencyTree`.
-        spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; by default it does.
-        vocab (`spacy.Vocab`, *optional*): That of a pipeline, if the document is to go through it.
-        columns (`Mapping[str, Sequence]`): What else is known of each word, by name.
+        spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; True by default.
+        vocab (`spacy.Vocab`, *optional*): Of the pipeline that will process the document.
+        columns (`Mapping[str, Sequence]`): Further values of each word, by name.
 
     Raises:
         ImportError: spaCy is not installed.
-        ValueError: heads that are no tree, which spaCy cannot hold.
+        ValueError: heads that are no tree, which spaCy cannot represent.
     """
     try:
         from spacy.tokens import Doc, Token

@@ -1,4 +1,4 @@
-"""Structures in files, their form by the suffix."""
+"""Structures in files, in the format of the suffix."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -13,15 +13,15 @@ SCALE = 2  # pixels of a PNG for each of the SVG
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     """
-    Writes structures to a file, which is replaced if it is there, as a whole.
+    Writes structures to a file, atomically; an existing one is replaced.
 
     Args:
         structures (`Sequence`):
-            Parses, trees or graphs; `.svg`, `.png` and `.tex` hold one. None stands for a sentence that was left out.
+            Parses, trees or graphs, a single one for `.svg`, `.png` and `.tex`. None stands for a skipped sentence.
         path (`str` or `os.PathLike`): `.html`, `.conllu`, `.svg`, `.png` or `.tex`.
 
     Raises:
-        ValueError: another suffix, several structures for one picture, a structure that has no such form.
+        ValueError: another suffix, several structures for one picture, a structure without such a format.
         ImportError: PNG needs resvg-py.
     """
     suffix = Path(path).suffix.lower()
@@ -37,11 +37,8 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
 
 def conllu_text(structures: Iterable[Any]) -> str:
     """
-    CoNLL-U of several parses, trees or graphs, numbered in `# sent_id`. None, for a sentence that was left out, takes
-    a number too.
-
-    Raises:
-        ValueError: a structure that cannot be written as CoNLL-U.
+    CoNLL-U of several parses, trees or graphs, numbered in `# sent_id`, in which skipped sentences (None) count too.
+    Raises `ValueError` for structures that cannot be written as CoNLL-U.
     """
     blocks = []
     for number, structure in enumerate(structures, start=1):

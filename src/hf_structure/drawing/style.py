@@ -1,4 +1,4 @@
-"""What the pictures share: colours for light and dark pages, sizes, text that is safe."""
+"""Colours for light and dark pages, sizes and escaped text, for all pictures."""
 
 import re
 import unicodedata
@@ -36,7 +36,7 @@ _WIDE = frozenset("mwMW@%&")
 
 
 def dark_rules(prefix: str = "") -> str:
-    """Style rules that turn pictures, or those inside of `prefix`, dark: each has the attributes of light ones."""
+    """Style rules that turn pictures, or those inside of `prefix`, dark."""
     return "".join(f"{prefix}.{CLASS} .{name}{{{key}:{color}}}" for name, (key, color) in DARK.items())
 
 
@@ -62,7 +62,7 @@ def svg_picture(words: Sequence[str], size: tuple[float, float], elements: Itera
 
 
 def svg_label(x: float, y: float, size: tuple[float, int], content: str) -> str:
-    """A text that interrupts the line it stands on; `content` is XML."""
+    """A label on a line, which it interrupts; `content` is XML."""
     width, height = size
     return (
         f'<rect class="paper" x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
@@ -72,7 +72,7 @@ def svg_label(x: float, y: float, size: tuple[float, int], content: str) -> str:
 
 
 def svg_group(elements: Iterable[str], attributes: str) -> list[str]:
-    """Elements that share attributes; nothing if there are none."""
+    """Elements in a group that gives them attributes; nothing without elements."""
     elements = list(filter(None, elements))
     return [f"<g {attributes}>", *elements, "</g>"] if elements else []
 
@@ -83,12 +83,12 @@ def xml(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without the characters that would steer a terminal."""
+    """Text without control characters."""
     return _CONTROL.sub("\ufffd", text)
 
 
 def text_width(text: str, size: float) -> float:
-    """A guess at the width of text in a sans-serif font, rather too wide than too narrow."""
+    """An estimate of the width of text in a sans-serif font, too wide rather than too narrow."""
     return size * sum(map(_character_width, text))
 
 
@@ -102,7 +102,7 @@ def _character_width(character: str) -> float:
 
 
 def text_cells(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """The number of columns that text takes in a terminal."""
     return sum(
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
@@ -110,13 +110,13 @@ def text_cells(text: str) -> int:
 
 
 def is_right_to_left(words: Sequence[str]) -> bool:
-    """Whether most of the letters are of a script that is written from right to left."""
+    """Whether most letters belong to a script that is written from right to left."""
     kinds = [unicodedata.bidirectional(character) for word in words for character in word]
     return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L")
 
 
 def check_lengths(words: Sequence[str], **lists: Sequence[Any] | None) -> None:
-    """Raises `ValueError` if a list has not one value for each word."""
+    """Raises `ValueError` unless each list has one value for each word."""
     for name, values in lists.items():
         if values is not None and len(values) != len(words):
             raise ValueError(f"{len(words)} words but {len(values)} {name}")

@@ -53,8 +53,7 @@ def export(
         model (`str`, `Path` or `PreTrainedModel`):
             Short name, folder or Hub name of a model, whose files are copied, or a model that is then saved.
         output (`str` or `Path`): The folder. It may be the model's own, with `force`.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*):
-            By default the one that was saved beside the model.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one that was saved beside the model.
         force (`bool`): Whether files of a folder that is not empty are replaced. No others are touched.
 
     Raises:

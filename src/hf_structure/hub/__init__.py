@@ -1,1 +1,1 @@
-"""Where models come from, and where they go."""
+"""Loading from and publishing on the Hub, and model cards."""

@@ -1,4 +1,4 @@
-"""The models that come with the package, as their cards describe them."""
+"""The models that come with the package, described by their cards."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,37 +7,26 @@ from huggingface_hub import ModelCard
 
 from hf_structure.hub.locating import CHECKPOINTS, short_names
 
-STRUCTURES = {  # tags of cards that name what a model gives
+STRUCTURES = {  # by tags of cards
     "dependency-parsing": "dependency trees",
     "constituency-parsing": "constituency trees",
     "dependency-graphs": "dependency graphs",
 }
-SPEED = "words_per_second"  # a metric that says nothing of how good a model is
+SPEED = "words_per_second"  # a metric of speed, not of quality
 
 
 @dataclass(frozen=True)
 class BundledModel:
-    """
-    A model that comes with the package.
-
-    Args:
-        gives (`list[str]`): The kinds of structure.
-        needs_treebank (`bool`): Whether it was trained on trees of a treebank, and not on text alone.
-        megabytes (`float`): Size of its files, in millions of bytes.
-        license (`str`): Its licence, as the Hub names it.
-        data (`str`): What its scores are of.
-        scores (`dict[str, float]`): By the names of metrics, in percent.
-        words_per_second (`int`, *optional*): Words that one core parses in a second, in float32.
-    """
+    """A model that comes with the package."""
 
     name: str
-    gives: list[str]
-    needs_treebank: bool
-    megabytes: float
-    license: str
-    data: str
-    scores: dict[str, float]
-    words_per_second: int | None
+    gives: list[str]  # kinds of structure
+    needs_treebank: bool  # whether it was trained on a treebank, not on text alone
+    megabytes: float  # size of its files, in millions of bytes
+    license: str  # as the Hub names it
+    data: str  # that it was evaluated on
+    scores: dict[str, float]  # in percent, by metric
+    words_per_second: int | None  # that one core parses in float32
 
 
 def bundled_models() -> list[BundledModel]:

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from hf_structure.families import FAMILIES, Family
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
-FACTS = "_card_facts.json"  # beside a trained model; `Trainer` leaves out what begins so when it uploads
+FACTS = "_card_facts.json"  # beside a trained model; `Trainer` does not upload names that begin with an underscore
 RESULTS = "all_results.json"  # of transformers' `Trainer`
 SPLITS = {"eval": "validation", "test": "test"}  # of data, by what the names of results begin with
 SHARES = {  # words in the names of metrics between 0 and 1
@@ -87,7 +87,7 @@ def kind_of(config: dict) -> Kind:
 
 @dataclass
 class CardFacts:
-    """The parts of a card that neither the configuration nor the weights of a model tell."""
+    """The parts of a card that are in neither configuration nor weights."""
 
     license: str | None = None
     language: str | None = None
@@ -112,9 +112,9 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
     The card of the model in a folder.
 
     Args:
-        folder (`str` or `Path`): The model, and what its training left beside it.
-        name (`str`): What it will be loaded by: a name on the Hub, or a folder.
-        facts ([`CardFacts`], *optional*): By default those that training has noted.
+        folder (`str` or `Path`): The model and the files of its training.
+        name (`str`): Its name on the Hub, or a folder.
+        facts ([`CardFacts`], *optional*): By default those noted by training.
     """
     folder = Path(folder)
     facts = facts or CardFacts.of_folder(folder)
@@ -142,7 +142,7 @@ def read_card(folder: str | Path) -> ModelCard | None:
 
 
 def is_handwritten(card: ModelCard) -> bool:
-    """Whether somebody wrote or changed a card, so that it must stay."""
+    """Whether a card was written or changed by hand, and must be kept."""
     return MARK not in card.content
 
 

@@ -8,11 +8,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """Saves a model and its tokenizer at half the size: weights in float16, which load in float32 again."""
+    """Saves a model and its tokenizer at half the size: in float16, to be loaded in float32."""
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     edit_json(Path(folder) / "config.json", dtype="float32")
-    # Where the tokenizer happens to come from is of no interest where it is loaded again.
+    # The origin of the tokenizer is of no interest where it is loaded.
     edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
     vocabulary = Path(folder) / "tokenizer.json"
     compact = json.dumps(json.loads(vocabulary.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Where models come from: package data, folders, the Hub."""
+"""Sources of models: package data, folders, the Hub."""
 
 import json
 from pathlib import Path
@@ -20,18 +20,17 @@ def short_names() -> list[str]:
 
 def resolve_model(name: str | Path, revision: str | None = None, trust_remote_code: bool = False) -> str:
     """
-    Folder of a model. The Hub is asked for the newest commit each time; files in the local cache are not downloaded
-    again, and if the Hub cannot be reached, the whole model may come from the cache.
+    The folder of a model. The Hub is asked for the newest commit each time; files in the local cache are not
+    downloaded again, and the cache serves complete models while the Hub is unreachable.
 
     Args:
-        name (`str` or `Path`):
-            A short name (see [`short_names`]), a folder, or a name on the Hub such as `"org/model"` or
-            `"org/model@revision"`; looked up in this order.
+        name (`str` or `Path`): A short name (see [`short_names`]), a folder, or a name on the Hub such as
+            `"org/model"` or `"org/model@revision"`; looked up in this order.
         revision (`str`, *optional*): Branch, tag or commit of a model on the Hub, by default `"main"`.
-        trust_remote_code (`bool`): Whether code of the model is fetched, too.
+        trust_remote_code (`bool`): Whether to download code of the model, too.
 
     Raises:
-        ValueError: there is no such model; the message lists the places that were searched.
+        ValueError: there is no such model; the message lists where it was searched.
     """
     name = str(name)
     if name in short_names():
@@ -97,12 +96,12 @@ def _check_reachable(name: str, revision: str) -> None:
 
 
 def _message(name: str, revision: str, error: Exception) -> str:
-    """One line about what went wrong with a repository."""
+    """One line about the error of a repository."""
     found = ", ".join(short_names()) or "none"
     suggestion = did_you_mean(name, short_names())
     return (
-        f"no model {name!r}{suggestion}: it is none of the models of this package ({found}) and no folder, and the "
-        f"Hub gives none: {_reason(revision, error)}"
+        f"no model {name!r}{suggestion}: it is neither a model of this package ({found}) nor a folder, and the "
+        f"Hub has none: {_reason(revision, error)}"
     )
 
 
@@ -110,9 +109,9 @@ def _reason(revision: str, error: Exception) -> str:
     from huggingface_hub import constants, errors, is_offline_mode
 
     if isinstance(error, errors.HFValidationError):
-        return "its models are called org/name"
+        return "its names have the form org/name"
     if isinstance(error, errors.GatedRepoError):
-        return f"the authors of this one want their terms accepted, on its page there; then {LOGIN}"
+        return f"its terms must be accepted on its page there; then {LOGIN}"
     if isinstance(error, errors.RepositoryNotFoundError):
         return f"it has no such model, or a private one; for a private one {LOGIN}"
     if isinstance(error, errors.RevisionNotFoundError):

@@ -59,18 +59,18 @@ def prepare(
     tags: list[str] | None = None,
 ) -> Publication:
     """
-    What would go to a repository.
+    The content of a repository, not uploaded yet.
 
     Args:
-        folder (`str` or `Path`): A model that is saved, and its tokenizer.
+        folder (`str` or `Path`): A saved model and its tokenizer.
         repo_id (`str`): Name of the repository, `"org/name"`.
-        license (`str`, *optional*): Its licence as the Hub names it, `"apache-2.0"`, if the folder does not tell.
+        license (`str`, *optional*): Its licence as the Hub names it, `"apache-2.0"`, unless the folder has it.
         language (`str`, *optional*): Language of its text, such as `"en"`.
-        tags (`list[str]`, *optional*): More tags for its card.
+        tags (`list[str]`, *optional*): Further tags for its card.
 
     Raises:
-        ValueError: a name that no repository can have, no model in the folder, weights that are no safetensors.
-        UnknownLicenseError: neither the folder nor `license` tells it. It is a `ValueError`.
+        ValueError: an invalid name, no model in the folder, weights in another format than safetensors.
+        UnknownLicenseError: neither the folder nor `license` names the licence. It is a `ValueError`.
     """
     with _readable(repo_id):
         validate_repo_id(repo_id)
@@ -97,20 +97,14 @@ def publish(
     create_pr: bool = False,
 ) -> str:
     """
-    Puts a model on the Hub, in one commit.
+    Uploads a model to the Hub in one commit, and returns its address. Raises `ValueError` if the Hub refuses it.
 
     Args:
-        private (`bool`, *optional*): Whether a new repository is private; by default as its owner has set.
-        revision (`str`, *optional*): Branch, made if need be; by default `"main"`.
+        private (`bool`, *optional*): Whether a new repository is private; by default as set by its owner.
+        revision (`str`, *optional*): Branch, created if it does not exist; by default `"main"`.
         message, description (`str`): Message of the commit, its first line and the rest.
-        token (`str` or `bool`, *optional*): By default the one of this machine (`hf auth login`, HF_TOKEN).
+        token (`str` or `bool`, *optional*): By default that of this machine (`hf auth login`, HF_TOKEN).
         create_pr (`bool`): Whether to propose the commit as a pull request.
-
-    Returns:
-        `str`: address of the commit.
-
-    Raises:
-        ValueError: the Hub does not take it.
     """
     api = HfApi(token=token)
     with _readable(publication.repo_id):

@@ -1,4 +1,4 @@
-"""Models that a user defines: `--import MODULE` on a command line imports the code that registers them."""
+"""User-defined models: `--import MODULE` on a command line imports the code that registers them."""
 
 import argparse
 import importlib
@@ -11,8 +11,8 @@ from typing import Any
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """
-    Adds `--import MODULE`, which may be given several times. The module is imported while options are parsed, and its
-    name is added to a list, `imported`, which exists only if the option is given.
+    Adds `--import MODULE`, which may be given several times. Modules are imported while options are parsed, and their
+    names stored in a list, `imported`, which exists only if the option is given.
     """
     parser.add_argument(
         "--import",
@@ -38,10 +38,8 @@ class _Import(argparse.Action):
 
 def import_code(name: str) -> ModuleType:
     """
-    Imports a module of the user: a `.py` file, or a dotted name that is found on the path or in the current folder.
-
-    Raises:
-        ValueError: there is no such file, Python has another module of its name, or the module fails.
+    Imports a module of the user: a `.py` file, or a dotted name on the path or in the current folder. Raises
+    `ValueError` for a missing file, another module of the same name, and errors of the module.
     """
     file = Path(name).resolve() if name.endswith(".py") else None
     if file is not None and not file.is_file():
@@ -59,7 +57,7 @@ def import_code(name: str) -> ModuleType:
 
 
 def _place_of(file: Path) -> tuple[Path, str]:
-    """The folder from which Python imports a file, and the name by which it does: in its package, if it is in one."""
+    """The folder from which Python imports a file, and its name, in its package if it is part of one."""
     folder = file.parent
     name = file.stem
     while (folder / "__init__.py").is_file():

@@ -8,21 +8,33 @@ decorated with [`with_calls`] and each method that reads them with [`by_call`].
 
 from collections.abc import Callable
 from functools import wraps
+from typing import TYPE_CHECKING, TypeVar, cast
 
+import torch
 from torch import nn
+from transformers import PreTrainedModel
+
+MixinBase = PreTrainedModel if TYPE_CHECKING else object  # the class that mixins are mixed into
+Function = TypeVar("Function", bound=Callable)
+Class = TypeVar("Class", bound=type[nn.Module])
 
 
-def by_call(method: Callable) -> Callable:
+def uncompiled(function: Function) -> Function:
+    """[`torch.compiler.disable`], which hides the type."""
+    return cast(Function, torch.compiler.disable(function))
+
+
+def by_call(method: Function) -> Function:
     """Makes a method a call of its module, a class of [`with_calls`]."""
 
     @wraps(method)
     def call(module: nn.Module, *args, **kwargs):
         return module(*args, called_method=method, **kwargs)
 
-    return call
+    return cast(Function, call)
 
 
-def with_calls(cls: type[nn.Module]) -> type[nn.Module]:
+def with_calls(cls: Class) -> Class:
     """Lets `forward` run the method that a call is about, by default itself."""
     forward = cls.forward
 

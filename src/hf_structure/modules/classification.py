@@ -1,6 +1,6 @@
 """Classification of and regression over sentences, pairs of sentences, and words."""
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -8,10 +8,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
+from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.padding import all_words, words_first
 
-_Model = PreTrainedModel if TYPE_CHECKING else object  # the class that mixins are mixed into
 FEATURES = {None: 1, "symmetric": 2, "ordered": 4}  # number of vectors for a sentence or a pair
 
 
@@ -93,7 +93,7 @@ def sequence_loss(
     return loss if num_items_in_batch is None else loss * labels.numel() / num_items_in_batch
 
 
-class SequenceClassification(_Model):
+class SequenceClassification(MixinBase):
     """Mixin of the families' models for sequence classification."""
 
     classifier: nn.Module
@@ -143,14 +143,11 @@ class SequenceClassification(_Model):
         if labels is not None:
             loss = sequence_loss(self, logits, labels, num_items_in_batch)
         return SequenceClassifierOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
 
 
-class TokenClassification(_Model):
+class TokenClassification(MixinBase):
     """Mixin of the families' models for token classification: a linear map of every word's vector."""
 
     dropout: nn.Module

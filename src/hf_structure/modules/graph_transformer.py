@@ -15,16 +15,10 @@ from hf_structure.modules.dropout import Dropout
 
 
 class Arcs(NamedTuple):
-    """
-    Arcs over sequences, at most one to each position.
+    """Arcs over sequences, at most one to each position."""
 
-    Attributes:
-        heads (`torch.LongTensor` of shape `(batch_size, seq_len)`): Position of each position's head, -1 for none.
-        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Labels of these arcs; by default 0.
-    """
-
-    heads: torch.Tensor
-    labels: torch.Tensor | None = None
+    heads: torch.Tensor  # (batch_size, seq_len): position of each position's head, -1 for none
+    labels: torch.Tensor | None = None  # (batch_size, seq_len): labels of these arcs; by default 0
 
     def select(self, rows: torch.Tensor) -> "Arcs":
         """The arcs of some of the sequences."""
@@ -78,12 +72,7 @@ class GraphAttention(nn.Module):
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        num_labels: int = 0,
-        dropout: float = 0.0,
-        scale_relations: bool = True,
+        self, hidden_size: int, num_heads: int, num_labels: int = 0, dropout: float = 0.0, scale_relations: bool = True
     ):
         super().__init__()
         self.head_dim = hidden_size // num_heads
@@ -122,11 +111,7 @@ class GraphAttention(nn.Module):
         """
         query, key, value = (
             projection(vectors).view(*vectors.shape[:2], -1, self.head_dim).transpose(1, 2)
-            for projection, vectors in (
-                (self.query, queries),
-                (self.key, hidden_states),
-                (self.value, hidden_states),
-            )
+            for projection, vectors in ((self.query, queries), (self.key, hidden_states), (self.value, hidden_states))
         )  # (B, H, R, d), and twice (B, H, L, d)
         query = query * self.head_dim**-0.5
         scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
@@ -139,9 +124,10 @@ class GraphAttention(nn.Module):
         context = weights @ value
         if places is not None:
             context = self._add_values(context, weights, places)
-        return self.output(context.transpose(1, 2).flatten(2)), weights
+        return self.output(context.transpose(1, 2).flatten(2)), weights  # (B, R, hidden_size)
 
     def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
+        assert self.key_relations is not None  # where arcs are read
         to_dependents, to_heads = places.vectors(self.key_relations, query.dtype)
         num_heads = scores.shape[1]
         upward = (query * to_heads).sum(-1, keepdim=True) * places.has_head  # (B, H, R, 1)
@@ -151,12 +137,13 @@ class GraphAttention(nn.Module):
         return scores.scatter_add(2, places.row.expand(-1, num_heads, -1, -1), downward.to(scores.dtype))
 
     def _add_values(self, context: torch.Tensor, weights: torch.Tensor, places: "_Places") -> torch.Tensor:
+        assert self.value_relations is not None  # where arcs are read
         to_dependents, to_heads = places.vectors(self.value_relations, context.dtype)
         num_heads = weights.shape[1]
         upward = weights.gather(3, places.head.expand(-1, num_heads, -1, -1)) * places.has_head  # (B, H, R, 1)
         downward = weights.gather(2, places.row.expand(-1, num_heads, -1, -1)) * places.has_row  # (B, H, 1, L)
         values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
-        rows = places.row.transpose(2, 3).expand_as(values)
+        rows = places.row.transpose(2, 3).expand_as(values)  # (B, H, L, d)
         return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)
 
 
@@ -188,13 +175,13 @@ class _Places(NamedTuple):
         own_labels = labels
         rows = heads
         if query_positions is not None:
-            own_heads = heads.gather(1, query_positions)
-            own_labels = labels.gather(1, query_positions)
+            own_heads = heads.gather(1, query_positions)  # (B, R)
+            own_labels = labels.gather(1, query_positions)  # (B, R)
             count = query_positions.shape[1]
             numbers = torch.arange(count, device=query_positions.device).expand_as(query_positions)
             # The first query at each position, `count` if there is none.
-            rows = torch.full_like(heads, count).scatter_reduce(1, query_positions, numbers, "amin")
-            rows = rows.gather(1, heads.clamp(min=0))
+            rows = torch.full_like(heads, count).scatter_reduce(1, query_positions, numbers, "amin")  # (B, L)
+            rows = rows.gather(1, heads.clamp(min=0))  # (B, L)
             rows = rows.masked_fill((heads < 0) | (rows == count), -1)
         head = own_heads[:, None, :, None]
         row = rows[:, None, None, :]
@@ -223,7 +210,7 @@ class RelativePositionBias(nn.Embedding):
         """`(batch_size, num_heads, seq_len, seq_len)`, from positions `(batch_size, seq_len)`."""
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)
         buckets = MPNetEncoder.relative_position_bucket(distances, num_buckets=self.num_embeddings)
-        return super().forward(buckets).permute(0, 3, 1, 2)
+        return super().forward(buckets).permute(0, 3, 1, 2)  # (B, H, L, L)
 
 
 class GraphTransformerLayer(GradientCheckpointingLayer):
@@ -274,7 +261,7 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
             reading = take(read, query_positions)
             if mask.shape[2] > 1:
                 rows = query_positions[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
-                mask = mask.gather(2, rows)
+                mask = mask.gather(2, rows)  # (B, H or 1, R, L)
         attended, _ = self.attention(reading, read, mask, arcs, query_positions)
         queries = queries + self.dropout(attended)
         if not self.norm_first:

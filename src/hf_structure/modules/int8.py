@@ -25,6 +25,10 @@ class Int8Linear(nn.Module):
     where `q_i` is a vector of the input in 8 bits.
     """
 
+    quantized: torch.Tensor
+    scale: torch.Tensor
+    bias: torch.Tensor
+
     def __init__(self, linear: nn.Linear):
         super().__init__()
         self.in_features = linear.in_features
@@ -44,7 +48,7 @@ class Int8Linear(nn.Module):
     @torch.no_grad()
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """`(..., out_features)`, from `(..., in_features)`."""
-        rows = states.reshape(-1, self.in_features)
+        rows = states.reshape(-1, self.in_features)  # (rows, in_features)
         scale = rows.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(INPUT_LIMIT)
         products = torch._int_mm((rows / scale).round_().to(torch.int8), self.quantized.T)
         results = products.view(torch.float32).copy_(products)  # in place: new memory would cost more than the product
@@ -55,7 +59,9 @@ class Int8Linear(nn.Module):
 class _Int8Quantizer(HfQuantizer):
     """Tells transformers that a model is quantized: it is neither saved, trained nor converted."""
 
-    is_trainable = False
+    @property
+    def is_trainable(self) -> bool:
+        return False
 
     def is_serializable(self) -> bool:
         raise ValueError("a model in int8 cannot be saved: save the one that it was made of, and quantize that again")
@@ -80,7 +86,7 @@ def quantize(model: nn.Module) -> nn.Module:
     found = [
         (parent, name, child)
         for parent in model.modules()
-        for name, child in parent.named_children()
+        for name, child in parent._modules.items()  # `named_children` leaves repeated ones out
         if isinstance(child, nn.Linear) and type(child).forward is nn.Linear.forward
     ]
     if not found:
@@ -88,9 +94,7 @@ def quantize(model: nn.Module) -> nn.Module:
     if any(child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child) for _, _, child in found):
         raise ValueError("linear layers with hooks cannot compute in int8")
     _check_machine()
-    made: dict[nn.Linear, Int8Linear] = {}  # a layer in two places stays one layer
-    for _, _, child in found:
-        made[child] = made.get(child) or Int8Linear(child)
+    made = {child: Int8Linear(child) for _, _, child in found}  # a layer in two places stays one layer
     for parent, name, child in found:
         setattr(parent, name, made[child])
     model.hf_quantizer = _Int8Quantizer(QuantizationConfigMixin(quant_method="int8"))  # type: ignore

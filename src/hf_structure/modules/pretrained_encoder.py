@@ -2,10 +2,12 @@
 
 import copy
 import re
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.modules.calls import MixinBase
 
 # Encoders with absolute positions and a layer norm after each sublayer: their layers can read graphs.
 OF_BERT = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
@@ -53,7 +55,7 @@ LAYER_PARTS = {
 }
 
 
-def new_encoder(config: PreTrainedConfig) -> PreTrainedModel | None:
+def new_encoder(config: Any) -> PreTrainedModel | None:
     """That of a configuration with an `encoder_config`, else None."""
     if config.encoder_config is None:
         return None
@@ -68,10 +70,55 @@ def read_whole(
     return outputs.last_hidden_state
 
 
+class PretrainedEncoderMixin(MixinBase):
+    """For parsers whose base model is an encoder of `graph_transformer`, or has its layers on top of another."""
+
+    encoder_types: ClassVar[tuple[str, ...]] = MODEL_TYPES
+    encoder_layers: ClassVar[int | None] = None  # by default all
+    encoder_segments: ClassVar[int] = 0
+
+    @classmethod
+    def from_pretrained_encoder(
+        cls,
+        name_or_model: str | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        num_layers: int | None = None,
+        labels: list[str] | None = None,
+        **settings,
+    ) -> Self:
+        """
+        A parser that starts from the first layers of a pretrained encoder, with random weights where it has none.
+
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA
+                model (for [`RNGTransformerForParsing`] also MPNet), whose layers read the graph from then on; or a
+                ModernBERT, DeBERTa, DeBERTa-v2 or -v3, or an ELECTRA with narrow embeddings, under new layers that do.
+            tokenizer (`PreTrainedTokenizerBase`, *optional*): Its tokenizer, which knows the start, separation and
+                unknown token; by default loaded by the name.
+            num_layers (`int`, *optional*): Number of the encoder's layers, the first ones: by default 6 of
+                [`G2GTransformerForParsing`], else all.
+            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
+            settings: Further settings of the configuration. With layers on top, `num_hidden_layers` of them.
+
+        Raises:
+            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
+                no tokenizer is known.
+        """
+        encoder, tokenizer = load_encoder(name_or_model, tokenizer, cls.encoder_types)
+        if labels is not None:
+            settings["id2label"] = dict(enumerate(labels))
+        usual: int = cls.encoder_layers or encoder.config.num_hidden_layers
+        sizes = encoder_settings(encoder, tokenizer, usual if num_layers is None else num_layers)
+        config = {**sizes, "labelled": labels is not None, **settings}
+        config_class: Any = cls.config_class
+        model = cls(config_class(**config))
+        copy_encoder(model, encoder, tokenizer, cls.encoder_segments)
+        return model
+
+
 def load_encoder(
-    name_or_model: str | PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase | None,
-    model_types: tuple[str, ...] = MODEL_TYPES,
+    name_or_model: str | PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, model_types: tuple[str, ...]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     An encoder without a head on top, one of `model_types`, and its tokenizer.
@@ -79,9 +126,11 @@ def load_encoder(
     Raises:
         ValueError: if the model is of another kind, or no tokenizer with start and separation tokens is known.
     """
-    is_model = isinstance(name_or_model, PreTrainedModel)
-    name = name_or_model.name_or_path if is_model else name_or_model
-    encoder = (name_or_model if is_model else AutoModel.from_pretrained(name, trust_remote_code=False)).base_model
+    model: Any = name_or_model
+    if not isinstance(name_or_model, PreTrainedModel):
+        model = AutoModel.from_pretrained(name_or_model, trust_remote_code=False)
+    name = model.name_or_path
+    encoder = model.base_model
     if encoder.config.model_type not in model_types or getattr(encoder.config, "is_decoder", False):
         raise ValueError(
             f"a {encoder.config.model_type} model cannot be the start of this parser; encoders that can are "
@@ -151,9 +200,7 @@ def _settings_on_top(source: PreTrainedConfig, tokenizer: PreTrainedTokenizerBas
 
 
 @torch.no_grad()
-def copy_encoder(
-    model: PreTrainedModel, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, segments: int
-) -> None:
+def copy_encoder(model: Any, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, segments: int) -> None:
     """
     Gives a parser an encoder's weights, all of them for as many layers and positions as it has: its base model
     embeddings and layers, and the first two of its `special_embeddings` the vectors of the start and the separation
@@ -176,9 +223,7 @@ def copy_encoder(
         model.special_embeddings.weight[row] = words[token_id]
 
 
-def encoder_weights(
-    encoder: PreTrainedModel, num_layers: int, positions: int, segments: int
-) -> dict[str, torch.Tensor]:
+def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int) -> dict[str, torch.Tensor]:
     """
     An encoder's weights under the names of `graph_transformer`: embeddings and the first layers. The segments get the
     vectors of the encoder's token types (the first that of the first), and zero where it has none; without segments,
@@ -212,7 +257,7 @@ def encoder_weights(
     return weights
 
 
-def _positions(encoder: PreTrainedModel) -> torch.Tensor:
+def _positions(encoder: Any) -> torch.Tensor:
     """The vectors of position 0, 1, ...: RoBERTa counts from the padding's id on."""
     table = encoder.embeddings.position_embeddings
     return table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]

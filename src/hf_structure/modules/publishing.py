@@ -3,6 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from transformers import PreTrainedModel
 
@@ -27,11 +28,9 @@ class PublishingMixin(PreTrainedModel):
 
         Args:
             repo_id (`str`): Name of the repository, `"org/name"`.
-            options:
-                `commit_message`, `commit_description`, `private`, `token`, `revision`, `create_pr` and `tags` as in
-                transformers; `tokenizer`, put beside the model in the same commit; `license`, as the Hub names it
-                (`"apache-2.0"`), needed for a new card; `language` of its text, such as `"en"`; those of
-                `save_pretrained`, such as `max_shard_size`.
+            options: `commit_message`, `commit_description`, `private`, `token`, `revision`, `create_pr`, `tags` as in
+                transformers; a `tokenizer` to upload with the model; `license`, as the Hub names it (`"apache-2.0"`),
+                needed for a new card; `language` of its text, such as `"en"`; and options of `save_pretrained`.
 
         Raises:
             UnknownLicenseError: for a new card, `license` is needed.
@@ -39,7 +38,8 @@ class PublishingMixin(PreTrainedModel):
         """
         publishing = _publishing()
         if publishing is None:
-            return super().push_to_hub(repo_id, **options)
+            as_in_transformers: Any = super()
+            return as_in_transformers.push_to_hub(repo_id, **options)
         return publishing.push_model(self, repo_id, **options)
 
 

@@ -9,19 +9,11 @@ from hf_structure.modules.padding import words_first
 
 
 class WordPlaces(NamedTuple):
-    """
-    The words that the ids of a batch belong to.
+    """The words that the ids of a batch belong to."""
 
-    Attributes:
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Number of each id's word, from 0; -1 for none.
-        lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
-        order (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-            If every id is a word, the positions of the words and then of the padding.
-    """
-
-    word_ids: torch.Tensor
-    lengths: torch.Tensor
-    order: torch.Tensor | None
+    word_ids: torch.Tensor  # (batch_size, seq_len): number of each id's word, from 0; -1 for none
+    lengths: torch.Tensor  # (batch_size,): words of each sentence
+    order: torch.Tensor | None  # (batch_size, seq_len): if every id is a word, positions of the words, then of padding
 
     def words_first(self, values: torch.Tensor | None) -> torch.Tensor | None:
         """
@@ -29,14 +21,12 @@ class WordPlaces(NamedTuple):
         """
         if values is None or self.order is None:
             return values
-        order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))
+        order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))  # (B, num_words, 1, ...)
         return values.gather(1, order.expand_as(values))  # (batch_size, num_words, ...)
 
 
 def place_words(
-    attention_mask: torch.Tensor,
-    word_ids: torch.Tensor | None = None,
-    num_words: torch.Tensor | None = None,
+    attention_mask: torch.Tensor, word_ids: torch.Tensor | None = None, num_words: torch.Tensor | None = None
 ) -> WordPlaces:
     """
     Args:
@@ -64,11 +54,7 @@ def place_words(
 
 
 def average_pieces(
-    embeddings: nn.Module,
-    pieces: torch.Tensor,
-    word_ids: torch.Tensor,
-    n: int,
-    unknown: int | None = None,
+    embeddings: nn.Module, pieces: torch.Tensor, word_ids: torch.Tensor, n: int, unknown: int | None = None
 ) -> torch.Tensor:
     """
     Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; for a word without pieces that of the id

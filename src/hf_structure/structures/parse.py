@@ -186,7 +186,7 @@ class Parse(TreeOfWords):
         The picture of the tree or graph; of both trees, the constituents hang under the words. `tags` are written
         there too. A sentence longer than `width` pixels takes several rows.
         """
-        from hf_structure.drawing.parse import parse_svg
+        from hf_structure.drawing.dependency import parse_svg
 
         tree = self.dependency
         constituents = self.constituency

@@ -200,10 +200,7 @@ class TokenBudgetTrainer(Trainer):
             rank=self.args.process_index,
         )
         return DataLoader(
-            self.train_dataset,
-            batch_sampler=self.batch_sampler,
-            collate_fn=self.data_collator,
-            **options,
+            self.train_dataset, batch_sampler=self.batch_sampler, collate_fn=self.data_collator, **options
         )
 
 

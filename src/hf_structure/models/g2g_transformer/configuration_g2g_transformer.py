@@ -24,54 +24,36 @@ class G2GTransformerConfig(EncoderConfig):
     model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
 
     Args:
-        vocab_size (`int`, defaults to 28996):
-            Number of words or word pieces, special tokens included.
-        hidden_size (`int`, defaults to 768):
-            Width of the word vectors.
-        num_hidden_layers (`int`, defaults to 6):
-            Number of self-attention layers.
-        num_attention_heads (`int`, defaults to 12):
-            Number of attention heads.
-        intermediate_size (`int`, defaults to 3072):
-            Width of the feed-forward layers.
-        hidden_act (`str`, defaults to `"gelu"`):
-            Activation of the feed-forward layers, a name known to transformers.
-        hidden_dropout (`float`, defaults to 0.1):
-            Dropout on embeddings and on the output of each sublayer.
-        attention_dropout (`float`, defaults to 0.1):
-            Dropout on attention weights.
-        max_position_embeddings (`int`, defaults to 512):
-            Longest sequence; a sentence of n words needs n + 4 positions with graph input, else n + 3, and n more if
-            they are counted from the top of the stack.
-        num_tags (`int`, defaults to 0):
-            Number of part-of-speech tags; 0 for a model that reads words only (eq. 2).
-        tags (`list[str]`, *optional*):
-            Their names, in the order of their ids.
-        labelled (`bool`, defaults to `True`):
-            Whether arcs have labels.
+        vocab_size (`int`, defaults to 28996): Number of words or word pieces, special tokens included.
+        hidden_size (`int`, defaults to 768): Width of the word vectors.
+        num_hidden_layers (`int`, defaults to 6): Number of self-attention layers.
+        num_attention_heads (`int`, defaults to 12): Number of attention heads.
+        intermediate_size (`int`, defaults to 3072): Width of the feed-forward layers.
+        hidden_act (`str`, defaults to `"gelu"`): Activation of the feed-forward layers, a name known to transformers.
+        hidden_dropout (`float`, defaults to 0.1): Dropout on embeddings and on the output of each sublayer.
+        attention_dropout (`float`, defaults to 0.1): Dropout on attention weights.
+        max_position_embeddings (`int`, defaults to 512): Longest sequence; a sentence of n words needs n + 4 positions
+            with graph input, else n + 3, and n more if they are counted from the top of the stack.
+        num_tags (`int`, defaults to 0): Number of part-of-speech tags; 0 for a model that reads words only (eq. 2).
+        tags (`list[str]`, *optional*): Their names, in the order of their ids.
+        labelled (`bool`, defaults to `True`): Whether arcs have labels.
         use_swap (`bool`, defaults to `False`):
             Whether there is a SWAP action, without which only projective trees can be learned and predicted.
-        use_history (`bool`, defaults to `True`):
-            Whether an LSTM reads the actions taken so far (section 3.3).
+        use_history (`bool`, defaults to `True`): Whether an LSTM reads the actions taken so far (section 3.3).
         composition (`"recursive"` or `"none"`, defaults to `"recursive"`):
             Whether words on the stack are composed with their dependents (section 3.1.2), at every step.
         use_graph_input (`bool`, defaults to `True`):
             Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
         use_graph_output (`bool`, defaults to `True`):
             Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
-        stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`):
-            How positions are counted: on from the start symbol, so that those of the top of the stack and of the front
-            of the buffer depend on the stack's depth; or so that they are always the same ones, in the middle of
-            `max_position_embeddings`, as in the code its authors released. What predicts from the start symbol finds
-            them more easily then.
-        classifier_hidden_size (`int`, defaults to 200):
-            Width of the hidden layer of both classifiers.
-        classifier_dropout (`float`, defaults to 0.05):
-            Dropout in the classifiers.
-        history_size (`int`, defaults to 100):
-            Width of the history LSTM.
-        history_num_layers (`int`, defaults to 2):
-            Number of its layers.
+        stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`): How positions are counted: on
+            from the start symbol, so that those of the top of the stack and of the front of the buffer depend on the
+            stack's depth; or so that they are always the same ones, in the middle of `max_position_embeddings`, as in
+            the code its authors released. What predicts from the start symbol finds them more easily then.
+        classifier_hidden_size (`int`, defaults to 200): Width of the hidden layer of both classifiers.
+        classifier_dropout (`float`, defaults to 0.05): Dropout in the classifiers.
+        history_size (`int`, defaults to 100): Width of the history LSTM.
+        history_num_layers (`int`, defaults to 2): Number of its layers.
         chunk_positions (`int`, defaults to 16384):
             Encoder positions (states times length) computed at a time in training. The activations of a batch with
             more are not kept but computed again in the backward pass: memory is bounded, time grows by a third.
@@ -184,6 +166,3 @@ class G2GTransformerConfig(EncoderConfig):
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
-
-
-__all__ = ["VARIANTS", "G2GTransformerConfig"]

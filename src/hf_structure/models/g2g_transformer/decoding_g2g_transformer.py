@@ -14,6 +14,7 @@ import torch
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
 from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
+from hf_structure.modules.calls import uncompiled
 
 if TYPE_CHECKING:
     from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -77,14 +78,10 @@ class Candidates:
     """
     What hypotheses may do next: `number` rows, a column for each action, and in it for each label (actions that make
     no arc use the first).
-
-    Attributes:
-        action_log_probs (`torch.FloatTensor` of shape `(number, num_actions)`): -inf if not legal.
-        label_log_probs (`torch.FloatTensor` of shape `(number, num_actions, num_relations)`): Given the action.
     """
 
-    action_log_probs: torch.Tensor
-    label_log_probs: torch.Tensor
+    action_log_probs: torch.Tensor  # (number, num_actions): -inf if not legal
+    label_log_probs: torch.Tensor  # (number, num_actions, num_relations): given the action
 
     def greedy(self) -> torch.Tensor:
         """`(number,)`: the best action with its best label, as a column of `log_probs`."""
@@ -98,7 +95,7 @@ class Candidates:
         return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)
 
 
-@torch.compiler.disable
+@uncompiled
 def beam_search(
     model: "G2GTransformerForParsing",
     vectors: torch.Tensor,
@@ -127,9 +124,9 @@ def beam_search(
     ended = []
     order = []
     while len(sentences):
-        over = (running.states.finished | (running.scores == -torch.inf)).view(-1, beam_size).all(1)
+        over = (running.states.finished | (running.scores == -torch.inf)).view(-1, beam_size).all(1)  # (B,)
         if over.any():
-            rows = over.repeat_interleave(beam_size)
+            rows = over.repeat_interleave(beam_size)  # (B * beam_size,)
             ended.append(running.ended(rows.nonzero().flatten()))
             order.append(sentences[over])
             running = running.select((~rows).nonzero().flatten())
@@ -138,7 +135,7 @@ def beam_search(
         candidates = _candidates(model, running, swap)
         running = _advance(model, running, _choose(running, candidates, beam_size), beam_size)
     first = beam_size * torch.cat(order).argsort().unsqueeze(1)
-    rows = (first + torch.arange(beam_size, device=first.device)).flatten()
+    rows = (first + torch.arange(beam_size, device=first.device)).flatten()  # (B * beam_size,)
     return _output(Hypotheses.concatenate(ended).ended(rows), len(lengths), k, model.config, marginals)
 
 
@@ -177,7 +174,7 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
         if running.memory is not None:
             hidden, _ = running.memory
             history = hidden[-1, rows]  # (rows, history_size)
-        table = running.vectors.flatten(0, 1)
+        table = running.vectors.flatten(0, 1)  # (rows * (n + 4), D)
         scores, label_scores = model.score_states(running.states.select(rows), table, versions, history)
         if scores.isnan().any():
             raise ValueError("the model's scores are not numbers (NaN): it cannot parse")
@@ -214,14 +211,14 @@ def _choose(running: Hypotheses, candidates: Candidates, beam_size: int) -> Step
     relations = candidates.label_log_probs.shape[2]
     finished = running.states.finished
     log_probs[finished, 0] = 0.0  # stays as it is
-    totals = (running.scores.unsqueeze(1) + log_probs).view(-1, beam_size * width)
+    totals = (running.scores.unsqueeze(1) + log_probs).view(-1, beam_size * width)  # (B, beam_size * width)
     chosen = candidates.greedy().masked_fill(finished, 0).view(-1, beam_size)[:, :1]  # (sentences, 1)
     if beam_size > 1:
         ranking = totals.scatter(1, chosen, torch.inf)  # the greedy derivation stays, and stays first
         chosen = ranking.topk(beam_size, dim=1).indices  # (B, beam_size)
     first = beam_size * torch.arange(len(chosen), device=chosen.device).unsqueeze(1)
-    parents = (first + chosen // width).flatten()
-    columns = (chosen % width).flatten()
+    parents = (first + chosen // width).flatten()  # (B * beam_size,)
+    columns = (chosen % width).flatten()  # (B * beam_size,)
     actions = columns // relations
     labels = columns % relations
     scores = totals.gather(1, chosen).flatten()  # (B * beam_size,)
@@ -314,6 +311,3 @@ def _output(ended: Hypotheses, batch: int, k: int, config: "G2GTransformerConfig
         arcs = scores.new_zeros(batch, all_heads.shape[1], all_heads.shape[1] + 1)
         output.marginals = arcs.scatter_add(2, all_heads.clamp(min=0), weights)  # (B, n, n + 1)
     return output
-
-
-__all__ = ["beam_search"]

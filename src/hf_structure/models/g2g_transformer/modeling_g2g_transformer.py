@@ -10,7 +10,7 @@ of the paper's first version.
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
@@ -34,6 +34,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     sequence_lengths,
     state_sequences,
 )
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_transformer import (
     Arcs,
@@ -46,13 +47,7 @@ from hf_structure.modules.graph_transformer import (
     take,
 )
 from hf_structure.modules.padding import all_words, check_one_input
-from hf_structure.modules.pretrained_encoder import (
-    copy_encoder,
-    encoder_settings,
-    load_encoder,
-    new_encoder,
-    read_whole,
-)
+from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin, new_encoder, read_whole
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.words import average_pieces, numbers, place_words
 
@@ -64,6 +59,7 @@ class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
+    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
@@ -231,8 +227,11 @@ class G2GTransformerClassifier(nn.Module):
         return self.output(self.dropout(torch.relu(self.hidden(state))))
 
 
-class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
+class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedModel):
     """The parser: a Graph-to-Graph Transformer over parser states that predicts the next action and its label."""
+
+    encoder_layers = 6  # section 3.5
+    encoder_segments = SEGMENTS
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__(config)
@@ -255,7 +254,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
 
     # The paper's equations, for any states of any sentences.
 
-    @torch.compiler.disable
+    @uncompiled
     def embed_words(
         self,
         pieces: torch.Tensor,
@@ -299,10 +298,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         return self.label_embeddings(torch.where(labels < 0, 2 * self.config.num_relations, labels))
 
     def read_history(
-        self,
-        actions: torch.Tensor,
-        labels: torch.Tensor,
-        memory: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """[`G2GTransformerHistory`] of actions `(batch, steps)`; the labels of their arcs are not read."""
         return self.history(actions, memory)
@@ -320,11 +316,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         return torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
 
     def score_sequences(
-        self,
-        sequences: StateSequences,
-        table: torch.Tensor,
-        versions: torch.Tensor,
-        history: torch.Tensor | None,
+        self, sequences: StateSequences, table: torch.Tensor, versions: torch.Tensor, history: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Scores of actions and labels in the states that the sequences are; the rest as for [`score_states`]."""
         vectors = nn.functional.embedding(versions.gather(1, sequences.words), table)  # (B, L, D)
@@ -350,7 +342,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
 
     def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Scores of actions and labels, eq. 12, from the vectors that decide `(batch, 2, D)` and the history."""
-        state = state.flatten(1)
+        state = state.flatten(1)  # (batch, 2 * D)
         if history is not None:
             state = torch.cat([state, history.to(state.dtype)], dim=1)
         label_scores = None if self.relation_classifier is None else self.relation_classifier(state)
@@ -378,15 +370,13 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
-            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens). The pieces'
-                vectors are averaged. A word without pieces has the vector of `config.unk_token_id`, or zero. By
-                default every id is a word.
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Number of the word, from 0,
+                that each word piece belongs to, -1 for none (special tokens). The pieces' vectors are averaged. A word
+                without pieces has the vector of `config.unk_token_id`, or zero. By default every id is a word.
             tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Part-of-speech tags, -1 for none; read if `config.num_tags`.
-            num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*):
-                Length of each sentence, needed only where its last words have no pieces. By default the number of
-                heads, or of words in the input.
+            num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*): Length of each sentence, needed only
+                where its last words have no pieces. By default the number of heads, or of words in the input.
             heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Heads (words from 1, 0 is the root, negative for padding). By default the model's own greedy parse.
             labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
@@ -420,8 +410,8 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
             heads = parse.heads[:, 0]
             labels = parse.columns["labels"][:, 0] if self.config.labelled else None
         elif order is not None:
-            heads = heads.gather(1, order)
-            labels = labels if labels is None else labels.gather(1, order)
+            heads = heads.gather(1, order)  # (B, n)
+            labels = labels if labels is None else labels.gather(1, order)  # (B, n)
         path = oracle_derivations(heads, labels, lengths, self.config)
         table, versions = self._compose_path(vectors, path)
         history = self._history_on_path(path, vectors.device)
@@ -513,7 +503,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         words = sequences.words.masked_fill(~is_word, 0)
         return {"inputs_embeds": embedded, "position_ids": sequences.positions, **inputs}, words
 
-    @torch.compiler.disable
+    @uncompiled
     def _loss(
         self,
         path: Derivations,
@@ -540,7 +530,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
 
     # All decisions of a batch, many states at a time.
 
-    @torch.compiler.disable
+    @uncompiled
     def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.Tensor, torch.Tensor]:
         """
         All vectors that words have on the way `(number, D)`, and where the words find theirs in the states in which
@@ -548,7 +538,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         """
         batch, size = vectors.shape[:2]
         steps = path.actions.shape[1]
-        table = [vectors.flatten(0, 1)]
+        table = [vectors.flatten(0, 1)]  # (B * (n + 4), D)
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)  # (steps + 1, B, n + 4)
         if self.composition is not None:
             plan = self.compositions(path.before, path.after, path.flat_actions)
@@ -565,7 +555,7 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 
-    @torch.compiler.disable
+    @uncompiled
     def _history_on_path(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
         """What the LSTM says in the states in which there is something to decide, `(decisions, history_size)`."""
         if self.history is None:
@@ -608,42 +598,3 @@ class G2GTransformerForParsing(G2GTransformerPreTrainedModel):
         back = torch.cat(groups).argsort().to(device)
         actions, labels = zip(*scores, strict=True)
         return torch.cat(actions)[back], None if self.relation_classifier is None else torch.cat(labels)[back]
-
-    @classmethod
-    def from_pretrained_encoder(
-        cls,
-        name_or_model: str | PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        *,
-        num_layers: int = 6,
-        labels: list[str] | None = None,
-        **settings,
-    ) -> "G2GTransformerForParsing":
-        """
-        A parser that starts from the first layers of a pretrained encoder (section 3.5); what the encoder has not is
-        initialised at random.
-
-        Args:
-            name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA
-                model, whose layers read the graph from then on; or a ModernBERT, DeBERTa, DeBERTa-v2 or -v3, or an
-                ELECTRA with narrow embeddings, on top of which new layers do.
-            tokenizer (`PreTrainedTokenizerBase`, *optional*):
-                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`): Number of the encoder's layers, the first ones.
-            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`G2GTransformerConfig`]. With layers on top, `num_hidden_layers` of them.
-
-        Raises:
-            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
-                no tokenizer is known.
-        """
-        encoder, tokenizer = load_encoder(name_or_model, tokenizer)
-        if labels is not None:
-            settings["id2label"] = dict(enumerate(labels))
-        config = {**encoder_settings(encoder, tokenizer, num_layers), "labelled": labels is not None, **settings}
-        model = cls(cls.config_class(**config))
-        copy_encoder(model, encoder, tokenizer, SEGMENTS)
-        return model
-
-
-__all__ = ["G2GTransformerForParsing", "G2GTransformerModel", "G2GTransformerPreTrainedModel"]

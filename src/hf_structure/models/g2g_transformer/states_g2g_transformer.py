@@ -5,19 +5,13 @@ from typing import NamedTuple
 
 import torch
 
-from hf_structure.algorithms.transitions import (
-    LEFT_ARC,
-    NO_ACTION,
-    RIGHT_ARC,
-    TransitionStates,
-    oracle_path,
-)
+from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, TransitionStates, oracle_path
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+from hf_structure.modules.calls import uncompiled
 
-CLS, SEP, NULL = range(
-    3
-)  # what follows the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3
+# What follows the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3.
+CLS, SEP, NULL = range(3)
 STACK, BUFFER, DELETED = range(3)  # segments
 NOWHERE = -1
 # Positions of padding that cost about as much as another pass through the encoder does by itself.
@@ -26,27 +20,15 @@ GPU_PADDING = 2048
 
 
 class StateSequences(NamedTuple):
-    """
-    States as sequences.
+    """States as sequences."""
 
-    Attributes:
-        words (`torch.LongTensor` of shape `(batch, seq_len)`): Number of the word, or of the special vector.
-        segments (`torch.LongTensor` of shape `(batch, seq_len)`): Stack, buffer or deleted.
-        mask (`torch.BoolTensor` of shape `(batch, seq_len)`): False for padding.
-        parents (`torch.LongTensor` of shape `(batch, seq_len)`): Position of each word's head, -1 where there is none.
-        labels (`torch.LongTensor` of shape `(batch, seq_len)`): Label of the arc to each word, -1 for none.
-        top (`torch.LongTensor` of shape `(batch,)`): Position of s1. That of s2, or else of [CLS], is before it.
-        positions (`torch.LongTensor` of shape `(batch, seq_len)`, *optional*):
-            Numbers of the positions, where they are not 0, 1, ...
-    """
-
-    words: torch.Tensor
-    segments: torch.Tensor
-    mask: torch.Tensor
-    parents: torch.Tensor
-    labels: torch.Tensor
-    top: torch.Tensor
-    positions: torch.Tensor | None = None
+    words: torch.Tensor  # (batch, seq_len): number of the word, or of the special vector
+    segments: torch.Tensor  # (batch, seq_len): stack, buffer or deleted
+    mask: torch.Tensor  # (batch, seq_len): False for padding
+    parents: torch.Tensor  # (batch, seq_len): position of each word's head, -1 where there is none
+    labels: torch.Tensor  # (batch, seq_len): label of the arc to each word, -1 for none
+    top: torch.Tensor  # (batch,): position of s1, after that of s2 or [CLS]
+    positions: torch.Tensor | None = None  # (batch, seq_len): numbers of the positions, where they are not 0, 1, ...
 
     def to(self, device: torch.device) -> "StateSequences":
         """The same sequences on a device."""
@@ -54,34 +36,24 @@ class StateSequences(NamedTuple):
 
 
 class Derivations(NamedTuple):
-    """
-    How given trees are made, on the CPU. Row `step * batch + sentence` of the states is a sentence's state in a step.
+    """How given trees are made, on the CPU; states are in rows `step * batch + sentence`."""
 
-    Attributes:
-        actions (`torch.LongTensor` of shape `(batch, steps)`): Actions, filled up with -1.
-        labels (`torch.LongTensor` of shape `(batch, steps)`):
-            Labels of the arcs that they make, those of right arcs after those of left arcs; -1 for none.
-        before, after ([`TransitionStates`] of `steps * batch` rows): States before and after each action.
-        decisions (`torch.LongTensor` of shape `(number,)`): Rows of the states in which there is something to decide:
-            several actions are legal, or an arc needs a label.
-    """
-
-    actions: torch.Tensor
-    labels: torch.Tensor
-    before: TransitionStates
-    after: TransitionStates
-    decisions: torch.Tensor
+    actions: torch.Tensor  # (batch, steps): filled up with -1
+    labels: torch.Tensor  # (batch, steps): of the arcs made, those of right arcs after those of left arcs; -1 for none
+    before: TransitionStates  # steps * batch rows: before each action
+    after: TransitionStates  # steps * batch rows: after each action
+    decisions: torch.Tensor  # (number,): rows of states where several actions are legal, or an arc needs a label
 
     @property
     def flat_actions(self) -> torch.Tensor:
         """`(steps * batch,)`: the actions as the rows of the states."""
-        return self.actions.T.flatten()
+        return self.actions.T.flatten()  # (steps * B,)
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
         return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]
 
-    @torch.compiler.disable
+    @uncompiled
     def by_sentence(self, values: torch.Tensor) -> torch.Tensor:
         """`(batch, steps, D)` from `(decisions, D)`; 0 where there was nothing to decide."""
         batch, steps = self.actions.shape
@@ -91,20 +63,12 @@ class Derivations(NamedTuple):
 
 
 class Compositions(NamedTuple):
-    """
-    What a transition composes, one in each row of four `torch.LongTensor`s of shape `(number,)`.
+    """What transitions compose, each of shape `(number,)`."""
 
-    Attributes:
-        rows: The state.
-        words: The word whose vector changes.
-        dependents: The word (or [NULL]) that it is composed with.
-        labels: The label of the arc, -1 for [L-NULL].
-    """
-
-    rows: torch.Tensor
-    words: torch.Tensor
-    dependents: torch.Tensor
-    labels: torch.Tensor
+    rows: torch.Tensor  # the state
+    words: torch.Tensor  # the word whose vector changes
+    dependents: torch.Tensor  # the word (or [NULL]) that it is composed with
+    labels: torch.Tensor  # the label of the arc, -1 for [L-NULL]
 
     def select(self, rows: torch.Tensor) -> "Compositions":
         """Some of them."""
@@ -116,7 +80,7 @@ def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     return states.lengths + 4 if deleted else states.depth + states.lengths - states.front + 2
 
 
-@torch.compiler.disable
+@uncompiled
 def state_sequences(states: TransitionStates, deleted: bool, top_position: int | None = None) -> StateSequences:
     """
     [CLS] stack from bottom to top [SEP] buffer, and with `deleted` [SEP] deleted words in the order of the sentence:
@@ -212,7 +176,7 @@ def compositions(before: TransitionStates, after: TransitionStates, actions: tor
     )
 
 
-@torch.compiler.disable
+@uncompiled
 def oracle_derivations(
     heads: torch.Tensor, labels: torch.Tensor | None, lengths: torch.Tensor, config: G2GTransformerConfig
 ) -> Derivations:
@@ -231,11 +195,7 @@ def oracle_derivations(
     if labels is None or not config.labelled:
         labels = torch.full_like(heads, -1 if config.labelled else 0)
     actions, states, made = oracle_path(
-        heads.cpu(),
-        lengths.cpu(),
-        labels=labels.cpu(),
-        right_offset=config.num_relations,
-        swap=config.use_swap,
+        heads.cpu(), lengths.cpu(), labels=labels.cpu(), right_offset=config.num_relations, swap=config.use_swap
     )
     if not made.all():
         raise ValueError(
@@ -245,7 +205,7 @@ def oracle_derivations(
         )
     before = TransitionStates.concatenate(states[:-1])
     after = TransitionStates.concatenate(states[1:])
-    flat = actions.T.flatten()
+    flat = actions.T.flatten()  # (steps * B,)
     arc_labels = (
         after.labels.gather(1, dependents(before, flat).unsqueeze(1)).squeeze(1).masked_fill(~is_arc(flat), -1)
     )
@@ -266,7 +226,7 @@ def dependents(before: TransitionStates, actions: torch.Tensor) -> torch.Tensor:
     return torch.where(actions == LEFT_ARC, before.second, before.top)
 
 
-@torch.compiler.disable
+@uncompiled
 def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING) -> list[torch.Tensor]:
     """
     Rows in groups of similar lengths, each of at most `budget` positions, padding included (or of a single row).
@@ -308,6 +268,3 @@ def why_unusable(heads: Sequence[int], config: G2GTransformerConfig) -> str | No
     if not config.use_swap and not is_projective(heads):
         return "its tree is not projective, which needs use_swap"
     return None
-
-
-__all__ = ["why_unusable"]

@@ -29,11 +29,6 @@ class GraphHypotheses(Hypotheses):
     """
     Hypotheses with their graphs; sentences begin with a token of no word.
 
-    Args:
-        model ([`GiLTForCausalLM`]): The model.
-        ids, words (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
-        most (`int`): Most hypotheses at a time.
-
     Attributes:
         graphs ([`DependencyGraphs`]): Their graphs.
         tape (`torch.ByteTensor` of shape `(rows, features, words + 1)`): Their features as seen from the newest words.
@@ -50,7 +45,7 @@ class GraphHypotheses(Hypotheses):
         opened = words.cummax(1).values
         before = torch.nn.functional.pad(opened, (1, 0))[:, :-1]
         self.new = opened.masked_fill(opened == before, 0)  # words that tokens open
-        self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, device=ids.device)
+        self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, ids.device)
         self.tape = self.graphs.tape(words[:, 0])
         number = int(words.max()) + 1
         places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
@@ -106,7 +101,7 @@ class GraphHypotheses(Hypotheses):
         first = self.first_vectors
         known = int(numbers.max())
         new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
-        tape = self.tape.index_select(0, rows)
+        tape = self.tape.index_select(0, rows)  # (rows, F, words + 1)
         tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]  # (rows, F, known)
         older = (first.tables["parents"], first.tables["children"])
         scores = scorer.step(new, numbers, older, first.places[rows, :known], tape, self.terms)
@@ -123,8 +118,8 @@ class GraphHypotheses(Hypotheses):
         super().select(rows)
         self.graphs = self.graphs.select(rows)
         self.first_vectors.select(rows)
-        self.tape = self.tape.index_select(0, rows)
-        self.states = self.states.index_select(0, rows)
+        self.tape = self.tape.index_select(0, rows)  # (rows, F, words + 1)
+        self.states = self.states.index_select(0, rows)  # (rows, 2 * hidden_size)
 
     def add_words(self, words: torch.Tensor, arcs: torch.Tensor) -> None:
         """New words `(rows,)`, 0 for none, with their heads and dependents `(rows, 2, n + 1)` among the others."""
@@ -132,6 +127,3 @@ class GraphHypotheses(Hypotheses):
         tape = self.graphs.tape(words)
         old = torch.nn.functional.pad(self.tape, (0, tape.shape[-1] - self.tape.shape[-1]))
         self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)  # (rows, features, n + 1)
-
-
-__all__ = ["GraphHypotheses"]

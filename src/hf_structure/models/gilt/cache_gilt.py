@@ -38,15 +38,13 @@ class GraphCache(StructureCache):
 
     def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
         """
-        Takes in new tokens with the arcs of the words that they begin.
+        Takes in new tokens with the arcs of the words that they begin; their tapes over all tokens,
+        `(batch_size, features, queries, keys)`.
 
         Args:
             word_ids (`torch.LongTensor` of shape `(batch_size, queries)`): Word of each new token, 0 for none.
             graph (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): Graphs; only the arcs between the new
                 words and earlier ones are read.
-
-        Returns:
-            `torch.LongTensor` of shape `(batch_size, features, queries, keys)`: tapes of the new tokens over all.
         """
         is_first = self.word_ids is None
         self.append(word_ids=word_ids)
@@ -64,29 +62,26 @@ class GraphCache(StructureCache):
         new = words.masked_fill(words <= self.words, 0)
         if new.any():
             self._insert_words(new, graph)
-        return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)
+        return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)  # (B, F, n + 1)
 
     def _insert_words(self, new: torch.Tensor, graph: torch.Tensor) -> None:
         arcs = known_arcs(graph, new)
-        index = new.view(-1, 1, 1)
+        index = new.view(-1, 1, 1)  # (B, 1, 1)
         heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)  # (B, n + 1)
         dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)  # (B, n + 1)
         self.insert_words(new, torch.stack([heads, dependents], dim=1))
 
     def insert_words(
-        self,
-        words: torch.Tensor,
-        arcs: torch.Tensor,
-        first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> None:
         """
-        Takes in one new word of each row with its arcs, before its first token comes.
+        Takes in one new word of each row, before its first token comes.
 
         Args:
             words (`torch.LongTensor` of shape `(batch_size,)`): Numbers of the words, each the next; 0 for none.
             arcs (`torch.BoolTensor` of shape `(batch_size, 2, n + 1)`): Their heads and their dependents.
-            first_vectors (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`, *optional*):
-                For the scorer, as parents and as children; made from the first token when it comes, if not given.
+            first_vectors (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`, *optional*): As
+                parents and as children; made from the first token when it comes, if not given.
         """
         self.graphs = insert_words(self._with_room(words), words, arcs)
         self.words = torch.maximum(self.words, words)
@@ -109,13 +104,8 @@ class GraphCache(StructureCache):
         children: torch.Tensor,
     ) -> None:
         """
-        Keeps what the scorer will need.
-
-        Args:
-            states (`torch.FloatTensor` of shape `(batch_size, queries, 2 * hidden_size)`): Of the new tokens.
-            rows, words (`torch.LongTensor` of shape `(new_words,)`): Row and number of each new word; 0 is the root.
-            parents, children (`torch.FloatTensor` of shape `(new_words, 2 * scorer_hidden_size)`):
-                Their first vectors.
+        Keeps what the scorer will need: states `(batch_size, queries, 2 * hidden_size)` of the new tokens, and first
+        vectors `(new_words, 2 * scorer_hidden_size)` of words in `rows` and of numbers `words`, 0 for the root.
         """
         self.append(states=states)
         self.represented = self.words
@@ -153,6 +143,3 @@ def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """The arcs among the first `words` words, `(batch_size,)`, of graphs `(batch_size, n + 1, n + 1)`."""
     known = torch.arange(graph.shape[-1], device=graph.device) <= words.unsqueeze(1)
     return graph.bool() & known.unsqueeze(1) & known.unsqueeze(2)
-
-
-__all__ = ["GraphCache", "insert_words"]

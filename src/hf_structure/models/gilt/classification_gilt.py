@@ -71,6 +71,3 @@ def last_states(hidden_states: torch.Tensor, attention_mask: torch.Tensor | None
     places = torch.arange(hidden_states.shape[1], device=hidden_states.device)
     last = (places * (attention_mask[:, -len(places) :] != 0)).argmax(1)
     return hidden_states[torch.arange(len(last), device=last.device), last]
-
-
-__all__ = ["GiLTForSequenceClassification"]

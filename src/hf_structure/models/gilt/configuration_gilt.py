@@ -30,10 +30,8 @@ class GiLTConfig(StructuredLMConfig):
             What an outgoing and an incoming arc add to a degree, m_out and m_in (table 4: `[1, 1]`).
         distance_weights (`list[int]`, defaults to `[10, 1]`):
             Length of an arc along and against its direction (table 4: `[1, 1]`).
-        max_feature_value (`int`, defaults to 150):
-            Larger values are read as this one.
-        graph_embedding_size (`int`, defaults to 256):
-            Width of the embeddings of feature values.
+        max_feature_value (`int`, defaults to 150): Larger values are read as this one.
+        graph_embedding_size (`int`, defaults to 256): Width of the embeddings of feature values.
         graph_key (`"relative"` or `"content"`, defaults to `"relative"`):
             Whether graph keys join the relative positions (eq. 5) or, as in the authors' release, the content keys
             (eq. 4). Grafted backbones have content keys only.
@@ -53,10 +51,8 @@ class GiLTConfig(StructuredLMConfig):
             How many pairs of words are scored at a time; bounds the memory of training.
         max_new_arcs (`int`, defaults to 15):
             Most dependencies that come with one word, C. Words with more count as having so many.
-        arc_loss_weight (`float`, defaults to 0.2):
-            Weight of the arcs' loss, beta of eq. 6.
-        count_loss_weight (`float`, defaults to 0.2):
-            Weight of the counts' loss, gamma of eq. 6.
+        arc_loss_weight (`float`, defaults to 0.2): Weight of the arcs' loss, beta of eq. 6.
+        count_loss_weight (`float`, defaults to 0.2): Weight of the counts' loss, gamma of eq. 6.
 
     Example:
 
@@ -148,6 +144,3 @@ class GiLTConfig(StructuredLMConfig):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
         _ = self.tape_features  # raises, too
-
-
-__all__ = ["GiLTConfig"]

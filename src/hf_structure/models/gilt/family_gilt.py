@@ -8,10 +8,7 @@ FAMILY = Family(
     config_class="configuration_gilt.GiLTConfig",
     classes={
         "modeling_gilt.GiLTModel": ("AutoModel",),
-        "modeling_gilt.GiLTForCausalLM": (
-            "AutoModelForCausalLM",
-            "AutoModelForDependencyParsing",
-        ),
+        "modeling_gilt.GiLTForCausalLM": ("AutoModelForCausalLM", "AutoModelForDependencyParsing"),
         "classification_gilt.GiLTForSequenceClassification": ("AutoModelForSequenceClassification",),
     },
     title=("GiLT: a causal language model that builds a dependency graph over what it reads and attends through it"),

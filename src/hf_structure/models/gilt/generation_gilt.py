@@ -102,16 +102,8 @@ class GraphWriter(StructureWriter):
 
     def read_tokens(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
         """
-        Reads all tokens but the last, which is left to the caller.
-
-        Args:
-            model ([`GiLTForCausalLM`]): The model.
-            inputs (`dict`): What its `forward` is to be called with for the next tokens; `word_ids` and `graph`, if
-                any, are those of the prompt, from its first token.
-            sample (`bool`): Whether to sample.
-
-        Returns:
-            `dict`: What to call `forward` with for the last token.
+        Reads all tokens but the last; returns what to call `forward` with for that one. `inputs` are the arguments for
+        all of them; `word_ids` and `graph`, if any, are those of the prompt, from its first token.
         """
         cache = inputs["cache"]
         ids = inputs["input_ids"]
@@ -161,7 +153,7 @@ class GraphWriter(StructureWriter):
         new = words if cache.words is None else words.masked_fill(words <= cache.words, 0)
         if new.any():
             first_vectors = model.represent_word(tokens, cache)
-            arcs, counts = model.score_word(tokens, cache, first_vectors)
+            arcs, counts = model.score_word(first_vectors, cache)
             if self.beam is not None:
                 origins, choices = self._branch(counts, new)
                 cache.batch_select_indices(origins)
@@ -182,14 +174,8 @@ class GraphWriter(StructureWriter):
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
         """
-        What all graphs of a text together say of its next token.
-
-        Args:
-            logits (`torch.FloatTensor` of shape `(rows, vocab_size)`): Of the next token after each graph.
-
-        Returns:
-            `torch.FloatTensor` of shape `(batch_size, vocab_size)`: with one graph, the logits themselves; with
-            several, the logarithm of the mean of the probabilities, weighted by those of text and graph.
+        What all graphs of a text together say of its next token, `(batch_size, vocab_size)`: the mean of the
+        probabilities by the logits `(rows, vocab_size)` after each graph, weighted by those of text and graph.
         """
         if self.beam is None:
             return logits
@@ -306,6 +292,3 @@ def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
     """Graphs with room for exactly so many words."""
     missing = words + 1 - graph.shape[-1]
     return torch.nn.functional.pad(graph, (0, missing, 0, missing))
-
-
-__all__ = ["GraphWriter", "token_kinds"]

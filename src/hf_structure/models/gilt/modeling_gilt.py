@@ -26,6 +26,7 @@ from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.generation_gilt import GraphWriter
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.affine import all_rows
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
@@ -110,11 +111,9 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
+        Beside the arguments of [`StructuredModelMixin`]; with a graph, a cache is a [`GraphCache`] or empty.
+
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding. A mask of four dimensions is the backbone's attention; which tokens are
-                padding is then not known.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Word of each token, from 1; 0 for tokens of no word. Needed with a graph.
             graph (`torch.BoolTensor` of shape `(batch_size, words + 1, words + 1)`, *optional*):
@@ -122,14 +121,6 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
                 the words up to its own. Without a graph, the model is the backbone.
             tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
                 What [`prefix_tapes`] makes of the graph, where it is known already.
-            cache (`Cache`, *optional*): Tokens before these; with a graph, a [`GraphCache`] (or empty).
-            use_cache (`bool`, *optional*):
-                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                By default counted without the padding. Only grafted backbones read them; from scratch, distances are
-                what counts.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, what the input embeddings make of them.
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; a graph without a word for each token, in a model
@@ -213,19 +204,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         **kwargs,
     ) -> GiLTCausalLMOutput:
         """
-        Args:
-            input_ids, attention_mask, word_ids, graph, tapes, cache, position_ids, inputs_embeds:
-                As in [`GiLTModel.forward`].
-            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
-            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The tokens themselves, -100 where they do not count; each is predicted from the one before.
-            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers: its
-                `Trainer` takes such names for columns that every batch has.
-            num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default.
-            logits_to_keep (`int` or `torch.LongTensor`):
-                How many last tokens, or which, get logits; 0 for all.
+        Arguments are those of [`GiLTModel.forward`] and [`StructuredLMMixin`].
 
         The loss is eq. 6 for every sentence, weighted by its number of tokens: the sum of the tokens' cross-entropies,
         plus for each sentence that number times the weighted means of the arcs' and the counts' losses (arcs: those
@@ -236,7 +215,9 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         has_loss = targets is not None
         if graph is not None and tapes is None and has_loss:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
-        wanted_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        if graph is not None and wanted_states is not True:  # the scorer reads some, too
+            kept_states = [*(selected_hidden_states(wanted_states) or ()), *self.config.scorer_layers]
         outputs = self.model(
             input_ids,
             attention_mask=attention_mask,
@@ -247,7 +228,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             use_cache=self.model.wants_cache(use_cache, cache, has_loss),
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
-            output_hidden_states=wanted_states if graph is None else self._states_to_keep(wanted_states),
+            output_hidden_states=kept_states,
             **kwargs,
         )
         states = _selected(outputs.hidden_states, wanted_states)
@@ -260,40 +241,24 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
         return result
 
-    def _states_to_keep(self, wanted: bool | int | list[int]) -> bool | list[int]:
-        """Which hidden states the backbone gives: those that are asked for, and those that the scorer reads."""
-        if wanted is True:
-            return True
-        return [*(selected_hidden_states(wanted) or ()), *self.config.scorer_layers]
-
     def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors of a word that comes next, as parent and as child; arguments as in [`score_word`]."""
+        """First vectors of words that come next, as parents and children, from their first tokens `(batch_size,)`."""
         return self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
 
     def score_word(
-        self,
-        input_ids: torch.Tensor,
-        cache: GraphCache,
-        first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, first_vectors: tuple[torch.Tensor, torch.Tensor], cache: GraphCache
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        The dependencies of a word that comes next, before its first token is processed (section 3.1).
-
-        Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size,)`): First token of each row's next word.
-            cache ([`GraphCache`]): All tokens before.
-            first_vectors (pair of `torch.FloatTensor`, *optional*): From [`represent_word`], where they are known.
-
-        Returns:
-            Logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf` where there can be none,
-            and of their number, `(batch_size, max_new_arcs + 1)`.
+        The dependencies of words that come next, before their first tokens are processed (section 3.1), from what
+        [`represent_word`] gives: logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf`
+        where there can be none, and of their number, `(batch_size, max_new_arcs + 1)`.
         """
         batch, size = cache.parents.shape[:2]
         return self.scorer.step(
-            self.represent_word(input_ids, cache) if first_vectors is None else first_vectors,
+            first_vectors,
             cache.words + 1,
             (cache.parents.flatten(0, 1), cache.children.flatten(0, 1)),
-            torch.arange(batch * size, device=input_ids.device).view(batch, size),
+            torch.arange(batch * size, device=cache.words.device).view(batch, size),  # (B, n + 1)
             cache.graphs.tape(cache.words)[..., :size],
             self._scorer_terms(cache, size + 1),
         )
@@ -351,7 +316,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
 
-    @torch.compiler.disable  # which tokens begin words, and which pairs there are, is found in the data
+    @uncompiled  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
         """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
         cache = result.cache if isinstance(result.cache, GraphCache) else None
@@ -360,8 +325,13 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         if cache is not None:
             cache.update_words(**words)
         if tapes is not None and not has_past:
+            places = (words["rows"], words["words"])
+            nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
+            roles = [
+                torch.index_put(nothing, places, words[role]) for role in ("parents", "children")
+            ]  # (B, n + 1, d)
             lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer(*place_words(words, tapes.shape[-1]), tapes, lengths)
+            result.arc_logits, result.count_logits = self.scorer(*roles, tapes, lengths)
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
@@ -409,7 +379,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         arcs = arcs.masked_fill(~possible, 0.0)
         gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)  # (B, n)
         is_word = possible[:, 0, 1:]  # any word can hang on the root
-        counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")
+        counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")  # (B, n)
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
         count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
         losses = self.config.arc_loss_weight * arc_means + self.config.count_loss_weight * count_means  # (B,)
@@ -424,16 +394,3 @@ def _selected(
         return states if wanted else None
     layers = {layer % len(states) for layer in selected_hidden_states(wanted) if -len(states) <= layer < len(states)}
     return tuple(state if layer in layers else None for layer, state in enumerate(states))
-
-
-def place_words(words: dict[str, torch.Tensor], size: int) -> list[torch.Tensor]:
-    """First vectors of roots and words at their places, as parents and as children, `(batch_size, size, width)`."""
-    places = (words["rows"], words["words"])
-    first_vectors = []
-    for vectors in (words["parents"], words["children"]):
-        nothing = vectors.new_zeros(len(words["states"]), size, vectors.shape[-1])
-        first_vectors.append(torch.index_put(nothing, places, vectors))
-    return first_vectors
-
-
-__all__ = ["GiLTForCausalLM", "GiLTModel", "GiLTPreTrainedModel"]

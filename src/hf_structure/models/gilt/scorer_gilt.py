@@ -44,23 +44,13 @@ def perceptron(size: int, out_size: int) -> nn.Sequential:
 
 
 class RoleTerms(NamedTuple):
-    """
-    What a second perceptron reads beside first vectors, and its second map.
+    """What a second perceptron reads beside first vectors, and its second map."""
 
-    Attributes:
-        table (`torch.FloatTensor` of shape `(distances + features * values, 2 * scorer_hidden_size)`):
-            Sinusoids of distances from 0 and embeddings of the values of features, as terms of the sum.
-        itself (`torch.FloatTensor` of shape `(1, 2 * scorer_hidden_size)`): Those of a word and itself, summed.
-        offset (`torch.FloatTensor` of shape `(1, scorer_hidden_size)`): W1 b + b1.
-        weight (`torch.FloatTensor` of shape `(scorer_size, scorer_hidden_size)`): W2.
-        bias (`torch.FloatTensor` of shape `(scorer_size,)`): b2.
-    """
-
-    table: torch.Tensor
-    itself: torch.Tensor
-    offset: torch.Tensor
-    weight: torch.Tensor
-    bias: torch.Tensor
+    table: torch.Tensor  # (distances + features * values, 2 * scorer_hidden_size): sinusoids and embeddings, as terms
+    itself: torch.Tensor  # (1, 2 * scorer_hidden_size): the terms of a word and itself, summed
+    offset: torch.Tensor  # (1, scorer_hidden_size): W1 b + b1
+    weight: torch.Tensor  # (scorer_size, scorer_hidden_size): W2
+    bias: torch.Tensor  # (scorer_size,): b2
 
 
 class Terms(NamedTuple):
@@ -153,17 +143,15 @@ class DependencyScorer(nn.Module):
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        All words of sentences whose graphs are given (teacher forcing).
+        All words of sentences whose graphs are given (teacher forcing): logits of arcs, `(batch_size, n + 1, n + 1)`,
+        heads in rows, `-inf` where there can be none, and of the number of arcs that come with each word,
+        `(batch_size, n, max_new_arcs + 1)`.
 
         Args:
-            parents, children (`torch.FloatTensor` of shape `(batch_size, n + 1, 2 * scorer_hidden_size)`):
-                First vectors, the root's at 0.
+            parents, children (`torch.FloatTensor` of shape `(batch_size, n + 1, 2 * scorer_hidden_size)`): First
+                vectors, the root's at 0.
             tapes (`torch.ByteTensor` of shape `(batch_size, features, n + 1, n + 1)`): Tapes of all prefixes.
             lengths (`torch.LongTensor` of shape `(batch_size,)`): Number of words.
-
-        Returns:
-            Logits of arcs, `(batch_size, n + 1, n + 1)`, heads in rows, `-inf` where there can be none, and of the
-            number of arcs that come with each word, `(batch_size, n, max_new_arcs + 1)`.
         """
         batch, size = parents.shape[:2]
         position = torch.arange(size, device=parents.device)
@@ -172,9 +160,9 @@ class DependencyScorer(nn.Module):
         is_word = older > 0  # the root is nobody's dependent
         terms = self.terms(size, parents.device)
         number = position[1:].repeat(batch)  # (batch_size * n,)
-        new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)
+        new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)  # (B * n, size)
         arcs_in, arcs_out, sums = self._pairs_in_chunks(
-            (parents.flatten(0, 1), children.flatten(0, 1)),
+            (parents.flatten(0, 1), children.flatten(0, 1)),  # (B * (n + 1), size) each
             terms,
             self._queries(*new, terms),
             step=row * (size - 1) + newer - 1,
@@ -198,7 +186,8 @@ class DependencyScorer(nn.Module):
         terms: Terms,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        One new word of each sentence.
+        One new word of each sentence: logits of the arcs to it and from it, `(batch_size, 2, n + 1)`, `-inf` where
+        there can be none, and of their number, `(batch_size, max_new_arcs + 1)`.
 
         Args:
             new (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`): First vectors of the new
@@ -208,10 +197,6 @@ class DependencyScorer(nn.Module):
             places (`torch.LongTensor` of shape `(batch_size, n + 1)`): Where those of each sentence's are.
             tape (`torch.ByteTensor` of shape `(batch_size, features, n + 1)`): The tape after the word before.
             terms ([`Terms`]): The other terms, for distances up to the largest of `newer`.
-
-        Returns:
-            Logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf` where there can be none,
-            and of their number, `(batch_size, max_new_arcs + 1)`.
         """
         position = torch.arange(places.shape[1], device=places.device)
         is_parent = position < newer.unsqueeze(1)
@@ -285,10 +270,8 @@ class DependencyScorer(nn.Module):
 
     def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
-        All pairs, some at a time, kept for the gradient by their indices alone.
-
-        Returns:
-            For each pair the logits of its arcs, older -> newer and back, and for each step the sums of hidden units.
+        All pairs, some at a time, kept for the gradient by their indices alone: for each pair the logits of its arcs,
+        older -> newer and back, and for each step the sums of hidden units.
         """
         split = {name: values.split(self.chunk_size) for name, values in pairs.items()}
         arcs_in = []
@@ -351,6 +334,3 @@ def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)
     return torch.cat([centred, without_bias(linear, scaled(norm, centred)).to(centred.dtype)], dim=-1)
-
-
-__all__ = ["DependencyScorer", "Terms"]

@@ -59,11 +59,8 @@ class AttachmentScorer(nn.Module):
         token = torch.arange(keys.shape[1], device=keys.device)
         distance = token[-inputs.shape[1] :].unsqueeze(1) - token
         by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T
-        scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))
+        scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))  # (B, Q, tokens)
         scores = torch.where(distance == 0, (query * shift).sum(-1, keepdim=True), scores)
         positions = self.distance_key(sinusoids(token, self.hidden_size).to(query.dtype))
         distance = distance.clamp(min=0).expand_as(tapes)
         return (scores + (query @ positions.T).gather(-1, distance)).float() * self.size**-0.5
-
-
-__all__ = ["AttachmentScorer"]

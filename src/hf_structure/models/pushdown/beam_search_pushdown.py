@@ -99,7 +99,4 @@ class StackHypotheses(Hypotheses):
         super().select(rows)
         self.keys.select(rows)
         self.stacks = self.stacks.select(rows)
-        self.attachments = self.attachments.index_select(0, rows)
-
-
-__all__ = ["StackHypotheses"]
+        self.attachments = self.attachments.index_select(0, rows)  # (rows, tokens)

@@ -38,6 +38,3 @@ class StackCache(StructureCache):
 
     def _rebuild(self) -> None:
         self.stacks = replay_stacks(self.attachments, self.is_token)[2]
-
-
-__all__ = ["StackCache"]

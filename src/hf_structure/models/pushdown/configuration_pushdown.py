@@ -65,19 +65,10 @@ class PushdownLMConfig(StructuredLMConfig):
         reading = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
         if not self.stack_layers:
             return reading
-        return replace(
-            reading,
-            structures=("constituency",),
-            decoders=("tree",),
-            beam=True,
-            incremental=True,
-        )
+        return replace(reading, structures=("constituency",), decoders=("tree",), beam=True, incremental=True)
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         self._check_sizes("max_depth", "attachment_size")
         if self.attachment_loss_weight < 0:
             raise ValueError(f"attachment_loss_weight must not be negative, but is {self.attachment_loss_weight}")
-
-
-__all__ = ["PushdownLMConfig"]

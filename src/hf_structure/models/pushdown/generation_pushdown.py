@@ -42,6 +42,3 @@ class StackWriter(StructureWriter):
         cache = result.cache
         last = self.attach(model, result.sequences[:, -1], cache).unsqueeze(1)
         return StackGenerateOutput(**result, attachments=torch.cat([cache.attachments, last], dim=1))
-
-
-__all__ = ["StackWriter"]

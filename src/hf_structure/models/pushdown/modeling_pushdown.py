@@ -26,6 +26,7 @@ from hf_structure.models.pushdown.beam_search_pushdown import StackHypotheses
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
@@ -53,19 +54,11 @@ class DepthKeys(TapeKeys):
 
 
 class Replay(NamedTuple):
-    """
-    What the stacks of texts say while their tokens are read.
+    """What the stacks of texts say while their tokens are read."""
 
-    Attributes:
-        candidates (`torch.BoolTensor` of shape `(batch_size, queries, tokens)`): Where the constituents end that each
-            token can be reduced with; itself for none.
-        before (`torch.LongTensor` of that shape): The depths of all tokens before it is.
-        lookup ([`TapeLookup`]): Those after it is.
-    """
-
-    candidates: torch.Tensor
-    before: torch.Tensor
-    lookup: TapeLookup
+    candidates: torch.Tensor  # (batch_size, queries, tokens): ends of constituents to reduce with; itself for none
+    before: torch.Tensor  # (batch_size, queries, tokens): the depths of all tokens before each is read
+    lookup: TapeLookup  # those after it is read
 
 
 class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
@@ -105,23 +98,13 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
+        Beside the arguments of [`StructuredModelMixin`]; with attachments, a cache is a [`StackCache`] or empty.
+
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding. A mask of four dimensions is the backbone's attention; which tokens are
-                padding is then not known.
             attachments (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 How many tokens back the last constituent ends that each token is reduced with; 0 for none (see
                 [`~hf_structure.algorithms.attachments`]). A token knows the tree up to its own reductions. Without
                 attachments, the model is the backbone.
-            cache (`Cache`, *optional*): Tokens before these; with a tree, a [`StackCache`] (or empty).
-            use_cache (`bool`, *optional*):
-                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                By default counted without the padding. Only grafted backbones read them; from scratch, distances are
-                what counts.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, what the input embeddings make of them.
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; attachments in a model without stack layers, of
@@ -138,7 +121,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
-    @torch.compiler.disable  # token by token
+    @uncompiled  # token by token
     def replay(
         self,
         tokens: torch.Tensor,
@@ -212,18 +195,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         **kwargs,
     ) -> PushdownCausalLMOutput:
         """
-        Args:
-            input_ids, attention_mask, attachments, cache, position_ids, inputs_embeds:
-                As in [`PushdownLMModel.forward`].
-            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
-            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The tokens themselves, -100 where they do not count; each is predicted from the one before.
-            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers.
-            num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default.
-            logits_to_keep (`int` or `torch.LongTensor`):
-                How many last tokens, or which, get logits; 0 for all.
+        Arguments are those of [`PushdownLMModel.forward`] and [`StructuredLMMixin`].
 
         The loss is the sum of the cross-entropies of tokens and, weighted, of their attachments. Without attachments
         it is the language model's alone.
@@ -343,12 +315,12 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             if max(words) > 1:
                 spans.add((0, max(words)))
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
-            trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))
+            trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
         return DecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, :1])
 
 
-@torch.compiler.disable  # a question about values
+@uncompiled  # a question about values
 def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
     known = gold != -100
@@ -357,6 +329,3 @@ def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     if not (possible | ~known).all():
         text, token = (known & ~possible).nonzero()[0].tolist()
         raise ValueError(f"the attachment of token {token} of text {text} is to where no constituent ends")
-
-
-__all__ = ["PushdownLMForCausalLM", "PushdownLMModel", "PushdownLMPreTrainedModel"]

@@ -18,49 +18,33 @@ class RNGTransformerConfig(EncoderConfig):
     The paper's model without refinement, SynTr, has `use_graph_input=False`.
 
     Args:
-        vocab_size (`int`, defaults to 28996):
-            Number of words or word pieces, special tokens included.
-        hidden_size (`int`, defaults to 768):
-            Width of the word vectors.
-        num_hidden_layers (`int`, defaults to 12):
-            Number of self-attention layers.
-        num_attention_heads (`int`, defaults to 12):
-            Number of attention heads.
-        intermediate_size (`int`, defaults to 3072):
-            Width of the feed-forward layers.
-        hidden_act (`str`, defaults to `"gelu"`):
-            Activation of the feed-forward layers, a name known to transformers.
-        hidden_dropout (`float`, defaults to 0.1):
-            Dropout on embeddings and on the output of each sublayer.
-        attention_dropout (`float`, defaults to 0.1):
-            Dropout on attention weights.
+        vocab_size (`int`, defaults to 28996): Number of words or word pieces, special tokens included.
+        hidden_size (`int`, defaults to 768): Width of the word vectors.
+        num_hidden_layers (`int`, defaults to 12): Number of self-attention layers.
+        num_attention_heads (`int`, defaults to 12): Number of attention heads.
+        intermediate_size (`int`, defaults to 3072): Width of the feed-forward layers.
+        hidden_act (`str`, defaults to `"gelu"`): Activation of the feed-forward layers, a name known to transformers.
+        hidden_dropout (`float`, defaults to 0.1): Dropout on embeddings and on the output of each sublayer.
+        attention_dropout (`float`, defaults to 0.1): Dropout on attention weights.
         max_position_embeddings (`int`, defaults to 512):
             Longest sequence: the start symbol, the pieces (or words), the end symbol.
         num_position_buckets (`int`, defaults to 0):
             Number of classes of distances between two positions, each of which adds a number to the scores of each
             attention head, in all layers; 0 for none. MPNet has 32. Absolute positions are read in any case.
-        word_vectors (`"first_piece"` or `"mean"`, defaults to `"first_piece"`):
-            How words of several pieces are read. Either the encoder reads all pieces, and a word is its first one, as
-            in the paper; or it reads one vector a word, the mean of its pieces' embeddings, which makes sequences
-            shorter.
-        num_tags (`int`, defaults to 0):
-            Number of part-of-speech tags; 0 for a model that reads words only.
-        tags (`list[str]`, *optional*):
-            Their names, in the order of their ids.
-        labelled (`bool`, defaults to `True`):
-            Whether arcs have labels.
-        columns (`dict[str, list[str]]`, *optional*):
-            What else is predicted of each word: a name, such as `"upos"`, and its values in the order of their ids.
-            Lemmas are edit rules, and features follow their part of speech, see
-            [`~hf_structure.algorithms.word_annotations`].
-        column_size (`int`, defaults to 256):
-            Width of the perceptron that precedes their scores.
-        num_form_buckets (`int`, defaults to 0):
-            Number of vectors for what words look like, which lower-case pieces do not show: hashes of a word as it is
-            written, of its beginning, ends and shape (see [`~hf_structure.algorithms.word_annotations.form_ids`]); 0
-            for none.
-        form_size (`int`, defaults to 64):
-            Width of these vectors.
+        word_vectors (`"first_piece"` or `"mean"`, defaults to `"first_piece"`): How words of several pieces are read.
+            Either the encoder reads all pieces, and a word is its first one, as in the paper; or it reads one vector a
+            word, the mean of its pieces' embeddings, which makes sequences shorter.
+        num_tags (`int`, defaults to 0): Number of part-of-speech tags; 0 for a model that reads words only.
+        tags (`list[str]`, *optional*): Their names, in the order of their ids.
+        labelled (`bool`, defaults to `True`): Whether arcs have labels.
+        columns (`dict[str, list[str]]`, *optional*): What else is predicted of each word: a name, such as `"upos"`,
+            and its values in the order of their ids. Lemmas are edit rules, and features follow their part of speech,
+            see [`~hf_structure.algorithms.word_annotations`].
+        column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
+        num_form_buckets (`int`, defaults to 0): Number of vectors for what words look like, which lower-case pieces do
+            not show: hashes of a word as it is written, of its beginning, ends and shape (see
+            [`~hf_structure.algorithms.word_annotations.form_ids`]); 0 for none.
+        form_size (`int`, defaults to 64): Width of these vectors.
         treebanks (`list[str]`, *optional*):
             Names of the treebanks whose habits it has learned, the default first; their vectors are added to words.
         treebank_dropout (`float`, defaults to 0.0):
@@ -79,12 +63,9 @@ class RNGTransformerConfig(EncoderConfig):
             the others. They are not in the code that the authors released.
         num_rounds (`int`, defaults to 3):
             Number of rounds T: passes that each give a graph, from the graph of the one before.
-        arc_size (`int`, defaults to 500):
-            Width of the perceptrons that precede the biaffine scores of arcs.
-        label_size (`int`, defaults to 100):
-            Width of those that precede the biaffine scores of labels.
-        decoder_dropout (`float`, defaults to 0.33):
-            Dropout in these perceptrons.
+        arc_size (`int`, defaults to 500): Width of the perceptrons that precede the biaffine scores of arcs.
+        label_size (`int`, defaults to 100): Width of those that precede the biaffine scores of labels.
+        decoder_dropout (`float`, defaults to 0.33): Dropout in these perceptrons.
         arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`):
             What is maximised beside the probabilities of labels: the probability of each word's head by itself, or
             that of the whole tree among all trees with one root.
@@ -260,6 +241,3 @@ class RNGTransformerConfig(EncoderConfig):
             raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
-
-
-__all__ = ["RNGTransformerConfig"]

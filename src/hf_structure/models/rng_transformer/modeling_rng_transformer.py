@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map, tree_map_only
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
@@ -49,9 +49,7 @@ from hf_structure.modules.graph_transformer import (
 from hf_structure.modules.padding import all_words, check_one_input, words_first
 from hf_structure.modules.pretrained_encoder import (
     MODEL_TYPES,
-    copy_encoder,
-    encoder_settings,
-    load_encoder,
+    PretrainedEncoderMixin,
     new_encoder,
     read_whole,
 )
@@ -64,6 +62,7 @@ class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = RNGTransformerConfig
     base_model_prefix = "rng_transformer"
+    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
@@ -144,8 +143,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 The graph: for each position that of its head, -1 for none.
-            relations (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The labels of these arcs.
+            relations (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The labels of these arcs.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
                 Vectors in place of `input_ids`.
 
@@ -227,7 +225,7 @@ class RNGTransformerDecoder(nn.Module):
         """`(B, n, n + 1)`: scores of heads, 0 the root; -inf for a word itself and for padding."""
         dependents = self.dropout(self.activation(self.arc_dependent(vectors[:, 1:])))
         heads = self.dropout(self.activation(self.arc_head(vectors)))
-        scores = (self.arc(dependents) @ heads.transpose(1, 2)).float()
+        scores = (self.arc(dependents) @ heads.transpose(1, 2)).float()  # (B, n, n + 1)
         columns = torch.arange(vectors.shape[1], device=vectors.device)
         return scores.masked_fill((columns[1:, None] == columns) | (columns > lengths[:, None, None]), -torch.inf)
 
@@ -298,34 +296,19 @@ class RNGTransformerTagger(nn.Module):
 
 
 class Pieces(NamedTuple):
-    """
-    What the encoder reads, from the left.
+    """What the encoder reads, from the left."""
 
-    Attributes:
-        vectors (`torch.FloatTensor` of shape `(batch_size, num_pieces, hidden_size)`): Vectors of the pieces.
-        lengths (`torch.LongTensor` of shape `(batch_size,)`): Pieces of each sentence.
-        word_ids (`torch.LongTensor` of shape `(batch_size, num_pieces)`): The word of each piece, -1 for none.
-        begins (`torch.BoolTensor` of shape `(batch_size, num_pieces)`): Which pieces begin a word.
-    """
-
-    vectors: torch.Tensor
-    lengths: torch.Tensor
-    word_ids: torch.Tensor
-    begins: torch.Tensor
+    vectors: torch.Tensor  # (batch_size, num_pieces, hidden_size): vectors of the pieces
+    lengths: torch.Tensor  # (batch_size,): pieces of each sentence
+    word_ids: torch.Tensor  # (batch_size, num_pieces): the word of each piece, -1 for none
+    begins: torch.Tensor  # (batch_size, num_pieces): which pieces begin a word
 
 
 class Graph(NamedTuple):
-    """
-    Graphs that are read and predicted.
+    """Graphs that are read and predicted."""
 
-    Attributes:
-        heads (`torch.LongTensor` of shape `(batch_size, n)`): Heads, words from 1, 0 is the root; -1 for none.
-        labels (`torch.LongTensor` of shape `(batch_size, n)`, *optional*):
-            Their labels, -1 for none; in a model with labels.
-    """
-
-    heads: torch.Tensor
-    labels: torch.Tensor | None
+    heads: torch.Tensor  # (batch_size, n): heads, words from 1, 0 is the root; -1 for none
+    labels: torch.Tensor | None  # (batch_size, n): their labels, -1 for none; in a model with labels
 
     def select(self, rows: torch.Tensor) -> "Graph":
         return Graph(self.heads[rows], None if self.labels is None else self.labels[rows])
@@ -338,24 +321,13 @@ class Graph(NamedTuple):
 
 @dataclass
 class Sentences:
-    """
-    Sentences as the encoder reads them without a graph.
+    """Sentences as the encoder reads them without a graph."""
 
-    Attributes:
-        hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Vectors.
-        mask (`torch.FloatTensor` of shape `(batch_size, 1, 1, seq_len)`): Of attention; with the bias of relative
-            positions `(batch_size, num_heads, seq_len, seq_len)`.
-        places (`torch.LongTensor` of shape `(batch_size, n + 1)`):
-            Positions of the root and the words; that of the root for padding.
-        lengths (`torch.LongTensor` of shape `(batch_size,)`): Words of each sentence.
-        forms (`torch.FloatTensor` of shape `(batch_size, n, form_size)`, *optional*): What the words look like.
-    """
-
-    hidden_states: torch.Tensor
-    mask: torch.Tensor
-    places: torch.Tensor
-    lengths: torch.Tensor
-    forms: torch.Tensor | None = field(default=None, kw_only=True)
+    hidden_states: torch.Tensor  # (batch_size, seq_len, hidden_size)
+    mask: torch.Tensor  # (batch_size, 1, 1, seq_len), with a position bias (batch_size, num_heads, seq_len, seq_len)
+    places: torch.Tensor  # (batch_size, n + 1): positions of the root and the words; that of the root for padding
+    lengths: torch.Tensor  # (batch_size,): words of each sentence
+    forms: torch.Tensor | None = field(default=None, kw_only=True)  # (batch_size, n, form_size)
 
     def select(self, rows: torch.Tensor) -> "Sentences":
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
@@ -368,32 +340,23 @@ class Sentences:
     def arcs(self, graph: Graph) -> Arcs:
         """The graph as arcs between positions. An arc whose label is not known is left out."""
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
-        heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)
+        heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)  # (B, n)
         # Padding would write to the position of the root, which has no head anyway: it is cut off again.
         places = torch.where(known, self.places[:, 1:], self.hidden_states.shape[1])
         nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
-        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]
-        heads = nothing.scatter(1, places, heads)[:, :-1]
+        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]  # (B, L)
+        heads = nothing.scatter(1, places, heads)[:, :-1]  # (B, L)
         return Arcs(heads, labels)
 
 
 class Round(NamedTuple):
-    """
-    What a round gives.
+    """What a round gives."""
 
-    Attributes:
-        vectors (`torch.FloatTensor` of shape `(batch_size, n + 1, hidden_size)`): Of the root and the words.
-        scores (`torch.FloatTensor` of shape `(batch_size, n, n + 1)`): Of arcs.
-        label_vectors (pair of `torch.FloatTensor`, *optional*): What labels are scored by.
-        graph ([`Graph`]): The graph.
-        label_probs (`torch.FloatTensor` of shape `(batch_size, n)`, *optional*): Of the labels of its arcs.
-    """
-
-    vectors: torch.Tensor
-    scores: torch.Tensor
-    label_vectors: tuple[torch.Tensor, torch.Tensor] | None
-    graph: Graph
-    label_probs: torch.Tensor | None
+    vectors: torch.Tensor  # (batch_size, n + 1, hidden_size): of the root and the words
+    scores: torch.Tensor  # (batch_size, n, n + 1): of arcs
+    label_vectors: tuple[torch.Tensor, torch.Tensor] | None  # what labels are scored by
+    graph: Graph  # the graph
+    label_probs: torch.Tensor | None  # (batch_size, n): of the labels of its arcs
 
     def select(self, rows: torch.Tensor) -> "Round":
         return tree_map_only(torch.Tensor, lambda part: part[rows], self)
@@ -403,8 +366,10 @@ class Round(NamedTuple):
         return tree_map(lambda part, new: part if part is None else part.index_copy(0, rows, new), self, newer)
 
 
-class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
+class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedModel):
     """The parser: it predicts a graph, reads it, and predicts again."""
+
+    encoder_types = (*MODEL_TYPES, "mpnet")
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
@@ -424,42 +389,6 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             self.segmenter = nn.Sequential(hidden, nn.LeakyReLU(0.1), nn.Linear(config.column_size, 1))
         self.post_init()
 
-    @classmethod
-    def from_pretrained_encoder(
-        cls,
-        name_or_model: str | PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        *,
-        num_layers: int | None = None,
-        labels: list[str] | None = None,
-        **settings,
-    ) -> "RNGTransformerForParsing":
-        """
-        A parser that starts from a pretrained encoder; what the encoder has not is initialised at random.
-
-        Args:
-            name_or_model (`str` or `PreTrainedModel`):
-                A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT, ELECTRA or MPNet model, whose layers read the
-                graph from then on; or a ModernBERT, DeBERTa, DeBERTa-v2 or -v3, or an ELECTRA with narrow embeddings,
-                on top of which new layers do.
-            tokenizer (`PreTrainedTokenizerBase`, *optional*):
-                Its tokenizer, which knows the start, separation and unknown token; by default loaded by the name.
-            num_layers (`int`, *optional*): Number of the encoder's layers, the first ones; by default all.
-            labels (`list[str]`, *optional*): The relation labels; a parser without labels if not given.
-            settings: Further settings of [`RNGTransformerConfig`]. With layers on top, `num_hidden_layers` of them.
-
-        Raises:
-            ValueError: if the model is of another kind, has fewer layers or weights that this model cannot use, or if
-                no tokenizer is known.
-        """
-        encoder, tokenizer = load_encoder(name_or_model, tokenizer, (*MODEL_TYPES, "mpnet"))
-        if labels is not None:
-            settings["id2label"] = dict(enumerate(labels))
-        config = encoder_settings(encoder, tokenizer, num_layers or encoder.config.num_hidden_layers)
-        model = cls(cls.config_class(**{**config, "labelled": labels is not None, **settings}))
-        copy_encoder(model, encoder, tokenizer, segments=0)
-        return model
-
     @torch.no_grad()
     def with_labels(self, labels: Iterable[str]) -> "RNGTransformerForParsing":
         """
@@ -469,7 +398,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         Raises:
             ValueError: names the labels that it does not know; or there are none.
         """
-        config, labels = deepcopy(self.config), list(dict.fromkeys(labels))
+        config = deepcopy(self.config)
+        labels = list(dict.fromkeys(labels))
         number = {label: row for row, label in config.id2label.items()} if config.labelled else {}
         if unknown := [label for label in labels if label not in number]:
             raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
@@ -524,9 +454,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
                 Hashes of what words look like, -1 for padding; read if `config.num_form_buckets`.
             treebank_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The treebank whose habits each word follows; by default 0, if there are `config.treebanks`.
-            initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
-                The graph that the first round reads: heads (words from 1, 0 is the root, negative for none). By
-                default it is empty.
+            initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*): The graph that the first
+                round reads: heads (words from 1, 0 is the root, negative for none). By default it is empty.
             initial_relations (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The labels of these arcs, negative where they are not known: these are the labels that the model itself
                 gives to the arcs when it has read no graph.
@@ -626,9 +555,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, form_ids, treebank_ids, initial_heads, \
             initial_relations:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
-            decoder (`"tree"`, `"projective"` or `"argmax"`):
-                What every round predicts: the best tree with one root, the best such tree without crossing arcs, or
-                each word's best head.
+            decoder (`"tree"`, `"projective"` or `"argmax"`): What every round predicts: the best tree with one root,
+                the best such tree without crossing arcs, or each word's best head.
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
             marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.
@@ -707,10 +635,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     ) -> torch.Tensor:
         """
         Probability that a sentence begins with each word of running text, `(batch_size, num_words)`; of no meaning for
-        padding. The arguments are those of `forward`.
-
-        Raises:
-            ValueError: if the model finds no sentences (`config.num_segmentation_layers`).
+        padding. The arguments are those of `forward`. Raises `ValueError` if the model finds no sentences
+        (`config.num_segmentation_layers`).
         """
         if self.segmenter is None:
             raise ValueError("this model does not find where sentences begin (config.num_segmentation_layers)")
@@ -726,7 +652,8 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
             result = now if result is None else result.replace(busy, now)
             if graph is not None:
                 changed = now.graph.differs(graph)
-                busy, now = busy[changed], now.select(changed)
+                busy = busy[changed]
+                now = now.select(changed)
             if not len(busy):
                 break
             graph = now.graph
@@ -811,7 +738,7 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
     def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
         """Words that are each the mean of their pieces, and so a single one."""
         vectors = average_pieces(self.get_input_embeddings(), pieces, words.word_ids, n, self.config.unk_token_id)
-        number = torch.arange(n, device=pieces.device).expand(len(pieces), n)
+        number = torch.arange(n, device=pieces.device).expand(len(pieces), n)  # (B, n)
         is_word = number < words.lengths.unsqueeze(1)
         return Pieces(vectors, words.lengths, number.masked_fill(~is_word, -1), is_word)
 
@@ -954,6 +881,3 @@ class RNGTransformerForParsing(RNGTransformerPreTrainedModel):
         scores = self._score_starts(sentences.select(known.any(1)))[known[known.any(1)]]
         starts = sentence_starts[known].to(scores.dtype)
         return nn.functional.binary_cross_entropy_with_logits(scores, starts, reduction="sum")
-
-
-__all__ = ["RNGTransformerForParsing", "RNGTransformerModel", "RNGTransformerPreTrainedModel"]

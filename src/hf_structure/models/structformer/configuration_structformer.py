@@ -19,26 +19,16 @@ class StructFormerConfig(StructureConfig):
     parser.
 
     Args:
-        vocab_size (`int`, defaults to 10001):
-            Number of words, special tokens included.
-        hidden_size (`int`, defaults to 512):
-            Width of the word vectors, which encoder and parsing network share.
-        num_hidden_layers (`int`, defaults to 8):
-            Number of encoder layers.
-        num_attention_heads (`int`, defaults to 8):
-            Number of attention heads; divides `hidden_size`.
-        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
-            Width of the feed-forward layers.
-        parser_num_layers (`int`, defaults to 3):
-            Number of convolutions in the parsing network.
-        parser_kernel_size (`int`, defaults to 9):
-            Words that a convolution sees, an odd number (`2W + 1` in eq. 1).
-        hidden_dropout (`float`, defaults to 0.1):
-            Dropout on embeddings, attention and feed-forward outputs.
-        attention_dropout (`float`, defaults to 0.0):
-            Dropout on attention weights.
-        parser_dropout (`float`, defaults to 0.0):
-            Dropout on the inputs of the parsing network's convolutions.
+        vocab_size (`int`, defaults to 10001): Number of words, special tokens included.
+        hidden_size (`int`, defaults to 512): Width of the word vectors, which encoder and parsing network share.
+        num_hidden_layers (`int`, defaults to 8): Number of encoder layers.
+        num_attention_heads (`int`, defaults to 8): Number of attention heads; divides `hidden_size`.
+        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`): Width of the feed-forward layers.
+        parser_num_layers (`int`, defaults to 3): Number of convolutions in the parsing network.
+        parser_kernel_size (`int`, defaults to 9): Words that a convolution sees, an odd number (`2W + 1` in eq. 1).
+        hidden_dropout (`float`, defaults to 0.1): Dropout on embeddings, attention and feed-forward outputs.
+        attention_dropout (`float`, defaults to 0.0): Dropout on attention weights.
+        parser_dropout (`float`, defaults to 0.0): Dropout on the inputs of the parsing network's convolutions.
         num_front_layers (`int`, defaults to 0):
             How many of the layers, the first ones, come before the parsing network and have softmax attention. The
             parsing network then reads their normalised output instead of the embeddings (Momen et al. 2023), and so do
@@ -58,24 +48,20 @@ class StructFormerConfig(StructureConfig):
         branching_bias (`float`, defaults to 0.0):
             What a distance is lowered by for each one to its left before constituents are read off; if positive, they
             branch more to the right. Distances themselves, heads and training do not change with it.
-        use_position_embeddings (`bool`, *optional*):
-            Whether absolute positions are learned and added to the word embeddings. By default only with
-            `attention="softmax"`, which knows no order otherwise.
+        use_position_embeddings (`bool`, *optional*): Whether absolute positions are learned and added to the word
+            embeddings. By default only with `attention="softmax"`, which knows no order otherwise.
         max_position_embeddings (`int`, defaults to 512):
             Longest sentence for `use_position_embeddings`; no limit otherwise.
         use_relative_position_bias (`bool`, defaults to `False`):
             Whether heads learn a bias for every signed distance between two words.
-        max_relative_position (`int`, defaults to 64):
-            Longer distances share one bias.
+        max_relative_position (`int`, defaults to 64): Longer distances share one bias.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
             Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
             word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
         initializer_range (`float`, defaults to 0.1):
             Embeddings start uniform in `[-initializer_range, initializer_range]`.
-        relation_initializer_range (`float`, defaults to 0.1):
-            Standard deviation that relation weights start with.
-        layer_norm_eps (`float`, defaults to 1e-5):
-            Epsilon of the layer norms.
+        relation_initializer_range (`float`, defaults to 0.1): Standard deviation that relation weights start with.
+        layer_norm_eps (`float`, defaults to 1e-5): Epsilon of the layer norms.
 
     Example:
 
@@ -176,6 +162,3 @@ class StructFormerConfig(StructureConfig):
         unknown = [name for name in self.relations if name not in RELATIONS]
         if unknown or not self.relations or len(set(self.relations)) < len(self.relations):
             raise ValueError(f"relations must be some of {', '.join(RELATIONS)}, not {self.relations}")
-
-
-__all__ = ["StructFormerConfig"]

@@ -27,11 +27,7 @@ from hf_structure.algorithms.distance import (
     parent_distribution,
 )
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
-from hf_structure.modeling_outputs import (
-    DecoderOutput,
-    StructFormerMaskedLMOutput,
-    StructFormerModelOutput,
-)
+from hf_structure.modeling_outputs import DecoderOutput, StructFormerMaskedLMOutput, StructFormerModelOutput
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
@@ -98,7 +94,7 @@ class StructFormerParser(nn.Module):
         """
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
-        words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))
+        words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))  # (B, L, D)
         distances, heights, left, right, parents = self(words, lengths)
         place = torch.arange(heights.shape[1], device=heights.device)
         is_word = place < lengths.unsqueeze(1)
@@ -106,10 +102,10 @@ class StructFormerParser(nn.Module):
         heights = heights.masked_fill(~is_word, -torch.inf)
         back = places_among_words(attention_mask)  # every word to its place again
         return {
-            "distances": distances.gather(1, back),
-            "heights": heights.gather(1, back),
+            "distances": distances.gather(1, back),  # (B, L)
+            "heights": heights.gather(1, back),  # (B, L)
             "parent_probs": move(without_diagonal(parents), back),
-            "root_probs": parents.diagonal(dim1=1, dim2=2).gather(1, back),
+            "root_probs": parents.diagonal(dim1=1, dim2=2).gather(1, back),  # (B, L)
             "left_probs": move(left, back),
             "right_probs": move(right, back),
         }
@@ -140,8 +136,8 @@ class StructFormerParser(nn.Module):
 
 def move(matrices: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
     """`(B, L, L)` with rows and columns taken from the places `back`, `(B, L)`."""
-    rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))
-    return rows.gather(2, back.unsqueeze(1).expand_as(matrices))
+    rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))  # (B, L, L)
+    return rows.gather(2, back.unsqueeze(1).expand_as(matrices))  # (B, L, L)
 
 
 def without_diagonal(matrices: torch.Tensor) -> torch.Tensor:
@@ -155,7 +151,7 @@ def arc_probs(parents: torch.Tensor) -> torch.Tensor:
 
 def relation_probs(parent_probs: torch.Tensor, relations: list[str]) -> torch.Tensor:
     """`(B, R, L, L)`: probability that word `j` is the parent of `i`, its dependent, or that both share a parent."""
-    dependents = parent_probs.transpose(1, 2)
+    dependents = parent_probs.transpose(1, 2)  # (B, L, L)
     forms = {
         "parent": lambda: parent_probs,
         "dependent": lambda: dependents,
@@ -192,10 +188,7 @@ class StructFormerAttention(nn.Module):
         )
 
     def forward(
-        self,
-        hidden_states: torch.Tensor,
-        words: torch.Tensor,
-        relations: torch.Tensor | None = None,
+        self, hidden_states: torch.Tensor, words: torch.Tensor, relations: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
@@ -213,7 +206,7 @@ class StructFormerAttention(nn.Module):
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
         attend = self._softmax if relations is None else self._constrained
         updates, weights = attend(query, key, value, words, relations)
-        return self.output(updates.transpose(1, 2).reshape(batch, length, -1)), weights
+        return self.output(updates.transpose(1, 2).reshape(batch, length, -1)), weights  # (B, L, D)
 
     def _constrained(self, query, key, value, words, relations):
         sentences = SCORES_AT_ONCE // (self.num_heads * query.shape[2] ** 2)
@@ -241,7 +234,7 @@ class StructFormerAttention(nn.Module):
         return weights.to(value.dtype) @ value, weights
 
     def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        scores = query @ key.transpose(-1, -2) / math.sqrt(self.head_dim)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(self.head_dim)  # (B, H, L, L)
         return scores if self.position_bias is None else scores + self._position_bias(scores.shape[-1])
 
     def _position_bias(self, length: int) -> torch.Tensor:
@@ -290,6 +283,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = StructFormerConfig
     base_model_prefix = "structformer"
+    _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["StructFormerLayer", "StructFormerParser"]
     _can_record_outputs = {
@@ -358,11 +352,8 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         Constituency and dependency structure of a batch of sentences. Only the parsing network runs.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-                The output holds the words of each sentence first, also where the padding is on the left.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`.
+            input_ids, attention_mask, inputs_embeds: As in [`StructFormerModel`]. The output holds the words of each
+                sentence first, wherever the padding is.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): For a vocabulary of subwords:
                 the word, from 0, that each token is a piece of. The output is about words then, see [`join_pieces`].
             decoder (`"tree"`, `"projective"` or `"argmax"`): The tree of `config.tree_objective`, and the one without
@@ -387,13 +378,13 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         lengths = attention_mask.long().sum(1)
         parser = self.base_model.parser
         if inputs_embeds is None:
-            words = self.get_input_embeddings()(input_ids.gather(1, order))
+            words = self.get_input_embeddings()(input_ids.gather(1, order))  # (B, L, D)
         else:
-            words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))
-        states = self.base_model.below_parser(words, attention_mask.gather(1, order))
+            words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))  # (B, L, D)
+        states = self.base_model.below_parser(words, attention_mask.gather(1, order))  # (B, L, D)
         distances, heights, *_, parents = parser(states, lengths)
         if word_ids is not None:
-            pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))
+            pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))  # ids (B, L)
             distances, heights, parents, lengths = join_pieces(*pieces)
         spans, heads = decode_trees(distances, heights, lengths, self.config.branching_bias)
         probs = arc_probs(parents)
@@ -442,10 +433,10 @@ def join_pieces(
     piece_heights = heights.unsqueeze(1).masked_fill(~belongs, -torch.inf)  # (B, n, L)
     word_heights, highest = piece_heights.max(2)
     last = (belongs * place).amax(2)[:, :-1]  # the last piece of every word but the last, (B, n - 1)
-    word_distances = nn.functional.pad(distances, (0, 1)).gather(1, last)
+    word_distances = nn.functional.pad(distances, (0, 1)).gather(1, last)  # (B, n - 1)
     rows = parents.gather(1, highest.unsqueeze(2).expand(-1, -1, parents.shape[2]))  # (B, n, L)
     rows = rows * belongs.any(2, keepdim=True)
-    by_word = rows @ belongs.transpose(1, 2).to(rows.dtype)
+    by_word = rows @ belongs.transpose(1, 2).to(rows.dtype)  # (B, n, n)
     own = rows.gather(2, highest.unsqueeze(2))  # its mass on itself, not on its other pieces
     eye = torch.eye(len(words), dtype=torch.bool, device=heights.device)
     joined = torch.where(eye, own, by_word)
@@ -475,12 +466,6 @@ class StructFormerModel(StructFormerPreTrainedModel):
         self.dropout = Dropout(config.hidden_dropout)
         self.gradient_checkpointing = False
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings = value
 
     def below_parser(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
@@ -546,12 +531,6 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     @can_return_tuple
     def forward(
         self,
@@ -564,14 +543,11 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
     ) -> StructFormerMaskedLMOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
+            input_ids, attention_mask, inputs_embeds: As in [`StructFormerModel`], some words being masked.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
                 What the sum of the losses is divided by; the number of masked words in this batch by default.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`.
         """
         outputs = dict(self.structformer(input_ids, attention_mask, inputs_embeds, **kwargs))
         hidden_states = self.dropout(outputs.pop("last_hidden_state"))
@@ -583,6 +559,3 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
         if labels is None or not self.training:
             logits = self.lm_head(hidden_states)
         return StructFormerMaskedLMOutput(loss=loss, logits=logits, **outputs)
-
-
-__all__ = ["StructFormerForMaskedLM", "StructFormerModel", "StructFormerPreTrainedModel"]

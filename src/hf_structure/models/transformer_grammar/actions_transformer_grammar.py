@@ -103,7 +103,7 @@ def head_actions(heads: Sequence[int]) -> list[list[int]]:
         arcs = []
         while len(stack) > 1:
             second, top = stack[-2:]
-            if second and heads[second - 1] == top and not left[second]:
+            if second and heads[second - 1] == top:
                 arcs.append(LEFT_ARC)
                 stack.pop(-2)
                 left[top] -= 1
@@ -166,15 +166,3 @@ def decoded_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarCo
     """
     spans = [(start, end, config.label_names.index(label)) for start, end, label in actions_to_spans(actions, config)]
     return spans if config.labels else [span for span in dict.fromkeys(spans) if span[1] - span[0] > 1]
-
-
-__all__ = [
-    "actions_to_heads",
-    "actions_to_spans",
-    "at_tokens",
-    "before_words",
-    "decoded_spans",
-    "head_actions",
-    "span_actions",
-    "tree_actions",
-]

@@ -111,7 +111,7 @@ class GrammarHypotheses(Hypotheses):
         actions = actions.scatter(2, where, (events - FIRST_ACTION).masked_fill(~is_action, -1))[..., :-1]
         actions = actions.unflatten(2, (tokens, most))  # (B, k, tokens, actions)
         order = order[:, None, :, None].expand_as(actions)
-        return torch.full_like(actions, -1).scatter(2, order, actions)
+        return torch.full_like(actions, -1).scatter(2, order, actions)  # (B, k, n, actions)
 
     def structures(self) -> torch.Tensor:
         return self.events
@@ -232,8 +232,8 @@ class GrammarHypotheses(Hypotheses):
     def select(self, rows: torch.Tensor) -> None:
         super().select(rows)
         self.machine = self.machine.select(rows)
-        self.events = self.events.index_select(0, rows)
-        self.lengths = self.lengths.index_select(0, rows)
+        self.events = self.events.index_select(0, rows)  # (rows, events)
+        self.lengths = self.lengths.index_select(0, rows)  # (rows,)
 
 
 def promising(beam: Beam, has_arrived: torch.Tensor, beam_size: int) -> torch.Tensor:
@@ -250,6 +250,3 @@ def promising(beam: Beam, has_arrived: torch.Tensor, beam_size: int) -> torch.Te
     behind = beam.select(others)
     is_promising = (behind.ranks() < beam_size) & (behind.log_probs > bound[behind.sentences])
     return torch.cat([arrived, others[is_promising]])
-
-
-__all__ = ["GrammarBeamOutput", "GrammarHypotheses"]

@@ -28,6 +28,3 @@ class GrammarCache(StructureCache):
             ValueError: always. A machine does not go back.
         """
         raise ValueError("tokens cannot be taken from the cache of a transformer grammar")
-
-
-__all__ = ["GrammarCache"]

@@ -33,24 +33,20 @@ class TransformerGrammarConfig(StructuredLMConfig):
             actions have embeddings of their own, which are also what they are predicted with.
         formalism (`"constituency"` or `"dependency"`):
             Whether constituents are opened and closed, or words on a stack get arcs.
-        composition (`"none"`, `"heads"` or `"compose"`):
-            What a token sees: all before it; all, but some heads only what is in the innermost open constituent and
-            others only what is before it; or the stack, where a closed constituent or a head with its dependent is a
-            single vector.
-        labels (`list[str]`, *optional*):
-            Labels of constituents; by default they have none.
+        composition (`"none"`, `"heads"` or `"compose"`): What a token sees: all before it; all, but some heads only
+            what is in the innermost open constituent and others only what is before it; or the stack, where a closed
+            constituent or a head with its dependent is a single vector.
+        labels (`list[str]`, *optional*): Labels of constituents; by default they have none.
         label_closings (`bool`, *optional*):
             Whether there is a closing action for each label, or one for all; by default with `"compose"`, as in TG.
         relative_positions (`"depth"` or `"linear"`, *optional*):
             Whether attention reads how much deeper in the tree (with dependencies: on the stack) a token is than
             another, or how far away. By default depth with `"compose"`, and distance else.
-        max_depth (`int`, defaults to 62):
-            Greater differences of depth are read as this one.
+        max_depth (`int`, defaults to 62): Greater differences of depth are read as this one.
         arcs_read_heads (`bool`, *optional*):
             Whether an arc is read with the embedding of its head's last token; by default with `"compose"`, as in DTG.
-        one_derivation (`bool`, defaults to `True`):
-            Whether left arcs are barred to a word that has got a right one. Each dependency tree then has one sequence
-            of actions; else probabilities are summed over all of them.
+        one_derivation (`bool`, defaults to `True`): Whether left arcs are barred to a word that has got a right one.
+            Each dependency tree then has one sequence of actions; else probabilities are summed over all of them.
         buffer_heads, stack_heads (`int`, defaults to 1):
             How many attention heads of each layer are restricted, with `"heads"`.
         max_open (`int`, defaults to 64):
@@ -144,6 +140,3 @@ class TransformerGrammarConfig(StructuredLMConfig):
                 raise ValueError(f"there are only {self.num_attention_heads} attention heads to restrict")
         if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
             raise ValueError("labels must be distinct, and at least one")
-
-
-__all__ = ["TransformerGrammarConfig"]

@@ -39,9 +39,8 @@ class GrammarWriter(StructureWriter):
 
     Args:
         sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
-        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*):
-            Which tokens begin a word; by default as the `tokenizer` says, if one is given, or else all. What comes
-            after an action always begins one.
+        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word; by default as
+            the `tokenizer` says, if one is given, or else all. What comes after an action always begins one.
 
     Attributes:
         actions (`list[torch.LongTensor]`): The actions before each token, `(batch_size, tokens, actions)`, prompts
@@ -133,6 +132,3 @@ class GrammarWriter(StructureWriter):
         last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)
         word_ids = torch.cat([*self.word_ids, last], dim=1)
         return GrammarGenerateOutput(**result, actions=torch.cat(actions, dim=1), word_ids=word_ids)
-
-
-__all__ = ["GrammarGenerateOutput", "GrammarWriter"]

@@ -27,44 +27,25 @@ COMPLETE = -1  # in the place of the label of an open constituent
 
 @dataclass(frozen=True)
 class View:
-    """
-    What keys are to newest events.
+    """What keys are to newest events."""
 
-    Args:
-        visible (`torch.BoolTensor` of shape `(rows, 1 or num_heads, columns)`): Which keys each sees.
-        positions (`torch.LongTensor` of shape `(rows, columns)`): Their relative positions.
-    """
-
-    visible: torch.Tensor
-    positions: torch.Tensor
+    visible: torch.Tensor  # (rows, 1 or num_heads, columns): which keys each sees
+    positions: torch.Tensor  # (rows, columns): their relative positions
 
 
 @dataclass(frozen=True)
 class Machine:
-    """
-    Machines, one in each row. No method changes one.
+    """Machines, one in each row. No method changes one."""
 
-    Args:
-        config ([`TransformerGrammarConfig`]): What kind of machine.
-        used (`int`): How many columns hold keys.
-        items (`torch.LongTensor` of shape `(rows, columns)`): Which item of the stack each key is of; -1 for none.
-        times (`torch.LongTensor` of shape `(rows, columns)`): The number of its event; -1 for a column without key.
-        time (`torch.LongTensor` of shape `(rows,)`): Number of events.
-        size (`torch.LongTensor` of shape `(rows,)`): Number of items on the stack, the first token included.
-        labels (`torch.LongTensor` of shape `(rows, room)`): Labels of open constituents; -1 of other items.
-        heads (`torch.LongTensor` of shape `(rows, room)`): The place in the text of the last token of its head word.
-        by_right (`torch.BoolTensor` of shape `(rows, room)`): Whether it was last made by a right arc.
-    """
-
-    config: TransformerGrammarConfig
-    used: int
-    items: torch.Tensor
-    times: torch.Tensor
-    time: torch.Tensor
-    size: torch.Tensor
-    labels: torch.Tensor
-    heads: torch.Tensor
-    by_right: torch.Tensor
+    config: TransformerGrammarConfig  # what kind of machine
+    used: int  # how many columns hold keys
+    items: torch.Tensor  # (rows, columns): which item of the stack each key is of; -1 for none
+    times: torch.Tensor  # (rows, columns): the number of its event; -1 for a column without key
+    time: torch.Tensor  # (rows,): number of events
+    size: torch.Tensor  # (rows,): number of items on the stack, the first token included
+    labels: torch.Tensor  # (rows, room): labels of open constituents; -1 of other items
+    heads: torch.Tensor  # (rows, room): the place in the text of the last token of its head word
+    by_right: torch.Tensor  # (rows, room): whether it was last made by a right arc
 
     @classmethod
     def empty(cls, config: TransformerGrammarConfig, rows: int, device: torch.device | None = None) -> "Machine":
@@ -221,21 +202,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Tape:
-    """
-    The events of texts one after the other, copies included.
+    """The events of texts one after the other, copies included."""
 
-    Args:
-        events (`torch.LongTensor` of shape `(batch_size, length)`): The events, filled with -1 on the right.
-        actions (`torch.LongTensor` of that shape): Which action each is, or a copy of; -1 for a token.
-        places (`torch.LongTensor` of that shape): Which token of the text it is; 0 for an action.
-        starts (`torch.LongTensor` of shape `(batch_size, tokens + 1, actions + 1)`):
-            Where the actions before each token stand, and the token. The last is for a token that may follow.
-    """
-
-    events: torch.Tensor
-    actions: torch.Tensor
-    places: torch.Tensor
-    starts: torch.Tensor
+    events: torch.Tensor  # (batch_size, length): filled with -1 on the right
+    actions: torch.Tensor  # (batch_size, length): which action each is, or a copy of; -1 for a token
+    places: torch.Tensor  # (batch_size, length): which token of the text it is; 0 for an action
+    starts: torch.Tensor  # (batch_size, tokens + 1, actions + 1): places of the actions before each token, and its own
 
     @classmethod
     def of(
@@ -254,7 +226,7 @@ class Tape:
         events = torch.cat(
             [torch.full_like(actions.view(batch, tokens, -1)[..., :-1], NOTHING), events.unsqueeze(2)], 2
         )
-        events = torch.where(actions >= 0, actions + FIRST_ACTION, events.flatten(1))
+        events = torch.where(actions >= 0, actions + FIRST_ACTION, events.flatten(1))  # (B, length)
         is_read = events != NOTHING
         is_double = is_join(events, config) & (config.composition == "compose")
         ends = (is_read.long() + is_double.long()).cumsum(1)
@@ -268,7 +240,7 @@ class Tape:
             tape = values.new_full((batch, length + 1), filler)
             return tape.scatter(1, first, values).scatter(1, second, copies)[:, :-1]  # (B, length)
 
-        last = starts[:, -1:].expand(-1, most + 1)
+        last = starts[:, -1:].expand(-1, most + 1)  # (B, most + 1)
         return cls(
             written(events, torch.full_like(events, COPY), NOTHING),
             written(actions, actions, -1),
@@ -279,22 +251,13 @@ class Tape:
 
 @dataclass(frozen=True)
 class Replay:
-    """
-    What a machine says while a tape is read.
+    """What a machine says while a tape is read."""
 
-    Args:
-        visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, length, columns)`), positions (of shape
-            `(batch_size, length, columns)`): As in [`View`].
-        legal (`torch.BoolTensor` of shape `(batch_size, length, 2 + actions)`): What may come after each event.
-        heads (`torch.LongTensor` of shape `(batch_size, length)`): As from [`Machine.head_of`].
-        machine ([`Machine`]): After the last event.
-    """
-
-    visible: torch.Tensor
-    positions: torch.Tensor
-    legal: torch.Tensor
-    heads: torch.Tensor
-    machine: Machine
+    visible: torch.Tensor  # (batch_size, 1 or num_heads, length, columns): as in [`View`]
+    positions: torch.Tensor  # (batch_size, length, columns): as in [`View`]
+    legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each event
+    heads: torch.Tensor  # (batch_size, length): as from [`Machine.head_of`]
+    machine: Machine  # after the last event
 
     @classmethod
     def of(cls, tape: Tape, machine: Machine) -> "Replay":
@@ -351,6 +314,3 @@ def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: 
     """A copy with one value of each row replaced `where` it is to be."""
     chosen = torch.arange(values.shape[1], device=values.device) == columns.unsqueeze(1)
     return torch.where(chosen & where.unsqueeze(1), new.unsqueeze(1).to(values.dtype), values)
-
-
-__all__ = ["Machine", "Replay", "Tape", "View", "is_join", "scores_at"]

@@ -44,6 +44,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     scores_at,
 )
 from hf_structure.modules.affine import all_rows
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
@@ -57,18 +58,11 @@ from hf_structure.modules.structured_lm.modeling import (
 
 
 class Reading(NamedTuple):
-    """
-    What has been read of texts with their actions.
+    """What has been read of texts with their actions."""
 
-    Attributes:
-        tape ([`Tape`]): The events.
-        legal (`torch.BoolTensor` of shape `(batch_size, length, 2 + actions)`): What may come after each.
-        outputs (`BaseModelOutputWithPast`): The backbone's, for each event.
-    """
-
-    tape: Tape
-    legal: torch.Tensor
-    outputs: BaseModelOutputWithPast
+    tape: Tape  # the events
+    legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each
+    outputs: BaseModelOutputWithPast  # the backbone's, for each event
 
     @property
     def next_places(self) -> torch.Tensor:
@@ -78,7 +72,7 @@ class Reading(NamedTuple):
     def at(self, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """`(batch_size, places, ...)`: values `(batch_size, length, ...)` at places `(batch_size, places)`."""
         places = places.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # padding on the left is at no place
-        return values.gather(1, places)
+        return values.gather(1, places)  # (B, places, size)
 
 
 class TransformerGrammarPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
@@ -118,22 +112,15 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
+        Beside the arguments of [`StructuredModelMixin`]; with actions, a cache is a [`GrammarCache`] or empty, and a
+        mask has two dimensions.
+
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding; of four dimensions only without actions.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Word of each token, from 1; 0 for tokens of no word. By default each token is a word.
             actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`, *optional*):
                 What is done before each token: numbers of `config.action_names`, filled with -1 on the right. Without
                 actions, the model is the backbone.
-            cache (`Cache`, *optional*): Tokens before these; with actions, a [`GrammarCache`] (or empty).
-            use_cache (`bool`, *optional*):
-                Whether to return a cache; by default if one is given, or in evaluation if `config.use_cache`.
-            position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Those of the backbone;
-                with actions, events are counted.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, what the input embeddings make of them.
 
         The last state of a token is that of the last action before the next token. Hidden states and attentions are
         those of all events, with actions and copies (see [`Machine`]).
@@ -215,7 +202,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
         self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
 
-    @torch.compiler.disable  # event by event
+    @uncompiled  # event by event
     def replay(
         self,
         embedded: torch.Tensor,
@@ -271,13 +258,10 @@ class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
             Training loss, the sum of the next two: of tokens and actions together.
         lm_loss, action_loss (`torch.FloatTensor` of shape `(1,)`):
             The part of which token comes where one comes, and that of whether one comes or which action.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`):
-            Prediction scores of the next token, after the actions before it; with actions, very small where a token
-            cannot come.
-        cache (`Cache`, returned when a cache is used):
-            Tokens so far, and with actions also the machines.
-        hidden_states, attentions:
-            As in [`DependencyModelOutput`]; with actions, those of all events.
+        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores of the next token,
+            after the actions before it; with actions, very small where a token cannot come.
+        cache (`Cache`, returned when a cache is used): Tokens so far, and with actions also the machines.
+        hidden_states, attentions: As in [`DependencyModelOutput`]; with actions, those of all events.
     """
 
     lm_loss: torch.Tensor | None = None
@@ -285,18 +269,10 @@ class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
 
 
 class Predictions(NamedTuple):
-    """
-    What comes next.
+    """What comes next."""
 
-    Attributes:
-        tokens (`torch.FloatTensor` of shape `(..., vocab_size)`):
-            Logits of tokens, very small where one cannot come: the distribution where a token comes.
-        kinds (`torch.FloatTensor` of shape `(..., 1 + actions)`):
-            Logits of whether any token comes, or which action; `-inf` where it cannot.
-    """
-
-    tokens: torch.Tensor
-    kinds: torch.Tensor
+    tokens: torch.Tensor  # (..., vocab_size): logits of tokens, very small where one cannot come
+    kinds: torch.Tensor  # (..., 1 + actions): logits of whether a token comes, or which action; -inf if it cannot
 
 
 class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrainedModel, StructureGenerationMixin):
@@ -356,19 +332,9 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         **kwargs,
     ) -> TransformerGrammarCausalLMOutput:
         """
-        Args:
-            input_ids, attention_mask, word_ids, actions, cache, position_ids, inputs_embeds:
-                As in [`TransformerGrammarModel.forward`].
-            use_cache (`bool`, *optional*): As there, but by default there is no new cache beside a loss.
-            labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The tokens themselves, -100 where they, and the actions before them, do not count.
-            shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Instead of `labels`: what each token is to predict. No parameter by name, as in transformers.
-            num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default. Actions are not
-                counted: the loss is minus the log-probability of text and trees, by the tokens.
-            logits_to_keep (`int` or `torch.LongTensor`):
-                How many last tokens, or which, get logits; 0 for all. Only without actions.
+        Arguments are those of [`TransformerGrammarModel.forward`] and [`StructuredLMMixin`], `logits_to_keep` only
+        without actions. Where labels are -100, neither tokens nor the actions before them count. Losses are divided by
+        the number of tokens, not of actions: they are minus the log-probability of text and trees, by the tokens.
 
         Raises:
             ValueError: as in [`TransformerGrammarModel.forward`]; with labels, actions or a token that cannot come.
@@ -470,7 +436,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         return DecoderOutput(heads=heads, log_probs=log_probs)
 
 
-@torch.compiler.disable  # a question about values
+@uncompiled  # a question about values
 def check_events(
     logits: torch.Tensor, targets: torch.Tensor, kinds: torch.Tensor, gold: torch.Tensor, texts: torch.Tensor
 ) -> None:
@@ -483,6 +449,3 @@ def check_events(
     wrong[texts[kinds.gather(1, gold.unsqueeze(1)).squeeze(1) == -torch.inf]] = True
     if wrong.any():
         raise ValueError(f"the actions of text {int(wrong.byte().argmax())} are not those of a tree")
-
-
-__all__ = ["TransformerGrammarForCausalLM", "TransformerGrammarModel", "TransformerGrammarPreTrainedModel"]

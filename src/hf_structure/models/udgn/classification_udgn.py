@@ -35,6 +35,3 @@ class UDGNForTokenClassification(TokenClassification, UDGNPreTrainedModel):
         self.dropout = Dropout(config.hidden_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
-
-
-__all__ = ["UDGNForSequenceClassification", "UDGNForTokenClassification"]

@@ -25,27 +25,20 @@ class UDGNConfig(StructureConfig):
     for the Penn Treebank (table 6).
 
     Args:
-        vocab_size (`int`, defaults to 10798):
-            Number of words, special tokens included.
-        hidden_size (`int`, defaults to 512):
-            Width of the word vectors in the dependency graph network.
-        num_hidden_layers (`int`, defaults to 8):
-            Number of dependency graph layers.
-        num_attention_heads (`int`, defaults to 8):
-            Number of gated heads that compete for every edge.
-        head_dim (`int`, *optional*):
-            Width of a gated head. By default `2 * hidden_size / num_attention_heads`, so that the number of parameters
-            does not depend on the number of heads (figure 4).
+        vocab_size (`int`, defaults to 10798): Number of words, special tokens included.
+        hidden_size (`int`, defaults to 512): Width of the word vectors in the dependency graph network.
+        num_hidden_layers (`int`, defaults to 8): Number of dependency graph layers.
+        num_attention_heads (`int`, defaults to 8): Number of gated heads that compete for every edge.
+        head_dim (`int`, *optional*): Width of a gated head. By default `2 * hidden_size / num_attention_heads`, so
+            that the number of parameters does not depend on the number of heads (figure 4).
         parser_hidden_size (`int`, *optional*, defaults to `hidden_size`):
             Width of the parser's word vectors and of each direction of its LSTM.
-        parser_num_layers (`int`, defaults to 3):
-            Number of bidirectional LSTM layers in the parser.
+        parser_num_layers (`int`, defaults to 3): Number of bidirectional LSTM layers in the parser.
         hidden_dropout (`float`, defaults to 0.2):
             Dropout on embeddings, on concatenated heads and on the output of each layer.
         parser_dropout (`float`, defaults to 0.2):
             Dropout on the parser's embeddings and on the output of each LSTM layer.
-        head_dropout (`float`, defaults to 0.1):
-            Dropout on the weights of the gated heads ("drop-head").
+        head_dropout (`float`, defaults to 0.1): Dropout on the weights of the gated heads ("drop-head").
         use_gate (`bool`, defaults to `True`):
             Whether receiving words gate what they take in (eq. 8; table 4, "- Gates").
         competition (`"softmax"` or `"sigmoid"`, defaults to `"softmax"`):
@@ -73,16 +66,14 @@ class UDGNConfig(StructureConfig):
         tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
             What the best tree maximises: its probability, or the number of right heads to be expected of it, which is
             the sum of its arcs' marginals (minimum Bayes risk).
-        edge_floor (`float`, defaults to 0.0):
-            What the graph network adds to the probability of every edge, and of a word with itself; 1e-6 in the code
-            that the authors released.
+        edge_floor (`float`, defaults to 0.0): What the graph network adds to the probability of every edge, and of a
+            word with itself; 1e-6 in the code that the authors released.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
             Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
             word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
         initializer_range (`float`, defaults to 0.1):
             Embeddings and position biases start uniform in `[-initializer_range, initializer_range]`.
-        layer_norm_eps (`float`, defaults to 1e-5):
-            Epsilon of the final layer norm.
+        layer_norm_eps (`float`, defaults to 1e-5): Epsilon of the final layer norm.
 
     Example:
 
@@ -161,6 +152,3 @@ class UDGNConfig(StructureConfig):
         for name in ("head_loss_weight", "edge_floor"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
-
-
-__all__ = ["UDGNConfig"]

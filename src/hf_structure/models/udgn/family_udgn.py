@@ -10,10 +10,7 @@ FAMILY = Family(
         "modeling_udgn.UDGNModel": ("AutoModel",),
         "classification_udgn.UDGNForSequenceClassification": ("AutoModelForSequenceClassification",),
         "classification_udgn.UDGNForTokenClassification": ("AutoModelForTokenClassification",),
-        "modeling_udgn.UDGNForMaskedLM": (
-            "AutoModelForMaskedLM",
-            "AutoModelForDependencyParsing",
-        ),
+        "modeling_udgn.UDGNForMaskedLM": ("AutoModelForMaskedLM", "AutoModelForDependencyParsing"),
     },
     title=("Unsupervised Dependency Graph Network: a masked language model that induces dependency trees"),
     citation=("Shen, Tan, Sordoni, Li, Zhou, Courville (2022): Unsupervised Dependency Graph Network. ACL."),

@@ -24,11 +24,7 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
-from hf_structure.modeling_outputs import (
-    DecoderOutput,
-    DependencyMaskedLMOutput,
-    DependencyModelOutput,
-)
+from hf_structure.modeling_outputs import DecoderOutput, DependencyMaskedLMOutput, DependencyModelOutput
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
@@ -66,8 +62,8 @@ class UDGNParser(nn.Module):
         log_probs = self.normalize(self.score(words, attention_mask))
         back = places_among_words(attention_mask)  # every word to its place again, as a dependent and as a head
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
-        log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))
-        return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))
+        log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))  # (B, L, L + 1)
+        return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))  # (B, L, L + 1)
 
     def score(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
@@ -75,7 +71,7 @@ class UDGNParser(nn.Module):
         and for padding. A word's score for itself is that of the root.
         """
         order = words_first(attention_mask)
-        is_word = attention_mask.bool().gather(1, order)
+        is_word = attention_mask.bool().gather(1, order)  # (B, L)
         vectors = self.embeddings(words) if words.dim() == 2 else words
         embedded = self.dropout(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))  # (B, L, D)
         states = self.lstm(embedded, is_word.sum(1))  # (B, L, 2D), eq. 1
@@ -148,7 +144,7 @@ class UDGNGatedHeads(nn.Module):
         messages = weights.to(value.dtype) @ self.activation(value)  # (B, H, L, head_dim)
         if self.use_gate:
             messages = messages * gate[0].sigmoid()
-        messages = messages.transpose(1, 2).reshape(batch, length, -1)
+        messages = messages.transpose(1, 2).reshape(batch, length, -1)  # (B, L, H * head_dim)
         return self.dropout(self.output(self.dropout(messages))), weights
 
     def compete(self, scores: torch.Tensor) -> torch.Tensor:
@@ -159,7 +155,7 @@ class UDGNGatedHeads(nn.Module):
         """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
         position = torch.arange(length, device=self.position_bias.device)
         distance = position.unsqueeze(0) - position.unsqueeze(1)
-        left, right = self.position_bias.float().view(2, -1, 1, 1)
+        left, right = self.position_bias.float().view(2, -1, 1, 1)  # (H, 1, 1) each
         return torch.where(distance > 0, right, left).masked_fill(distance == 0, 0.0)
 
 
@@ -180,12 +176,10 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = UDGNConfig
     base_model_prefix = "udgn"
+    _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["UDGNLayer", "UDGNParser"]
-    _can_record_outputs = {
-        "hidden_states": UDGNLayer,
-        "attentions": OutputRecorder(UDGNGatedHeads, index=1),
-    }
+    _can_record_outputs = {"hidden_states": UDGNLayer, "attentions": OutputRecorder(UDGNGatedHeads, index=1)}
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -223,11 +217,8 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
         Dependency structure of a batch of sentences. Only the parser runs.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-                The output holds the words of each sentence first, also where the padding is on the left.
-            parser_inputs_embeds (`torch.Tensor` of shape `(batch_size, seq_len, parser_hidden_size)`, *optional*):
-                Vectors that the parser reads in place of those of the `input_ids`.
+            input_ids, attention_mask, parser_inputs_embeds: As in [`UDGNModel`]. The output holds the words of each
+                sentence first, wherever the padding is.
             decoder (`"tree"`, `"projective"` or `"argmax"`): Best tree with one root, best tree without crossing arcs
                 (both by `config.tree_objective`), or each word's best head (the root excluded, as in the paper: there
                 is always a cycle).
@@ -281,12 +272,6 @@ class UDGNModel(UDGNPreTrainedModel):
         self.dropout = Dropout(config.hidden_dropout)
         self.gradient_checkpointing = False
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings = value
 
     @capture_outputs
     def forward(
@@ -362,12 +347,6 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     @can_return_tuple
     def forward(
         self,
@@ -382,16 +361,12 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
     ) -> DependencyMaskedLMOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids, some of them masked.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Heads (positions from 1, 0 is the root, negative for none), for `config.use_given_heads` and the head
-                loss.
+            input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`], with some words
+                masked; `heads` are also the target of the head loss.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
                 What sums of losses are divided by; the number of masked words in this batch by default.
-            inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`].
 
         The loss is the sum of the masked words' cross-entropies plus `config.head_loss_weight` times the sum of the
         words' head cross-entropies, divided by the number of masked words (by that of words without `labels`).
@@ -405,7 +380,7 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
             total, count = masked_cross_entropy(self.lm_head, hidden_states, labels)
         if self.config.head_loss_weight > 0 and heads is not None:
             has_head = heads >= 0
-            head_log_probs = outputs.head_log_probs.gather(-1, heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+            head_log_probs = outputs.head_log_probs.gather(-1, heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)  # (B, L)
             head_loss = -self.config.head_loss_weight * head_log_probs[has_head].sum()
             total = head_loss if total is None else total + head_loss
             count = has_head.sum() if count is None else count
@@ -421,6 +396,3 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
-
-
-__all__ = ["UDGNForMaskedLM", "UDGNModel", "UDGNPreTrainedModel"]

@@ -10,6 +10,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from hf_structure.modules.affine import is_plain, without_bias
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import without_padding
 from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel
 
@@ -22,10 +23,7 @@ def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def positions_for(
-    backbone: nn.Module,
-    position_ids: torch.Tensor | None,
-    attention_mask: torch.Tensor | None,
-    length: int,
+    backbone: Any, position_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, length: int
 ) -> dict[str, torch.Tensor | None]:
     """
     What a backbone is told of the positions of the last `length` tokens: those given, or else counted without the
@@ -43,7 +41,7 @@ def positions_for(
     return {"position_ids": position_ids}
 
 
-@torch.compiler.disable  # a question about values
+@uncompiled  # a question about values
 def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
     """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
     if attention_mask is not None and attention_mask.dim() == 4:
@@ -55,7 +53,7 @@ def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | N
         )
 
 
-def _third(attention: nn.Module, states: torch.Tensor, part: int) -> torch.Tensor:
+def _third(attention: Any, states: torch.Tensor, part: int) -> torch.Tensor:
     """Queries, keys or values of GPT-2, one third of its joint projection."""
     projection = attention.c_attn
     if is_plain(projection, Conv1D):
@@ -64,7 +62,7 @@ def _third(attention: nn.Module, states: torch.Tensor, part: int) -> torch.Tenso
     return projection(states).chunk(3, dim=-1)[part]
 
 
-def _of_each_head(attention: nn.Module, joint: torch.Tensor, part: int) -> torch.Tensor:
+def _of_each_head(attention: Any, joint: torch.Tensor, part: int) -> torch.Tensor:
     """Queries, keys or values of GPT-NeoX, whose joint projection has all three of a head together."""
     return joint.unflatten(-1, (-1, 3, attention.head_size))[..., part, :].flatten(-2)  # (..., hidden_size)
 
@@ -104,17 +102,17 @@ ADAPTERS = {
 TRANSFORMER_XL = Adapter(attention="attention", key=lambda attention, vectors: attention.key(vectors))
 
 
-def adapter_of(module: nn.Module) -> Adapter:
+def adapter_of(module: Any) -> Adapter:
     """That of a backbone, or of the attention in one."""
     return ADAPTERS.get(module.config.model_type, TRANSFORMER_XL)
 
 
-def layers_of(backbone: nn.Module) -> nn.ModuleList:
+def layers_of(backbone: Any) -> nn.ModuleList:
     """The layers of a backbone."""
     return attrgetter(adapter_of(backbone).layers)(backbone)
 
 
-def embed(backbone: nn.Module, embeddings: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+def embed(backbone: Any, embeddings: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """What the first layer reads, `(batch_size, length, hidden_size)`, from embeddings of tokens at `positions`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.scale(embeddings)
@@ -124,7 +122,7 @@ def embed(backbone: nn.Module, embeddings: torch.Tensor, positions: torch.Tensor
     return getattr(backbone, adapter.dropout)(embeddings) if adapter.dropout else embeddings
 
 
-def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
+def layer_inputs(backbone: Any, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
     """What all layers read beside hidden states, mask and cache, for tokens at positions `(1 or rows, length)`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.biases()
@@ -133,7 +131,7 @@ def layer_inputs(backbone: nn.Module, hidden_states: torch.Tensor, positions: to
     return {"position_ids": positions}
 
 
-def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+def last_norm(backbone: Any, hidden_states: torch.Tensor) -> torch.Tensor:
     """The norm after the last layer, where there is one."""
     if isinstance(backbone, TransformerXLModel):
         return hidden_states
@@ -141,24 +139,24 @@ def last_norm(backbone: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
     return hidden_states if norm is None else norm(hidden_states)
 
 
-def attention_modules(backbone: nn.Module) -> list[nn.Module]:
+def attention_modules(backbone: Any) -> list[nn.Module]:
     """The attention of each layer."""
     return [getattr(layer, adapter_of(backbone).attention) for layer in layers_of(backbone)]
 
 
-def split_heads(attention: nn.Module, states: torch.Tensor) -> torch.Tensor:
+def split_heads(attention: Any, states: torch.Tensor) -> torch.Tensor:
     """`(..., heads, head_dim)`, of states `(..., heads * head_dim)`."""
     return states.unflatten(-1, (-1, getattr(attention, adapter_of(attention).head_dim)))
 
 
-def tape_queries(attention: nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+def tape_queries(attention: Any, hidden_states: torch.Tensor) -> torch.Tensor:
     """`(batch_size, num_heads, queries, head_dim)`: what keys of tapes are compared with; never rotated."""
     query = split_heads(attention, adapter_of(attention).query(attention, hidden_states))  # (B, Q, H, head_dim)
     if hasattr(attention, "q_norm"):
         query = attention.q_norm(query)
-    return query.transpose(1, 2)
+    return query.transpose(1, 2)  # (B, H, Q, head_dim)
 
 
-def tape_keys(attention: nn.Module, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
+def tape_keys(attention: Any, vectors: torch.Tensor, relative: bool = False) -> torch.Tensor:
     """`(..., key heads * head_dim)`: vectors of values as keys, without bias, norm and rotation of tokens' keys."""
     return attention.position_key(vectors) if relative else adapter_of(attention).key(attention, vectors)

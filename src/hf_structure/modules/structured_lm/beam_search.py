@@ -10,12 +10,14 @@ Sentences that begin alike have the same hypotheses until they differ: these are
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam, default_max_tokens, settle
+from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 
 BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
@@ -42,7 +44,7 @@ class Found:
 
 
 @torch.no_grad()
-@torch.compiler.disable
+@uncompiled
 def beam_search(
     model: PreTrainedModel,
     kind: type[Hypotheses],
@@ -73,7 +75,7 @@ def beam_search(
     for group in _groups(lengths, max_tokens // beam_size):
         longest = int(lengths[group].max())
         parts = [column[group, :longest] for column in columns]
-        hypotheses = kind(model, *parts, len(group) * beam_size)
+        hypotheses = cast(Any, kind)(model, *parts, len(group) * beam_size)
         _search_group(hypotheses, parts, lengths[group], beam_size, found, group, watch)
     log_probs = torch.zeros_like(log_probs).scatter(1, order, log_probs)  # (B, n)
     structures = kind.at_tokens(found.structures, order)
@@ -84,14 +86,8 @@ def right_padded(
     attention_mask: torch.Tensor | None, *columns: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
     """
-    Sentences with their padding, which becomes 0, on the right.
-
-    Returns:
-        Lengths `(batch_size,)`; where each of their tokens was, `(batch_size, seq_len)`; and the columns, each of that
-        shape.
-
-    Raises:
-        ValueError: a sentence without tokens.
+    Sentences with their padding, which becomes 0, on the right: lengths `(batch_size,)`; where each of their tokens
+    was, `(batch_size, seq_len)`; and the columns. Raises `ValueError` for a sentence without tokens.
     """
     mask = torch.ones_like(columns[0]) if attention_mask is None else attention_mask.long()
     lengths = mask.sum(1)

@@ -1,7 +1,7 @@
 """The configuration of structured language models, from scratch or on a pretrained model of transformers."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
@@ -21,22 +21,15 @@ class StructuredLMConfig(StructureConfig):
     What the configurations of all structured language models have. The defaults are a Transformer-XL of 16 layers.
 
     Args:
-        vocab_size (`int`, defaults to 32768):
-            Number of tokens.
-        hidden_size (`int`, defaults to 1024):
-            Width of the token vectors.
-        num_hidden_layers (`int`, defaults to 16):
-            Number of layers.
-        num_attention_heads (`int`, defaults to 8):
-            Number of attention heads.
-        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`):
-            Width of the feed-forward layers.
+        vocab_size (`int`, defaults to 32768): Number of tokens.
+        hidden_size (`int`, defaults to 1024): Width of the token vectors.
+        num_hidden_layers (`int`, defaults to 16): Number of layers.
+        num_attention_heads (`int`, defaults to 8): Number of attention heads.
+        intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`): Width of the feed-forward layers.
         hidden_dropout (`float`, defaults to 0.0):
             Dropout on embeddings, on the output of attention and in the feed-forward layers.
-        attention_dropout (`float`, defaults to 0.0):
-            Dropout on attention weights.
-        layer_norm_eps (`float`, defaults to 1e-5):
-            Epsilon of the layer norms.
+        attention_dropout (`float`, defaults to 0.0): Dropout on attention weights.
+        layer_norm_eps (`float`, defaults to 1e-5): Epsilon of the layer norms.
         base_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of a pretrained language model (Gemma, GPT-2, GPT-NeoX, Llama, OPT, Qwen2 or Qwen3) that is
             the backbone instead; it then decides on all of the above, and follows where they are set later.
@@ -50,7 +43,7 @@ class StructuredLMConfig(StructureConfig):
     """
 
     grafted: ClassVar[str]  # what layers read, for messages
-    sub_configs = {"base_config": AutoConfig}
+    sub_configs: ClassVar[Any] = {"base_config": AutoConfig}
 
     vocab_size: int = 32768
     hidden_size: int = 1024
@@ -85,7 +78,7 @@ class StructuredLMConfig(StructureConfig):
         return chosen_layers(name, getattr(self, name), self.num_hidden_layers)
 
     def _follow_base(self) -> None:
-        base = self.base_config
+        base: Any = self.base_config
         if base.model_type not in BASE_MODEL_TYPES:
             raise ValueError(
                 f"{self.grafted} can be grafted on {', '.join(BASE_MODEL_TYPES)}, not on {base.model_type}"

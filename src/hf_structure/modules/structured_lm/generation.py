@@ -8,7 +8,7 @@ has been read.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
@@ -40,7 +40,7 @@ class StructureWriter:
         GenerationMode.SAMPLE: "sampling",
     }
     options: ClassVar[tuple[str, ...]] = ()
-    given: ClassVar[str | None] = None
+    given: ClassVar[str] = ""
     refused: ClassVar[tuple[str, ...]] = ("inputs_embeds", "custom_generate")
 
     def __init__(self, sample: bool | None = None):
@@ -57,10 +57,8 @@ class StructureWriter:
 
     def begin(self, config: GenerationConfig, mode: GenerationMode, cache: StructureCache) -> None:
         """
-        Called when the settings of a generation are known: nothing but the given cache is used from then on.
-
-        Raises:
-            ValueError: if structures cannot be built that way.
+        Called when the settings of a generation are known: nothing but the given cache is used from then on. Raises
+        `ValueError` if structures cannot be built that way.
         """
         if mode not in self.modes:
             *names, last = dict.fromkeys(self.modes.values())
@@ -105,40 +103,35 @@ class StructureGenerationMixin(GenerationMixin):
         **kwargs,
     ) -> torch.Tensor | ModelOutput:
         """
-        As [`~GenerationMixin.generate`], with or without structures.
+        As [`~GenerationMixin.generate`]; with structures, an output has these, too.
 
         Args:
             inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
                 padded on the left. With structures, they begin with the tokenizer's beginning token or another one
                 that stands for the root.
-            generation_config (`GenerationConfig`, *optional*): As in transformers.
-            use_structure (`bool`, defaults to `False`): Whether structures are built and read. Without, this is the
-                method of transformers and nothing else: the model reads no tape, which from scratch it has not
-                learned.
+            use_structure (`bool`, defaults to `False`): Whether structures are built and read. Otherwise this is the
+                method of transformers, and the model reads no tape, which from scratch it has not learned.
             sample_structure (`bool`, *optional*): Whether what each new token or word adds to the structure is
-                sampled, or the likeliest; by default as the text, but never with beams. The structure of a prompt is
-                not sampled.
-            kwargs: As in transformers, and the options of the model's own class.
-
-        Returns:
-            As in transformers; with structures and `return_dict_in_generate=True`, there are these, too.
+                sampled, or the likeliest; by default as the text, but never in prompts or with beams.
+            generation_config, kwargs: As in transformers, and the options of the model's own class.
 
         Raises:
-            ValueError: a mode or settings that structures cannot be built with, or prompts that they cannot be built
-                on.
+            ValueError: a mode, settings or prompts that structures cannot be built with.
         """
         kind = self.writer_class
+        model: Any = self
+        parent: Any = super()
         options = {name: kwargs.pop(name) for name in kind.options if name in kwargs}
         if not use_structure and kwargs.get(kind.given) is None:
-            return super().generate(inputs, generation_config, *args, **kwargs)
+            return parent.generate(inputs, generation_config, *args, **kwargs)
         for name in kind.refused:
             if kwargs.get(name) is not None:
                 raise ValueError(
                     f"{kind.structures} are built over the tokens of texts: {name} needs use_structure=False"
                 )
-        writer = kind.of(self, sample_structure, kwargs, **options)
-        result = super().generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
-        return writer.finish(self, result) if isinstance(result, ModelOutput) else result
+        writer = kind.of(model, sample_structure, kwargs, **options)
+        result = parent.generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
+        return writer.finish(model, result) if isinstance(result, ModelOutput) else result
 
     def prepare_inputs_for_generation(
         self,
@@ -149,21 +142,24 @@ class StructureGenerationMixin(GenerationMixin):
         **kwargs,
     ) -> dict:
         """As in transformers; with structures, what the new tokens add to them is predicted."""
-        inputs = super().prepare_inputs_for_generation(
+        model: Any = self
+        parent: Any = super()
+        inputs = parent.prepare_inputs_for_generation(
             input_ids, is_first_iteration=is_first_iteration, inputs_embeds=inputs_embeds, **kwargs
         )
         if structure_writer is None:
             return inputs
-        return structure_writer.read(self, inputs, is_prompt=is_first_iteration)
+        return structure_writer.read(model, inputs, is_prompt=bool(is_first_iteration))
 
-    def _update_model_kwargs_for_generation(self, outputs: ModelOutput, model_kwargs: dict, *args, **kwargs) -> dict:
+    def _update_model_kwargs_for_generation(self, outputs: Any, model_kwargs: dict, *args, **kwargs) -> dict:
         if (writer := model_kwargs.get("structure_writer")) is not None:
             outputs.logits = writer.mix(outputs.logits[:, -1]).unsqueeze(1)  # (B, 1, vocab_size)
         return super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         if (writer := model_kwargs.get("structure_writer")) is not None:
-            cache = writer.cache_for(self, model_kwargs.get("cache"))
+            cache = writer.cache_for(cast(PreTrainedModel, self), model_kwargs.get("cache"))
             writer.begin(generation_config, generation_mode, cache)
             model_kwargs["cache"] = cache
-        return super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+        parent: Any = super()
+        return parent._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)

@@ -1,11 +1,14 @@
 """Structures grafted on a pretrained language model of transformers, which stays what it was."""
 
 import copy
+from typing import Any
 
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
+from hf_structure.modules.calls import MixinBase
 
-class GraftMixin:
+
+class GraftMixin(MixinBase):
     """
     For causal language models with a [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`], a
     `model.backbone` and an `lm_head`, which are those of the pretrained model.
@@ -14,9 +17,9 @@ class GraftMixin:
     def _follow_base_plans(self) -> None:
         """Called last in `__init__`: what the head of the pretrained model says of several devices."""
         if self.config.base_config is not None:
-            base = MODEL_FOR_CAUSAL_LM_MAPPING[type(self.config.base_config)]
-            self._tp_plan.update(base._tp_plan or {})
-            self._pp_plan.update(base._pp_plan or {})
+            base: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(self.config.base_config)]
+            for plan in ("_tp_plan", "_pp_plan"):
+                getattr(self, plan).update(getattr(base, plan) or {})
 
     def _tie_head(self) -> None:
         """Called before `post_init`: the head shares its weight with the input embeddings, wherever these are."""
@@ -39,23 +42,24 @@ class GraftMixin:
         Raises:
             ValueError: a family of models that structures cannot be grafted on.
         """
-        source = name_or_model
+        source: Any = name_or_model
         if not isinstance(source, PreTrainedModel):
             source = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False)
-        config = cls.config_class(base_config=copy.deepcopy(source.config), **settings)
-        model = cls(config).to(dtype=source.dtype, device=source.device)
+        config_class: Any = cls.config_class
+        config = config_class(base_config=copy.deepcopy(source.config), **settings)
+        model: Any = cls(config)
+        model = model.to(dtype=source.dtype, device=source.device)
         model.model.backbone.load_state_dict(source.base_model.state_dict())
-        model.lm_head.load_state_dict(source.get_output_embeddings().state_dict())
+        head: Any = source.get_output_embeddings()
+        model.lm_head.load_state_dict(head.state_dict())
         model.tie_weights()
         model.generation_config = copy.deepcopy(source.generation_config)
         return model.eval()
 
     def to_base_lm(self) -> PreTrainedModel:
         """
-        The language model that was grafted on, with its weights as they are now and without structures.
-
-        Raises:
-            ValueError: if this model is none of a graft.
+        The language model that was grafted on, with its present weights and without structures. Raises `ValueError`
+        for a model from scratch.
         """
         if self.config.base_config is None:
             raise ValueError("this model was trained from scratch: there is no model of transformers to go back to")
@@ -68,12 +72,8 @@ class GraftMixin:
         return base.eval()
 
     def init_continuous_batching(self, *args, **kwargs):
-        """
-        As in transformers, for grafted backbones and without structures.
-
-        Raises:
-            ValueError: a backbone from scratch.
-        """
+        """As in transformers, for grafted backbones without structures. Raises `ValueError` for others."""
         if self.config.base_config is None:
             raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
-        return super().init_continuous_batching(*args, **kwargs)
+        generation: Any = super()
+        return generation.init_continuous_batching(*args, **kwargs)

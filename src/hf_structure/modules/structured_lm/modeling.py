@@ -4,7 +4,7 @@ a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
@@ -14,11 +14,14 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
+from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.structured_lm.backbones import positions_for
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE, beam_search
 from hf_structure.modules.structured_lm.causal_lm import label_count, sum_of_losses
 from hf_structure.modules.structured_lm.grafting import GraftMixin
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+
+Output = TypeVar("Output", bound=ModelOutput)
 
 
 class StructuredPreTrainedMixin:
@@ -41,8 +44,24 @@ class StructuredPreTrainedMixin:
             init.normal_(module.weight)
 
 
-class StructuredModelMixin:
-    """For a family's model without a head, whose `backbone` has the input embeddings."""
+class StructuredModelMixin(MixinBase):
+    """
+    For a family's model without a head, whose `backbone` has the input embeddings.
+
+    Arguments of `forward` that all families share:
+        input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
+        attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*): 1 for tokens, 0 for
+            padding. A mask of four dimensions is the backbone's attention; padding is then unknown.
+        cache (`Cache`, *optional*): Tokens before these; with structures, the family's cache or an empty one.
+        use_cache (`bool`, *optional*): Whether to return a cache; by default if one is given, or in evaluation if
+            `config.use_cache`, but without a loss.
+        position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without the
+            padding. Read by grafted backbones; from scratch, distances are what counts.
+        inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Embeddings in
+            place of `input_ids`.
+    """
+
+    backbone: Any
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.backbone.get_input_embeddings()
@@ -51,10 +70,7 @@ class StructuredModelMixin:
         self.backbone.set_input_embeddings(value)
 
     def wants_cache(self, use_cache: bool | None, cache: Cache | None, has_loss: bool = False) -> bool:
-        """
-        Whether a cache is returned: as is said, or if one is given, or in evaluation without a loss if
-        `config.use_cache`.
-        """
+        """Whether `forward` returns a cache."""
         if use_cache is None:
             return cache is not None or (self.config.use_cache and not self.training and not has_loss)
         return use_cache
@@ -68,29 +84,36 @@ class StructuredModelMixin:
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """Calls the backbone with the positions that it needs; `kwargs` may have a `tape_lookup`."""
-        length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
-        kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
+        tokens = input_ids if inputs_embeds is None else inputs_embeds
+        assert tokens is not None
+        kwargs |= positions_for(self.backbone, position_ids, attention_mask, tokens.shape[1])
         return self.backbone(input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask, **kwargs)
 
 
 class StructuredLMMixin(GraftMixin):
     """
     For a family's causal language model, which names its `hypotheses_class` and the argument of `forward` that gives
-    structures, the `structure_input`.
+    structures, the `structure_input`. Arguments of `forward` that all families share, beside those of
+    [`StructuredModelMixin`]:
+        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The tokens themselves, -100 where
+            they do not count; each is predicted from the one before.
+        shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Instead of `labels`: what each
+            token is to predict. Passed in `kwargs`, as in transformers, whose `Trainer` expects named parameters of
+            this kind in every batch.
+        num_items_in_batch (`int`, *optional*): What sums of losses are divided by; the number of labels in this batch
+            by default.
+        logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
     """
 
+    model: Any
+    lm_head: nn.Linear
+    writer_class: ClassVar[Any]
     hypotheses_class: ClassVar[type[Hypotheses]]
     structure_input: ClassVar[str]
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
-        self.lm_head = new_embeddings
-
     def predict_tokens(
-        self, kind: type[ModelOutput], outputs: ModelOutput, logits_to_keep: int | torch.Tensor, **fields: Any
-    ) -> ModelOutput:
+        self, kind: type[Output], outputs: Any, logits_to_keep: int | torch.Tensor, **fields: Any
+    ) -> Output:
         """An output of a `kind` with the logits of the tokens to keep."""
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         fields = {"hidden_states": outputs.hidden_states, **fields}
@@ -99,7 +122,7 @@ class StructuredLMMixin(GraftMixin):
 
     def add_losses(
         self,
-        result: ModelOutput,
+        result: Any,
         targets: torch.Tensor,
         num_items_in_batch: torch.Tensor | int | None,
         structure_loss: str,
@@ -135,19 +158,16 @@ class StructuredLMMixin(GraftMixin):
         probable structures of each sentence are kept.
 
         Args:
-            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`):
-                As in `forward`; the first token, which belongs to no word, is given.
-            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                As in `forward`; read by models that build structures over words alone.
+            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in `forward`;
+                the first token, which belongs to no word, is given. Words are read for structures over words alone.
             beam_size (`int`): Structures kept for each sentence; 1 is greedy.
             k (`int`): How many of them are returned.
-            max_tokens (`int`, *optional*):
-                Bounds the memory: tokens of all hypotheses that are searched at a time. A sentence is not split. By
-                default 65536, of large models fewer: 1 GiB of keys and values, but 16384 in any case.
-            watch (`Callable`, *optional*):
-                Called before each token but the first with what is about to predict it: the numbers of some sentences
-                `(group,)`, the place of the token, for each of these sentences the first of the group that is the same
-                before it, the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
+            max_tokens (`int`, *optional*): Tokens of all hypotheses that are searched at a time, which bounds the
+                memory; a sentence is not split. By default 65536, or fewer for large models, such that keys and values
+                take 1 GiB, but at least 16384.
+            watch (`Callable`, *optional*): Called before each token but the first with the numbers of the sentences of
+                a group, the place of the token, the first sentence of the group that equals each of them up to there,
+                the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
             [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
@@ -178,15 +198,9 @@ class StructuredLMMixin(GraftMixin):
         return beam_size
 
     def predict_structures(
-        self,
-        input_ids: torch.Tensor,
-        word_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
+        self, input_ids: torch.Tensor, word_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """
-        The structures of given sentences, built greedily, as `forward` reads them; arguments and errors as in
-        [`beam_search`].
-        """
+        """The structures of given sentences, built greedily, as `forward` reads them; see [`beam_search`]."""
         return self.beam_search(input_ids, word_ids, attention_mask).to_tuple()[2][:, 0]
 
 

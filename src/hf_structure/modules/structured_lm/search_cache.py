@@ -42,7 +42,7 @@ class SharedRows:
 
     def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
-        self.places = self.places.index_select(0, rows)
+        self.places = self.places.index_select(0, rows)  # (rows, columns)
 
     def _make_room(self, count: int) -> None:
         """Room for more vectors, where those that no hypothesis has any more are left out."""
@@ -88,16 +88,8 @@ class SharedCache(SharedRows):
         self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
     ) -> torch.Tensor:
         """
-        Attention of the newest tokens, whose keys and values are kept.
-
-        Args:
-            layer_idx (`int`): Number of the layer.
-            query, key, value (`torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`): Of the newest tokens;
-                queries are scaled.
-            bias (`torch.FloatTensor` of shape `(rows, num_heads, 1, tokens)`): Added to scores.
-
-        Returns:
-            `torch.FloatTensor` of shape `(rows, num_heads, 1, head_dim)`.
+        Attention of the newest tokens, `(rows, num_heads, 1, head_dim)`, from their scaled queries, keys and values of
+        that shape, which are kept, and a bias of scores `(rows, num_heads, 1, tokens)`.
         """
         rows, num_heads, _, size = query.shape
         keys = self._keep_heads((layer_idx, "keys"), key)
@@ -123,7 +115,7 @@ class SharedCache(SharedRows):
         if self.lookup is None:
             head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
             index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
-            self.lookup = Lookup(index.flatten(0, 1))
+            self.lookup = Lookup(index.flatten(0, 1))  # (rows * num_heads, tokens)
         return self.lookup
 
 

@@ -1,7 +1,7 @@
 """Caches of language models that build a structure over the tokens: keys and values, and the structure so far."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache
@@ -33,10 +33,8 @@ class StructureCache(DynamicCache):
     @classmethod
     def of(cls, cache: Cache | None, *args) -> "StructureCache":
         """
-        The cache itself, or one (made with `args`) that goes on from an empty plain cache.
-
-        Raises:
-            ValueError: if there are tokens in a plain cache: what structures they have is not known.
+        The cache itself, or one (made with `args`) that goes on from an empty plain cache. Raises `ValueError` if
+        there are tokens in a plain cache: what structures they have is not known.
         """
         if isinstance(cache, cls):
             return cache
@@ -75,7 +73,7 @@ class StructureCache(DynamicCache):
         self._forget()
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        super().reorder_cache(beam_idx)
+        super().reorder_cache(cast(torch.LongTensor, beam_idx))
         self._select(beam_idx)
 
     def batch_repeat_interleave(self, repeats: int) -> None:

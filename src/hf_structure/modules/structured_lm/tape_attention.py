@@ -11,6 +11,7 @@ tokens: a bias of shape `(batch_size, num_heads, queries, keys)`, added to the m
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,22 +22,12 @@ from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention,
 
 @dataclass
 class TapeLookup:
-    """
-    The tapes of a batch on their way to the layers that read them.
+    """The tapes of a batch on their way to the layers that read them."""
 
-    Args:
-        index (`torch.LongTensor` of shape `(batch_size, features, queries, keys)`): The tapes of the tokens.
-        embeddings (`torch.FloatTensor` of shape `(features, values, size)`, *optional*):
-            What the layers make vectors of values from, where they share it.
-        tables (`dict`): Tables of layers to be used again, or None to make them anew.
-        values (`torch.LongTensor` of shape `(some,)`, *optional*):
-            Where only some values of all features, `features * values`, are in the tapes: those; `index` counts them.
-    """
-
-    index: torch.Tensor
-    embeddings: torch.Tensor | None = None
-    tables: dict[int, torch.Tensor] | None = None
-    values: torch.Tensor | None = None
+    index: torch.Tensor  # (batch_size, features, queries, keys): the tapes of the tokens
+    embeddings: torch.Tensor | None = None  # (features, values, size): for vectors that layers share
+    tables: dict[int, torch.Tensor] | None = None  # of layers, to be used again; None to make them anew
+    values: torch.Tensor | None = None  # (some,): the values that occur, numbered by `index`; None for all
 
     @classmethod
     def of_some(
@@ -66,7 +57,7 @@ class TapeKeys(nn.Module):
         self.layer_idx = layer_idx
         self.relative = relative
 
-    def infuse(self, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    def infuse(self, attention: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """Pre-hook of the layer's attention: adds the tape to its scores, if there is one."""
         lookup = kwargs.pop("tape_lookup", None)
         if lookup is None:
@@ -81,15 +72,10 @@ class TapeKeys(nn.Module):
             kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
         return args, kwargs
 
-    def bias(self, attention: nn.Module, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
+    def bias(self, attention: Any, query: torch.Tensor, lookup: TapeLookup) -> torch.Tensor:
         """
-        `(batch_size, num_heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries are.
-
-        Args:
-            attention (`nn.Module`): The attention of the layer.
-            query (`torch.FloatTensor` of shape `(batch_size, num_heads, queries, head_dim)`):
-                What keys are compared with.
-            lookup ([`TapeLookup`]): The tape.
+        `(batch_size, num_heads, queries, keys)`: the tape's part of the attention scores, scaled as the queries
+        `(batch_size, num_heads, queries, head_dim)` are.
         """
         table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
         features = lookup.index.shape[1]
@@ -98,13 +84,13 @@ class TapeKeys(nn.Module):
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
         scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
         parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
-        bias = 0
+        bias: Any = 0
         for feature, of_values in enumerate(parts):
             index = lookup.index[:, feature].to(query.device).unsqueeze(1)  # (B, 1, Q, keys)
             bias = bias + of_values.gather(-1, index.expand(-1, query.shape[1], -1, -1))  # (B, H, Q, keys)
         return bias
 
-    def _table(self, attention: nn.Module, lookup: TapeLookup, device: torch.device) -> torch.Tensor:
+    def _table(self, attention: Any, lookup: TapeLookup, device: torch.device) -> torch.Tensor:
         if lookup.tables is not None and self.layer_idx in lookup.tables:
             return lookup.tables[self.layer_idx]
         table = tape_keys(attention, self(lookup).to(device), self.relative)

@@ -5,6 +5,7 @@ et al. 2019), without memory across sentences. It knows nothing of structures.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -41,7 +42,7 @@ def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past:
             return visible.to(states.dtype).clamp(min=lowest)
     else:
         position = torch.arange(keys, device=states.device)
-        visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)
+        visible = (position <= position[past:].unsqueeze(1)).view(1, 1, queries, keys)  # (1, 1, Q, keys)
         if attention_mask is not None:
             visible = visible & attention_mask[:, None, None, :].bool()
     return torch.zeros_like(visible, dtype=states.dtype).masked_fill(~visible.bool(), lowest)
@@ -118,20 +119,21 @@ class RelativeAttention(nn.Module):
         query = query * self.scaling  # scores are many more than queries
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
-        more = 0 if score_bias is None else score_bias(content, position)
+        more: Any = 0 if score_bias is None else score_bias(content, position)
         more = more + (0 if position_scores is None else position_scores(self, position))
         if isinstance(cache, SharedCache):
             scores = more if position_scores else self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
-            return self.output(mixed.flatten(1).unsqueeze(1)), None
+            return self.output(mixed.flatten(1).unsqueeze(1)), None  # (rows, 1, hidden_size)
         if cache is not None:
+            assert attention_mask is not None
             known = slice(attention_mask.shape[-1])  # a static cache has room for more
             key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
         scores = more if position_scores else self._position_scores(position, key.shape[2]) + more
         mask = add_bias(attention_mask, scores)
         weights = None
         if output_attentions or self.config._attn_implementation == "eager":
-            scores = content @ key.transpose(2, 3) + mask
+            scores = content @ key.transpose(2, 3) + mask  # (B, H, Q, keys)
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
             mixed = weights @ value
         else:
@@ -148,8 +150,8 @@ class RelativeAttention(nn.Module):
         scores = torch.einsum("bhqd,hkd->bhqk", query, self.position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
         batch, num_heads, queries, _ = scores.shape
-        shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)
-        return shifted[:, :, 1:].reshape(batch, num_heads, queries, keys)
+        shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)  # (B, H, keys + 1, Q)
+        return shifted[:, :, 1:].reshape(batch, num_heads, queries, keys)  # (B, H, Q, keys)
 
     def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
         """The same, `(rows, num_heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
@@ -190,6 +192,7 @@ class TransformerXLModel(PreTrainedModel):
     """Transformer-XL without a head on top."""
 
     base_model_prefix = "model"
+    _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["TransformerXLLayer"]
     _supports_sdpa = True
@@ -224,12 +227,6 @@ class TransformerXLModel(PreTrainedModel):
         elif module is self:
             init.normal_(self.content_bias, std=size**-0.5)
             init.normal_(self.position_bias, std=size**-0.5)
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.embeddings = value
 
     def scale(self, embeddings: torch.Tensor) -> torch.Tensor:
         """What the first layer reads of the embeddings of tokens."""
