@@ -1,6 +1,7 @@
 """Base classes of the families' configurations."""
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
@@ -22,7 +23,7 @@ class StructureConfig(PreTrainedConfig):
 class EncoderConfig(StructureConfig):
     """Of parsers whose graph layers may stand on top of a whole encoder of transformers, that of `encoder_config`."""
 
-    sub_configs = {"encoder_config": AutoConfig}
+    sub_configs: ClassVar[Any] = {"encoder_config": AutoConfig}
 
     encoder_config: dict | PreTrainedConfig | None = None
 

@@ -3,7 +3,7 @@ The Transformer encoder of the Graph-to-Graph Transformers: BERT's layers, whose
 (Mohammadshahi & Henderson 2019 and 2021, after Shaw et al. 2018).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -239,8 +239,8 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = Dropout(dropout)
         if norm_first:
-            self.attention.output.begins_at_zero = True
-            self.output.begins_at_zero = True
+            begin_at_zero(self.attention.output)
+            begin_at_zero(self.output)
 
     def forward(
         self,
@@ -271,8 +271,13 @@ class GraphTransformerLayer(GradientCheckpointingLayer):
         return queries if self.norm_first else self.output_norm(queries)
 
 
+def begin_at_zero(module: Any) -> None:
+    """Marks a module as one whose weights are zero at first."""
+    module.begins_at_zero = True
+
+
 def begins_at_zero(module: nn.Module) -> bool:
-    """Whether a module is marked as one whose weights are zero at first; transformers visits none without weights."""
+    """Whether a module is so marked; transformers visits none without weights."""
     return getattr(module, "begins_at_zero", False)
 
 

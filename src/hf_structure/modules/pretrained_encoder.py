@@ -144,7 +144,7 @@ def load_encoder(
     return encoder, tokenizer
 
 
-def encoder_settings(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
+def encoder_settings(encoder: Any, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
     """
     The sizes of an encoder, as settings of a configuration: of the same layers, or of layers on top of it.
 

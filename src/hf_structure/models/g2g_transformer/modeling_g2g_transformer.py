@@ -42,6 +42,7 @@ from hf_structure.modules.graph_transformer import (
     GraphTransformerEmbeddings,
     GraphTransformerLayer,
     additive_mask,
+    begin_at_zero,
     begins_at_zero,
     check_positions,
     take,
@@ -59,7 +60,6 @@ class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
-    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
@@ -94,7 +94,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
             )  # eq. 5
         else:
             self.segment_embeddings = nn.Embedding(SEGMENTS, config.embedding_size)
-            self.segment_embeddings.begins_at_zero = True
+            begin_at_zero(self.segment_embeddings)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
                 GraphAttention(

@@ -62,7 +62,6 @@ class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
 
     config_class = RNGTransformerConfig
     base_model_prefix = "rng_transformer"
-    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
