@@ -7,6 +7,6 @@ CORRECTIONS = ("oh-schuler", "pimentel-meister")
 MASKINGS = ("within_word", "original")
 MAX_WORDS = 1000
 PUNCTUATION = ("attach", "drop", "parse")
-SENTENCES = ("line", "split")  # of a line of a file; `parse` takes "model", too
+SENTENCES = ("line", "split", "model")
 STRUCTURES = ("dependency", "constituency", "both", "graph")
 NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}

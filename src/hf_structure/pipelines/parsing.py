@@ -35,7 +35,7 @@ from hf_structure.pipelines.encoding import (
     skipped_errors,
     with_columns,
 )
-from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, compute_device, load_model
+from hf_structure.pipelines.loading import Tokenizer, choose_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.pipelines.segmentation import sentence_splitter
 from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
@@ -59,7 +59,7 @@ class ParseOptions(TypedDict, total=False):
     rounds: int | None
     marginals: bool
     punctuation: str
-    word_tokenizer: WordTokenizer | None
+    word_tokenizer: Tokenizer | None
     treebank: str | None
     max_words: int
     skip_long: bool
@@ -80,6 +80,10 @@ Splitter = Literal["split", "model"] | Callable[[str], list[str]]
 def parse(
     inputs: str, model: Model = DEFAULT_PARSER, *, sentences: Splitter, **options: Unpack[ParseOptions]
 ) -> Parses: ...
+@overload
+def parse(
+    inputs: str, model: Model = DEFAULT_PARSER, *, sentences: None = None, **options: Unpack[ParseOptions]
+) -> Any: ...
 @overload
 def parse(
     inputs: OneSentence,
@@ -119,7 +123,7 @@ def parse(
     rounds: int | None = None,
     marginals: bool = False,
     punctuation: str = "attach",
-    word_tokenizer: WordTokenizer | None = None,
+    word_tokenizer: Tokenizer | None = None,
     treebank: str | None = None,
     max_words: int = MAX_WORDS,
     skip_long: bool = False,
@@ -145,7 +149,9 @@ def parse(
         sentences (`"line"`, `"split"`, `"model"` or `Callable[[str], list[str]]`, *optional*):
             Whether a string is one sentence, or running text that is split into sentences by the rules of
             [`~hf_structure.data.text.split_sentences`], by the model, if it finds sentences, or by a function. By
-            default it is one sentence, and there is a warning where the rules find several.
+            default the model splits strings, if it can and there are no `tags` and no `initial` trees; sentences in
+            other forms stay as they are. With other models a string is one sentence by default, and there is a warning
+            where the rules find several.
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
             The model's tokenizer; needed with a loaded model that does not come from a folder.
         tags (`list[list[str]]` or an iterator of lists, *optional*):
@@ -176,10 +182,11 @@ def parse(
         punctuation (`"attach"`, `"drop"` or `"parse"`):
             For a model trained without punctuation: put punctuation into its tree by rule, leave it out of the tree,
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
-        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
-            How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`]),
-            `"unicode"` ([`~hf_structure.data.text.unicode_words`], for any language), `"spaces"`, or a function. By
-            default as the checkpoint's tokenizer says, else `"english"`.
+        word_tokenizer (`str` or `Callable`, *optional*):
+            How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize`]), `"unicode"`
+            ([`~hf_structure.data.text.unicode_words`], for any language), `"spaces"`, or a function that gives a list
+            of words, and tuples of words in place of what is one token of the text (`("do", "n't")`). By default as
+            the checkpoint's tokenizer says, else `"english"`.
         treebank (`str`, *optional*):
             For a model that has learned from several treebanks: the one whose habits it follows; by default the first.
         max_words (`int`):
@@ -207,9 +214,9 @@ def parse(
 
     Returns:
         `Parse` for a string, [`Parses`], a list of them, for what has a length, else an
-            iterator of `Parse`; in the order given, with None for a sentence that is left out. With
-            `sentences="split"` there is a list of the sentences' parses, which may be empty, in the place of each
-            `Parse`.
+            iterator of `Parse`; in the order given, with None for a sentence that is left out. Where strings are
+            split, there is a list of the sentences' parses, which may be empty, in the place of each `Parse`: by
+            default of each string, with `sentences` of all inputs.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
@@ -227,7 +234,10 @@ def parse(
     model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
     check_input(model, tokenizer)
     treebank_id = choose_treebank(model, treebank)
-    word_tokenizer = choose_word_tokenizer(tokenizer, word_tokenizer)
+    word_tokenizer = choose_tokenizer(tokenizer, word_tokenizer)
+    by_default = sentences is None and tags is None and initial is None and abilities_of(model.config).segments
+    if by_default:
+        sentences = "model"
     by_model = functools.partial(sentence_splitter, model, tokenizer, word_tokenizer, treebank_id, batch_size)
     split = choose_splitter(sentences, tags, initial, by_model)
     check_given(model, tags, initial)
@@ -261,10 +271,10 @@ def parse(
         initial = _as_column(initial)
     is_list = isinstance(batch, Sized)
     total = len(batch) if is_list and split is None else None
-    counts = deque()
+    counts: deque[int | None] = deque()
     batch = map(as_sentence, batch)
     if split:
-        batch = split_texts(batch, counts, split)
+        batch = split_texts(batch, counts, split, group_all=not by_default)
     elif not sentences:
         batch = warn_of_several(batch)
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
@@ -275,7 +285,7 @@ def parse(
     max_padding = 1.0 if abilities_of(model.config).incremental else MAX_PADDING
     parses = _parse_windows(items, decode, batch_size, max_padding, bar)
     if split is not None:
-        parses = map(Parses, regroup(parses, counts))
+        parses = (Parses(found) if isinstance(found, list) else found for found in regroup(parses, counts))
     if is_one:
         return next(parses)
     return Parses(parses) if is_list else parses

@@ -22,8 +22,8 @@ def choose_splitter(
     Raises:
         ValueError: an unknown name, annotations of sentences for text that is to be split, or what `by_model` raises.
     """
-    if not callable(sentences) and sentences not in (None, *SENTENCES, "model"):
-        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, model, or a function, not {sentences!r}")
+    if not callable(sentences) and sentences not in (None, *SENTENCES):
+        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
     if sentences in (None, "line"):
         return None
     if not (tags is None and initial is None):
@@ -42,27 +42,35 @@ def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int
     return spans
 
 
-def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = sentence_spans) -> Iterator[Any]:
+def split_texts(
+    texts: Iterable[Any], counts: deque[int | None], split: Split = sentence_spans, group_all: bool = True
+) -> Iterator[Any]:
     """
     The sentences of each string, as dictionaries of `text` and `start`, its offset in the string. Anything else is one
-    sentence. The number of sentences of a text is added to `counts` before the first of them is given.
+    sentence. The number of sentences of a text is added to `counts` before the first of them is given; unless
+    `group_all`, None for what is no string.
     """
     for text in texts:
-        spans = split(text) if isinstance(text, str) else None
-        counts.append(1 if spans is None else len(spans))
-        if spans is None:
-            yield text
-        else:
+        if isinstance(text, str):
+            spans = split(text)
+            counts.append(len(spans))
             yield from ({"text": text[start:end], "start": start} for start, end in spans)
+        else:
+            counts.append(1 if group_all else None)
+            yield text
 
 
-def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
-    """Groups results for the sentences of [`split_texts`] into a list for each text."""
+def regroup(values: Iterable[T], counts: deque[int | None]) -> Iterator[list[T] | T]:
+    """Groups results for sentences of [`split_texts`] into a list for each text; what counts as None goes alone."""
     group = []
     for value in values:
         while counts[0] == 0:
             counts.popleft()
             yield []
+        if counts[0] is None:
+            counts.popleft()
+            yield value
+            continue
         group.append(value)
         if len(group) == counts[0]:
             counts.popleft()

@@ -24,7 +24,7 @@ from hf_structure.pipelines.encoding import (
     read_sentences,
     skipped_errors,
 )
-from hf_structure.pipelines.loading import choose_word_tokenizer
+from hf_structure.pipelines.loading import choose_tokenizer
 from hf_structure.pipelines.parsing import (
     check_input,
     check_punctuation,
@@ -85,7 +85,7 @@ class ParsingPipeline(Pipeline):
             check_punctuation(punctuation)
         structures = structure and choose_structures(self.model, structure)  # else those of the constructor
         if word_tokenizer is not None:
-            word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
+            word_tokenizer = choose_tokenizer(self.tokenizer, word_tokenizer)
         reading = {"word_tokenizer": word_tokenizer, "max_words": max_words}
         return (
             given(punctuation=punctuation, **reading, skip_long=skip_long, skip_empty=skip_empty),
@@ -96,7 +96,7 @@ class ParsingPipeline(Pipeline):
     def preprocess(
         self, inputs: Sentence, skip_long: bool = False, skip_empty: bool = False, **options
     ) -> dict[str, Any]:
-        options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
+        options = {"word_tokenizer": choose_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
         try:
             encoded = encode_sentence(inputs, self.tokenizer, **options)
         except skipped_errors(skip_long, skip_empty):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from hf_structure.algorithms.trees import check_heads, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
-    NO_SPACE,
     Drawn,
     Value,
     check_length,
@@ -105,7 +104,12 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         """The heads and labels that a parser starts from."""
         return self.heads, self.labels
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
+    def to_conllu(
+        self,
+        metadata: Mapping[str, str] | None = None,
+        spaces: Sequence[bool] | None = None,
+        multiword_tokens: Sequence[tuple[int, int]] = (),
+    ) -> str:
         """
         The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
 
@@ -115,6 +119,8 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
             spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
+            multiword_tokens (`Sequence[tuple[int, int]]`):
+                The first and the last word of each token of several words, as in [`Parse`].
 
         Raises:
             ValueError: a word or comment that no CoNLL-U line can hold (empty word, tab, line break).
@@ -122,20 +128,19 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         if not self.words:
             return ""
         comments = conllu_comments(metadata, self.log_probability)
-        columns = {"comments": comments, "misc": self._misc(spaces)}
-        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, **columns)
+        surface = {"spaces": spaces, "multiword_tokens": multiword_tokens}
+        sentence = ConlluSentence.from_words(
+            self.words, self.heads, self.labels, comments=comments, misc=self._misc(), **surface
+        )
         for name in self.columns.keys() & CONLLU:
             sentence = sentence.with_column(name, [value or "_" for value in self.columns[name]])
         return sentence.to_string()
 
-    def _misc(self, spaces: Sequence[bool] | None) -> list[str]:
-        """What is known of each word's probabilities and of the space after it, as CoNLL-U's last column."""
+    def _misc(self) -> list[str]:
+        """What is known of each word's probabilities, as CoNLL-U's last column."""
         named = {"head_prob": self.probabilities or (), "label_prob": self.label_probabilities or ()}
         named |= {name: values for name, values in self.columns.items() if name not in CONLLU}
         notes = [[misc_value(name, value) for value in values] for name, values in named.items() if values]
-        if spaces is not None:
-            check_length(self.words, "spaces", spaces)
-            notes.append([None if space else NO_SPACE for space in spaces])
         return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 
     def to_tikz(self, standalone: bool = False) -> str:
