@@ -1,10 +1,11 @@
 """From running text to sentences that a model finds, tokens, and CoNLL-U that the validator of UD accepts."""
 
 import io
+import json
 from itertools import pairwise
 
 import pytest
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, pipeline
 from udtools.validator import Validator
 
 from hf_structure import Parse, parse
@@ -20,9 +21,9 @@ hi all,I don't know what's up w/ http://x.org/a?b=1&c=2... pls   check (asap) \U
 \tThe states\u2019 rights, e.g.\tthe U.S. dollar, aren't gonna cost $5k :-) <3
 
 >> cannot do; it's 50% off -- y'all've SEEN it
-#wow @user_1 \u00ab caf\u00e9 \u00bb \u200b na\u00efve \u3000 1,000.50 \U0001f469\u200d\U0001f469\u200d\U0001f467 _ | a|b # = \u2028 end
+#wow @user_1 \u00ab caf\u00e9 \u00bb \u200b na\u00efve \u3000 1,000.50
+\U0001f469\u200d\U0001f469\u200d\U0001f467 _ | a|b # = \u2028 end
 """
-WORDS = ["do", "n't", "cat", "sleep", "more", "."]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,23 @@ def test_what_is_no_running_text_is_not_touched(tagger):
     assert many[0] == many[4]
     assert list(parse(iter([text, words, "", {"text": text}, text]), tagger)) == many
     assert [type(each) for each in parse([text, words], tagger, sentences="model")] == [Parses, Parses]
+
+
+def rounded(parses) -> list | dict:
+    """As dictionaries; the last digits of numbers depend on the batch."""
+    values = [each.to_dict() if isinstance(each, Parse | Parses) else each for each in parses]
+    return json.loads(json.dumps(values), parse_float=lambda number: round(float(number), 4))
+
+
+@pytest.mark.parametrize("sentences", [None, "model", "split", "line"])
+def test_pipelines_give_what_parse_gives(model, tokenizer, sentences):
+    parser = pipeline("dependency-parsing", model=model, tokenizer=tokenizer)
+    several = ["Yes, it isn't. No!", ["a", "cat"], {"text": "One."}, "a b"]
+    expected = rounded(parse(several, model, tokenizer=tokenizer, sentences=sentences))
+    assert rounded(parser(several, sentences=sentences)) == expected
+    assert rounded(parser(iter(several), batch_size=3, sentences=sentences)) == expected
+    parser = pipeline("dependency-parsing", model=model, tokenizer=tokenizer, sentences=sentences)
+    assert rounded([parser(several[0]), parser(several[2])]) == [expected[0], expected[2]]
 
 
 def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):

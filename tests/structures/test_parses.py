@@ -16,9 +16,7 @@ SPANS = ((0, 3), (4, 8), (9, 12), (13, 18), (18, 19))
 PARSE = Parse(WORDS, TREE, text="She gave him\tbooks.", word_spans=SPANS)
 HI = [Parse(["Hi"], DependencyTree(["Hi"], [0]), text="Hi", word_spans=[(0, 2)], start=start) for start in (0, 4)]
 CANNOT = DependencyTree(["I", "can", "not"], [0, 1, 1])
-TOKENS = Parse(
-    CANNOT.words, CANNOT, text="I cannot", word_spans=[(0, 1), (2, 5), (5, 8)], multiword_tokens=[(2, 3)]
-)
+TOKENS = Parse(CANNOT.words, CANNOT, text="I cannot", word_spans=[(0, 1), (2, 5), (5, 8)], multiword_tokens=[(2, 3)])
 GRAPH = Parse(["a", "b"], graph=DependencyGraph(["a", "b"], [(0, 1), (1, 2), (0, 2)]))
 
 
@@ -72,7 +70,8 @@ def test_a_slice_of_parses():
 
 def test_a_row_for_each_word():
     frame = Parses([None, PARSE, GRAPH]).to_pandas()
-    assert list(frame.columns) == ["sentence", "token", "word", "form", "head", "relation", "probability", "start", "end"]
+    columns = "sentence token word form head relation probability start end"
+    assert list(frame.columns) == columns.split()
     assert frame["sentence"].tolist() == [2] * 5 + [3] * 2
     assert frame["word"].tolist() == frame["token"].tolist() == [1, 2, 3, 4, 5, 1, 2]
     first, second = (rows for _, rows in frame.groupby("sentence"))

@@ -5,7 +5,9 @@ imported.
 
 import logging
 import types
-from collections.abc import Iterable, Sized
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from transformers.pipelines import PIPELINE_REGISTRY, Pipeline
 
 from hf_structure.abilities import abilities_of
 from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDependencyParsing
+from hf_structure.data.sentences import as_sentence
 from hf_structure.hub.locating import CHECKPOINTS
 from hf_structure.pipelines.assembling import assemble_parse, sentences_of
 from hf_structure.pipelines.encoding import (
@@ -29,9 +32,12 @@ from hf_structure.pipelines.parsing import (
     check_input,
     check_punctuation,
     choose_structures,
+    choose_treebank,
     decode_batch,
     search_options,
 )
+from hf_structure.pipelines.segmentation import sentence_splitter
+from hf_structure.pipelines.splitting import Split, choose_splitter, regroup, split_texts
 
 
 class ParsingPipeline(Pipeline):
@@ -49,12 +55,34 @@ class ParsingPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
-    def __init__(self, *args, structure: str | None = None, **kwargs):
+    def __init__(
+        self,
+        *args,
+        structure: str | None = None,
+        sentences: str | Callable[[str], list[str]] | None = None,
+        **kwargs,
+    ):
         super().__init__(*args, structure=structure or self.structure, **kwargs)
         check_input(self.model, self.tokenizer)
+        self.sentences = sentences
 
-    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
-        """A string gives one dictionary, inputs with a length a list of them, other inputs an iterator."""
+    def __call__(
+        self,
+        inputs: Sentence | Iterable[Sentence],
+        *args,
+        sentences: str | Callable[[str], list[str]] | None = None,
+        **options,
+    ):
+        """
+        A sentence gives one dictionary, inputs with a length a list of them, other inputs an iterator. Where text is
+        split into sentences, as by [`parse`], it gives a list of dictionaries.
+        """
+        sentences = sentences or self.sentences
+        by_default = sentences is None and abilities_of(self.model.config).segments
+        split = choose_splitter("model" if by_default else sentences, None, None, partial(self._by_model, options))
+        if split is not None:
+            split = partial(split_texts, split=split, group_all=not by_default)
+            return self._call_split(inputs, split, *args, **options)
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
             found: Any = read_sentences(inputs)
             if not is_one_sentence(found):
@@ -63,6 +91,25 @@ class ParsingPipeline(Pipeline):
                 found = list(found) if is_list else found
             inputs = found
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
+
+    def _by_model(self, options: dict[str, Any]) -> Split:
+        given = {name: options[name] for name in options.keys() & {"word_tokenizer", "treebank"}}
+        reading = self._preprocess_params | self._sanitize_parameters(**given)[0]
+        word_tokenizer = reading.get("word_tokenizer") or choose_tokenizer(self.tokenizer)
+        return sentence_splitter(self.model, self.tokenizer, word_tokenizer, reading.get("treebank_id"))
+
+    def _call_split(self, inputs: Any, split: Callable[..., Iterator], *args, **options) -> Any:
+        if isinstance(inputs, torch.utils.data.Dataset) and isinstance(inputs, Sized):
+            inputs = [inputs[number] for number in range(len(inputs))]  # pyright: ignore[reportIndexIssue]
+        found: Any = read_sentences(inputs)
+        is_one = is_one_sentence(found)
+        counts: deque[int | None] = deque()
+        texts = split(map(as_sentence, [found] if is_one else found), counts)
+        options["num_workers"] = 0  # of another process the counts would not be known here
+        groups = regroup(super().__call__((text for text in texts), *args, **options), counts)
+        if is_one:
+            return next(groups)
+        return list(groups) if isinstance(found, Sized) else groups
 
     def _sanitize_parameters(
         self,
@@ -74,6 +121,7 @@ class ParsingPipeline(Pipeline):
         marginals=None,
         punctuation=None,
         word_tokenizer=None,
+        treebank=None,
         max_words=None,
         skip_long=None,
         skip_empty=None,
@@ -87,6 +135,7 @@ class ParsingPipeline(Pipeline):
         if word_tokenizer is not None:
             word_tokenizer = choose_tokenizer(self.tokenizer, word_tokenizer)
         reading = {"word_tokenizer": word_tokenizer, "max_words": max_words}
+        reading["treebank_id"] = choose_treebank(self.model, treebank)
         return (
             given(punctuation=punctuation, **reading, skip_long=skip_long, skip_empty=skip_empty),
             given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
@@ -124,8 +173,8 @@ class ParsingPipeline(Pipeline):
 class DependencyParsingPipeline(ParsingPipeline):
     """
     `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`,
-    `skip_long`, `skip_empty`.
+    `sentences`, `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`,
+    `treebank`, `max_words`, `skip_long`, `skip_empty`.
     """
 
     structure = "dependency"
