@@ -34,10 +34,10 @@ def read_sentences(name: str, input_format: str, sentences: str, skip_empty: boo
     `BadInputError`.
     """
     items = read_file(name, input_format, skip_empty)
-    return _split_texts(items) if sentences == "split" else items
+    return split_texts(items) if sentences == "split" else items
 
 
-def _split_texts(items: Iterable[Item]) -> Iterator[Item]:
+def split_texts(items: Iterable[Item]) -> Iterator[Item]:
     """All but raw text, and empty lines, are as they were."""
     for item in items:
         spans = [] if item.text is None else sentence_spans(item.text)

@@ -40,8 +40,7 @@ def assemble_parse(
         ValueError: there are marginals, but no dependencies are asked for.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
-    parse |= {"marginals": None, "distances": None, "text": None, "word_spans": None, "start": 0}
-    parse["multiword_tokens"] = []
+    parse |= dict.fromkeys(("marginals", "distances", "text", "word_spans")) | {"start": 0, "multiword_tokens": []}
     if "graph" in structures:
         words = _seen(encoded)
         return parse | {"words": words} | _graphs(words, decoded) | _source(encoded, encoded["keep"])

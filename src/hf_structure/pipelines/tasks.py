@@ -6,7 +6,7 @@ imported.
 import logging
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Sized
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,7 @@ from hf_structure.pipelines.segmentation import sentence_splitter
 from hf_structure.pipelines.splitting import Split, choose_splitter, regroup, split_texts
 
 
-class ParsingPipeline(Pipeline):
+class SentencePipeline(Pipeline):
     """
     Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out, None for a sentence that is left
     out. A sentence is a string, a list of words, or a dictionary of `words` (or `text`) and, optionally, `tags` and
@@ -55,34 +55,12 @@ class ParsingPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
-    def __init__(
-        self,
-        *args,
-        structure: str | None = None,
-        sentences: str | Callable[[str], list[str]] | None = None,
-        **kwargs,
-    ):
+    def __init__(self, *args, structure: str | None = None, **kwargs):
         super().__init__(*args, structure=structure or self.structure, **kwargs)
         check_input(self.model, self.tokenizer)
-        self.sentences = sentences
 
-    def __call__(
-        self,
-        inputs: Sentence | Iterable[Sentence],
-        *args,
-        sentences: str | Callable[[str], list[str]] | None = None,
-        **options,
-    ):
-        """
-        A sentence gives one dictionary, inputs with a length a list of them, other inputs an iterator. Where text is
-        split into sentences, as by [`parse`], it gives a list of dictionaries.
-        """
-        sentences = sentences or self.sentences
-        by_default = sentences is None and abilities_of(self.model.config).segments
-        split = choose_splitter("model" if by_default else sentences, None, None, partial(self._by_model, options))
-        if split is not None:
-            split = partial(split_texts, split=split, group_all=not by_default)
-            return self._call_split(inputs, split, *args, **options)
+    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
+        """A string gives one dictionary, inputs with a length a list of them, other inputs an iterator."""
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
             found: Any = read_sentences(inputs)
             if not is_one_sentence(found):
@@ -91,25 +69,6 @@ class ParsingPipeline(Pipeline):
                 found = list(found) if is_list else found
             inputs = found
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
-
-    def _by_model(self, options: dict[str, Any]) -> Split:
-        given = {name: options[name] for name in options.keys() & {"word_tokenizer", "treebank"}}
-        reading = self._preprocess_params | self._sanitize_parameters(**given)[0]
-        word_tokenizer = reading.get("word_tokenizer") or choose_tokenizer(self.tokenizer)
-        return sentence_splitter(self.model, self.tokenizer, word_tokenizer, reading.get("treebank_id"))
-
-    def _call_split(self, inputs: Any, split: Callable[..., Iterator], *args, **options) -> Any:
-        if isinstance(inputs, torch.utils.data.Dataset) and isinstance(inputs, Sized):
-            inputs = [inputs[number] for number in range(len(inputs))]  # pyright: ignore[reportIndexIssue]
-        found: Any = read_sentences(inputs)
-        is_one = is_one_sentence(found)
-        counts: deque[int | None] = deque()
-        texts = split(map(as_sentence, [found] if is_one else found), counts)
-        options["num_workers"] = 0  # of another process the counts would not be known here
-        groups = regroup(super().__call__((text for text in texts), *args, **options), counts)
-        if is_one:
-            return next(groups)
-        return list(groups) if isinstance(found, Sized) else groups
 
     def _sanitize_parameters(
         self,
@@ -170,6 +129,66 @@ class ParsingPipeline(Pipeline):
         return assemble_parse(**model_outputs, abilities=abilities_of(self.model.config), **options)
 
 
+class DependencySentencePipeline(SentencePipeline):
+    structure = "dependency"
+
+
+class ConstituencySentencePipeline(SentencePipeline):
+    structure = "constituency"
+
+
+class GraphSentencePipeline(SentencePipeline):
+    structure = "graph"
+
+
+class ParsingPipeline(SentencePipeline):
+    """
+    The same with running text, which is split into sentences as by [`parse`]: then a string gives a list of
+    dictionaries.
+    """
+
+    of_sentences: type[SentencePipeline]  # what travels with models that find no sentences
+
+    def __init__(self, *args, sentences: str | Callable[[str], list[str]] | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.sentences = sentences
+
+    def __call__(
+        self,
+        inputs: Sentence | Iterable[Sentence],
+        *args,
+        sentences: str | Callable[[str], list[str]] | None = None,
+        **options,
+    ):
+        """
+        A sentence gives one dictionary, inputs with a length a list of them, other inputs an iterator; where strings
+        are split, each gives a list of dictionaries.
+        """
+        sentences = sentences or self.sentences
+        by_default = sentences is None and abilities_of(self.model.config).segments
+        split = choose_splitter("model" if by_default else sentences, None, None, partial(self._by_model, options))
+        if split is None:
+            return super().__call__(inputs, *args, **options)
+        if isinstance(inputs, torch.utils.data.Dataset) and isinstance(inputs, Sized):
+            inputs = [inputs[number] for number in range(len(inputs))]  # pyright: ignore[reportIndexIssue]
+        found: Any = read_sentences(inputs)
+        is_one = is_one_sentence(found)
+        counts: deque[int | None] = deque()
+        texts = map(as_sentence, [found] if is_one else found)
+        rows = (row for row in split_texts(texts, counts, split, group_all=not by_default))
+        options["num_workers"] = 0  # what another process counts is not known here
+        groups = regroup(super().__call__(rows, *args, **options), counts)
+        if is_one:
+            return next(groups)
+        return list(groups) if isinstance(found, Sized) else groups
+
+    def _by_model(self, options: dict[str, Any]) -> Split:
+        given = {name: options[name] for name in options.keys() & {"word_tokenizer", "treebank"}}
+        reading = self._preprocess_params | self._sanitize_parameters(**given)[0]
+        word_tokenizer = reading.get("word_tokenizer") or choose_tokenizer(self.tokenizer)
+        return sentence_splitter(self.model, self.tokenizer, word_tokenizer, reading.get("treebank_id"))
+
+
 class DependencyParsingPipeline(ParsingPipeline):
     """
     `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
@@ -178,6 +197,7 @@ class DependencyParsingPipeline(ParsingPipeline):
     """
 
     structure = "dependency"
+    of_sentences = DependencySentencePipeline
 
 
 class ConstituencyParsingPipeline(ParsingPipeline):
@@ -187,6 +207,7 @@ class ConstituencyParsingPipeline(ParsingPipeline):
     """
 
     structure = "constituency"
+    of_sentences = ConstituencySentencePipeline
 
 
 class GraphParsingPipeline(ParsingPipeline):
@@ -196,6 +217,7 @@ class GraphParsingPipeline(ParsingPipeline):
     """
 
     structure = "graph"
+    of_sentences = GraphSentencePipeline
 
 
 for task, pipeline_class, auto_class, model in (
