@@ -15,6 +15,7 @@ from matplotlib.image import imread
 from transformers import AutoTokenizer
 
 from hf_structure import (
+    Parse,
     StructFormerConfig,
     StructFormerForMaskedLM,
     UDGNConfig,

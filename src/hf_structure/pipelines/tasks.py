@@ -170,14 +170,16 @@ class ParsingPipeline(SentencePipeline):
         if split is None:
             return super().__call__(inputs, *args, **options)
         if isinstance(inputs, torch.utils.data.Dataset) and isinstance(inputs, Sized):
-            inputs = [inputs[number] for number in range(len(inputs))]  # pyright: ignore[reportIndexIssue]
+            rows: Any = inputs
+            inputs = [rows[number] for number in range(len(inputs))]
         found: Any = read_sentences(inputs)
         is_one = is_one_sentence(found)
         counts: deque[int | None] = deque()
         texts = map(as_sentence, [found] if is_one else found)
-        rows = (row for row in split_texts(texts, counts, split, group_all=not by_default))
+        texts = (text for text in split_texts(texts, counts, split, group_all=not by_default))
         options["num_workers"] = 0  # what another process counts is not known here
-        groups = regroup(super().__call__(rows, *args, **options), counts)
+        results: Any = super().__call__(texts, *args, **options)
+        groups = regroup(results, counts)
         if is_one:
             return next(groups)
         return list(groups) if isinstance(found, Sized) else groups
