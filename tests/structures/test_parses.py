@@ -31,6 +31,7 @@ def test_several_parses(tmp_path):
     ]
     assert (tmp_path / "trees.conllu").read_text() == parses.to_conllu()
     assert parses == [[PARSE, PARSE], None, PARSE]
+    assert str(parses) == "\n\n".join([str(PARSE)] * 3)
 
 
 def test_one_picture_of_what_is_left(tmp_path):

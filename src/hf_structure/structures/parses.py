@@ -17,7 +17,7 @@ _WHOLE = ("head", "start", "end")  # columns of whole numbers, some of which may
 class Parses(list):
     """
     A list of parses, with None for a sentence that was left out; of texts that were split into sentences, a list of
-    such lists. A notebook shows it as pictures. Its slices are of this kind, too.
+    such lists. It prints as trees, and a notebook shows it as pictures. Its slices are of this kind, too.
     """
 
     def to_dict(self) -> list[dict[str, Any] | list | None]:
@@ -94,6 +94,10 @@ class Parses(list):
                 span = (None, None) if word.span is None else (parse.start + place for place in word.span)
                 known = (token, word.number, word.form, word.head, word.relation, word.probability)
                 yield (text, sentence, *known, *span, *(word.columns.get(name) for name in more))
+
+    def __str__(self) -> str:
+        """All of them as text, one after the other."""
+        return "\n\n".join(str(parse) for parse in self._parses() if parse is not None)
 
     def _repr_html_(self) -> str:
         from hf_structure.drawing.html import picture
