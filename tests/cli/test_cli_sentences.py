@@ -8,7 +8,7 @@ import pytest
 from udtools.validator import Validator
 
 from hf_structure import Parses, parse
-from hf_structure.data.conllu import read_conllu
+from hf_structure.data.conllu import read_conllu, write_conllu
 
 TEXT = "Hi all,I don't know it's me  Yes!\n\n#wow http://x.org/ it\nisn't :-) he left\n"
 LINES = [line for line in TEXT.split("\n") if line]
@@ -55,6 +55,13 @@ def test_complete_conllu(run, tagger):
     sentences = list(read_conllu("system.conllu"))
     assert {"don't", "it's"} <= {token.form for sentence in sentences for token in sentence.tokens if "-" in token.id}
     again = run("parse", "--model", tagger, "--format", "conllu", "system.conllu")  # sentences and tokens stay
+    columns = [[(word.upos, word.lemma, word.feats) for word in sentence.words] for sentence in sentences]
+    emptied = [
+        s.with_column("upos", ["X"] * len(s.words)).with_column("feats", ["_"] * len(s.words)) for s in sentences
+    ]
+    write_conllu(emptied, "emptied.conllu")  # what the model predicts is written anew
+    filled = read_conllu(run("parse", "--model", tagger, "--format", "conllu", "emptied.conllu").splitlines())
+    assert [[(word.upos, word.lemma, word.feats) for word in sentence.words] for sentence in filled] == columns
     ids = [[(token.id, token.form) for token in sentence.tokens] for sentence in sentences]
     assert [[(token.id, token.form) for token in s.tokens] for s in read_conllu(again.splitlines())] == ids
     refined = run("parse", "--model", tagger, "--format", "conllu", "--refine", "system.conllu")

@@ -97,6 +97,29 @@ def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     assert parses[4].multiword_tokens == ((1, 3),)
 
 
+def test_a_stream_is_read_as_it_is_needed(tagger):
+    read = []
+
+    def texts():
+        for number in range(10_000):
+            read.append(number)
+            yield "it isn't so. no"
+
+    stream = parse(texts(), tagger, batch_size=1)
+    assert "".join(word for parsed in next(stream) for word in parsed.words) == "itisn'tso.no"
+    assert len(read) <= 64
+
+
+@pytest.mark.slow
+def test_a_paragraph_of_100_000_words(tagger):
+    text = " ".join(["Cats don't bark,", "do they ?", "(ok :-) )"] * 12_500)
+    parses = parse(text, tagger, skip_long=True)
+    read = [(parsed.start, parsed.start + len(parsed.text)) for parsed in parses if parsed is not None]
+    assert sum(len(parsed.words) for parsed in parses if parsed is not None) > 90_000
+    assert all(end <= start for (_, end), (start, _) in pairwise(read))
+    assert all(text[start:end] == parsed.text for (start, end), parsed in zip(read, filter(None, parses), strict=True))
+
+
 def test_half_characters_are_refused(tagger):
     with pytest.raises(ValueError, match="character 5 of 'cat \\\\udc00' is a lone surrogate"):
         parse("cat \udc00", tagger)

@@ -218,7 +218,7 @@ def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> s
     tree = parsed.dependency
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
-    return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
+    return str(tree.written_into(source))
 
 
 def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:

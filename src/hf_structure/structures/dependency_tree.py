@@ -132,9 +132,19 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         sentence = ConlluSentence.from_words(
             self.words, self.heads, self.labels, comments=comments, misc=self._misc(), **surface
         )
+        return self._fill(sentence).to_string()
+
+    def written_into(self, sentence: ConlluSentence) -> ConlluSentence:
+        """
+        A new sentence of CoNLL-U with these heads and labels, and with those of its columns that are predicted here.
+        What else it has stays. Raises `ValueError` if it has another number of words.
+        """
+        return self._fill(sentence.with_heads(self.heads, self.labels or ["_"] * len(self.heads)))
+
+    def _fill(self, sentence: ConlluSentence) -> ConlluSentence:
         for name in self.columns.keys() & CONLLU:
             sentence = sentence.with_column(name, [value or "_" for value in self.columns[name]])
-        return sentence.to_string()
+        return sentence
 
     def _misc(self) -> list[str]:
         """What is known of each word's probabilities, as CoNLL-U's last column."""
