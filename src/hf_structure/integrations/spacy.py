@@ -24,7 +24,6 @@ import numpy as np
 
 from hf_structure.abilities import abilities_of
 from hf_structure.data.text import paragraph_spans, sentence_spans
-from hf_structure.drawing.libraries import set_columns
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.pipelines.parsing import choose_treebank, load_parser, parse
 from hf_structure.pipelines.segmentation import find_starts
@@ -195,7 +194,7 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
         for token, word in zip(tokens, parsed.dependency, strict=True):
             heads[token.i] = tokens[word.head - 1].i if word.head else token.i
             relations[token.i] = doc.vocab.strings.add((word.relation or UNLABELLED) if word.head else "ROOT")
-        set_columns(tokens, parsed.dependency.columns)
+        parsed.dependency.set_columns(tokens)
     words = [token.i for token in doc if not token.is_space]
     for token in doc:
         if token.is_space and words:

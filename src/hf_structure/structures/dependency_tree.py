@@ -22,7 +22,7 @@ from hf_structure.structures.words import TreeOfWords, Word
 if TYPE_CHECKING:
     import nltk
     from spacy import Vocab
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Token
 
 
 CONLLU = {"lemma", "upos", "xpos", "feats"}  # predictions that have columns of their own in CoNLL-U
@@ -188,6 +188,12 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         if not self.is_tree:
             raise ValueError("to_spacy needs a tree: these heads have cycles or several roots")
         return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab, self.columns)
+
+    def set_columns(self, tokens: "Sequence[Token]") -> None:
+        """Writes what is predicted of each word into tokens of a spaCy document, as `to_spacy` does."""
+        from hf_structure.drawing.libraries import set_columns
+
+        set_columns(tokens, self.columns)
 
     def to_displacy(self) -> dict[str, Any]:
         """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""
