@@ -7,7 +7,9 @@ Speed on one thread and accuracy of the parsers that are installed, on one treeb
 `NAME:DTYPE` is a model of this library in another precision. Raw text is rebuilt from `# text` and `# newpar`.
 Speed is words of the treebank per second, without loading, the best of `--repeats` runs, and the ratio to the first
 parser in the same run. Accuracy is that of the evaluator of CoNLL 2018 (`pip install udtools`); cells that a parser
-does not give are empty. With `--output`, the trees are kept in this folder.
+does not give are empty. Models of this library find the sentences of raw text themselves if they can, else rules do.
+UAS and LAS of a parser that was not trained on Universal Dependencies say nothing. With `--output`, the trees are kept
+in this folder.
 """
 
 import argparse
@@ -23,10 +25,12 @@ import torch
 from measuring import add_machine_options, fastest, machine, table
 
 import hf_structure
+from hf_structure.abilities import abilities_of
 from hf_structure.data.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu, write_conllu
 from hf_structure.pipelines.parsing import load_parser
 
-METRICS = ["Sentences", "Words", "UPOS", "Lemmas", "UAS", "LAS"]
+METRICS = ["Sentences", "Words", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "MLAS"]
+COLUMNS = {"UPOS": "upos", "XPOS": "xpos", "UFeats": "feats", "Lemmas": "lemma", "MLAS": "feats"}  # what they need
 Run = Callable[[], str]  # gives CoNLL-U
 
 
@@ -37,10 +41,10 @@ def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, 
 
     def words() -> str:
         trees = [parsed.dependency for parsed in parse([sentence.forms for sentence in gold])]
-        pairs = zip(gold, trees, strict=True)
-        return "".join(str(blank(sentence).with_heads(tree.heads, tree.labels)) for sentence, tree in pairs)
+        return "".join(str(tree.written_into(blank(sentence))) for sentence, tree in zip(gold, trees, strict=True))
 
-    return lambda: "".join(each.to_conllu() for each in parse(texts, sentences="split")), words
+    sentences = "model" if abilities_of(model.config).segments else "split"
+    return lambda: parse(texts, sentences=sentences).to_conllu(), words
 
 
 def spacy(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
@@ -59,7 +63,8 @@ def spacy(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run,
                     head = 0 if token.head == token else places.get(token.head.i, 0)
                     cells = [places[token.i], token.text, token.lemma_ or "_", token.pos_ or "_", token.tag_ or "_"]
                     label = token.dep_.lower() if head else "root"
-                    lines.append("\t".join(map(str, [*cells, "_", head, label or "_", "_", "_"])))
+                    feats = str(token.morph) or "_"
+                    lines.append("\t".join(map(str, [*cells, feats, head, label or "_", "_", "_"])))
                 lines += [""] * bool(tokens)
         return "\n".join([*lines, ""])
 
@@ -116,7 +121,9 @@ def score(gold: Path, system: Path) -> list[str]:
     except UDError as error:
         print(f"{system.name}: {error}", file=sys.stderr)
         return [""] * len(METRICS)
-    return [f"{100 * found[name].f1:.1f}" if found[name].f1 else "" for name in METRICS]
+    words = [word for sentence in read_conllu(system) for word in sentence.words]
+    empty = {name for name, column in COLUMNS.items() if all(getattr(word, column) == "_" for word in words)}
+    return ["" if name in empty else f"{100 * found[name].f1:.1f}" for name in METRICS]
 
 
 def main() -> None:

@@ -11,7 +11,10 @@ a CPU. Memory does not grow with the corpus.
 Input: files of text (a sentence a line; blank lines are skipped), CoNLL-U, SDP or brackets, all of them as they are or
 as .gz, .xz, .bz2; files of rows (.parquet, .json, .jsonl); or with `--dataset` a folder that `save_to_disk` of
 `datasets` made, or a name on the Hub, which is streamed. Of rows, `--text_column` is read: strings are running text,
-which is split into sentences and words by the rules of this library; lists of strings are words.
+which is split into sentences and words; lists of strings are words.
+
+A parser that finds sentences does so in rows and in lines of text. With other parsers, rules find those of rows, and a
+line is one. `--sentences` says otherwise.
 
 The work is cut into blocks of `--block_size` sentences or rows, which the processes take in turn. Every process reads
 the whole input, but passes over what is not its own. A block is written to the folder `OUTPUT.blocks` when it is
@@ -22,7 +25,8 @@ model too, it refuses to go on. Only one run at a time can write to an output.
 On a CPU, MKL may round differently from process to process, which shows in the last digit of a probability;
 MKL_CBWR=COMPATIBLE in the environment makes such files equal byte for byte.
 
-From text, every sentence comes with a comment `# text`; of CoNLL-U all but HEAD and DEPREL stays as it is. A sentence
+From text, every sentence comes with a comment `# text`, and with its multiword tokens (`1-2`); of CoNLL-U all but HEAD
+and DEPREL stays as it is. A sentence
 of more words than `--max_words` or than the model has positions for ends the run, or is left out and counted
 (`--skip_long`).
 """
@@ -42,14 +46,23 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
 
+from hf_structure.abilities import abilities_of
 from hf_structure.cli.blocks import Block, BlockFolder, wait_for
-from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, check_files, positive
-from hf_structure.cli.parse import WRITERS
+from hf_structure.cli.common import (
+    Item,
+    add_dtype,
+    add_input_format,
+    add_model,
+    add_sentences,
+    check_files,
+    positive,
+)
+from hf_structure.cli.parse import WRITERS, parse_items
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file, writing_to
 from hf_structure.data.rows import open_dataset
 from hf_structure.data.sentences import LongSentenceError, SentenceError
-from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION
+from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION, SENTENCES
 from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.structures.parse import Parse
 from hf_structure.training.scripts import check_same_run, model_states, run, source_states
@@ -82,6 +95,8 @@ def parse_arguments() -> argparse.Namespace:
     add_model(parser)
     add_dtype(parser)
     add_input_format(parser)
+    default = "model where the model can, else split for rows and line for files"
+    add_sentences(parser, SENTENCES, default)
     number = partial(parser.add_argument, type=positive, metavar="N")
     number("--limit", help="read the first N sentences or rows only")
     number("--max_words", default=MAX_WORDS, help="longest sentence that is parsed; default: %(default)s")
@@ -186,17 +201,18 @@ class Progress:
             self.bar.total = max(self.bar.n, round(passed / fraction))
 
 
-def to_conllu(parse_all: Callable, items: list[Item]) -> Iterator[str | None]:
-    """CoNLL-U of sentences, None of those left out. Raises `ValueError` for one that cannot be parsed."""
-    parses = parse_all({"words": item.words, "tags": item.tags} for item in items)
-    return (next_text(parses, item) for item in items)
+def to_conllu(parse_all: Callable, items: list[Item]) -> Iterator[tuple[Parse | None, str]]:
+    """The parses of sentences and their CoNLL-U. Raises `ValueError` for one that cannot be parsed."""
+    parses = parse_all(items)
+    for item in items:
+        yield from next_texts(parses, item)
 
 
-def next_text(parses: Iterator[Parse | None], item: Item) -> str | None:
-    """CoNLL-U of the next sentence. Raises `ValueError` if the parser or the format cannot take it."""
+def next_texts(parses: Iterator[list[Parse | None]], item: Item) -> list[tuple[Parse | None, str]]:
+    """Those of the next item. Raises `ValueError` if the parser or the format cannot take it."""
     try:
-        parsed = next(parses)
-        return None if parsed is None else WRITERS["conllu"](parsed, item.source)
+        found = next(parses)
+        return [(each, "" if each is None else WRITERS["conllu"](each, item.source)) for each in found]
     except ValueError as error:
         reason = error.reason if isinstance(error, SentenceError) else error
         hint = "; --skip_long leaves such sentences out" if isinstance(error.__cause__, LongSentenceError) else ""
@@ -218,13 +234,15 @@ def annotate(
         for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
             if number % state.num_processes == state.process_index and number not in done:
                 items = [item for record in block for item in record()]
-                texts, words = [], 0
-                for item, text in zip(items, to_conllu(parse_all, items), strict=True):
-                    progress.add(len(item.words))
-                    if text is not None:
-                        texts.append(text)
-                        words += len(item.words)
-                folder.write(number, "".join(texts), len(texts), words, len(items) - len(texts))
+                texts, words, long = [], 0, 0
+                for parsed, text in to_conllu(parse_all, items):
+                    if parsed is None:
+                        long += 1
+                        continue
+                    progress.add(len(parsed.words))
+                    texts.append(text)
+                    words += len(parsed.words)
+                folder.write(number, "".join(texts), len(texts), words, long)
             count = number + 1
             limited = min(count * options.block_size / options.limit, 1) if options.limit else 0
             progress.pass_block(number, max(corpus.fraction() or 0, limited))
@@ -248,9 +266,13 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
     model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype, **trust)
     names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words", "skip_long")
     settings = {name: getattr(options, name) for name in names}
-    parse_all = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
+    parser = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
     tags = (getattr(model.config, "tags", None) or [None])[:1]
-    parse_all([{"words": ["one"], "tags": tags}])  # tells whether the model can do what it is asked to
+    by_model = options.sentences == "model" or (options.sentences is None and abilities_of(model.config).segments)
+    # Tells whether the model can do what it is asked to.
+    parser([{"words": ["one"], "tags": tags}], sentences="model" if by_model else "line")
+    parse_all = partial(parse_items, parse=parser, by_model=by_model)
+    corpus.sentences = "model" if by_model else options.sentences
     before, start = sum(block.words for block in folder.find().values()), time.monotonic()
     state.wait_for_everyone()
     count = annotate(options, state, corpus, folder, parse_all)

@@ -24,7 +24,7 @@ def demo(sentences: list[str], models: list[str], k: int, output: Path) -> None:
     parses = []
     for model in models:
         print(f"--- {model}\n")
-        found = hf_structure.parse(sentences, model=model, k=1 if model in ONE_TREE else k)
+        found = hf_structure.parse(sentences, model=model, sentences="line", k=1 if model in ONE_TREE else k)
         for parse in found:
             print(f"{' '.join(parse.words)}\n{parse}\n")
         parses.append(found)

@@ -152,6 +152,21 @@ def rng_transformer(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tagger(tmp_path_factory) -> Path:
+    """Folder of a tiny random one over subwords that finds sentences and gives tags, features and lemmas."""
+    columns = {
+        "upos": ["NOUN", "VERB", "PUNCT"],
+        "xpos": ["NN", "VB", "."],
+        "feats": ["NOUN _", "NOUN Number=Plur", "VERB Mood=Ind|VerbForm=Fin", "PUNCT _"],
+        "lemma": ["lower-0+", "keep-0+", "lower-1+", "lower-3+y"],
+    }
+    settings = {"columns": columns, "column_size": 8, "id2label": {0: "root", 1: "nsubj", 2: "punct"}}
+    return new_rng_transformer(
+        tmp_path_factory.mktemp("tagger"), _bpe_tokenizer(), num_segmentation_layers=1, **settings
+    )
+
+
+@pytest.fixture(scope="session")
 def subword_rng_transformer(tmp_path_factory) -> Path:
     """The same over subwords, a word being its first one, and with tags."""
     folder, tokenizer = tmp_path_factory.mktemp("subword_rng"), _bpe_tokenizer(skip_punctuation=True)

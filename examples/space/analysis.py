@@ -8,10 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import hf_structure
+from hf_structure.abilities import abilities_of
 from hf_structure.data.sentences import SentenceError
 from hf_structure.drawing.figures import plot_marginals
 from hf_structure.drawing.html import picture, rank_title
 from hf_structure.hub.locating import short_names
+from hf_structure.pipelines.parsing import load_parser
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
 
 if TYPE_CHECKING:
@@ -90,7 +92,9 @@ def parse_text(text: str, model: str, k: int) -> list[Parse]:
         raise ValueError(f"Between 1 and {MAX_TREES} structures can be shown, not {k}.")
     k = 1 if model in ONE_TREE else k
     try:
-        return hf_structure.parse(text, model, sentences="split", k=k, marginals=True, max_words=MAX_WORDS)
+        parser, _ = load_parser(model, None, None)
+        sentences = "model" if abilities_of(parser.config).segments else "split"
+        return hf_structure.parse(text, model, sentences=sentences, k=k, marginals=True, max_words=MAX_WORDS)
     except SentenceError as error:
         reason = error.reason.replace("of max_words", "that are parsed here")
         raise ValueError(f"This text cannot be parsed: {reason}.") from error

@@ -15,6 +15,7 @@ from matplotlib.image import imread
 from transformers import AutoTokenizer
 
 from hf_structure import (
+    Parse,
     StructFormerConfig,
     StructFormerForMaskedLM,
     UDGNConfig,
@@ -34,6 +35,7 @@ from hf_structure.version import __version__
 
 TEXT = 'She can\'t sleep.\n\nThe cat chased the "old" dog!\n'
 SENTENCES = [line for line in TEXT.split("\n") if line]
+TEXTS = [{"text": line, "start": TEXT.index(line)} for line in SENTENCES]
 WORDS = [["She", "ca", "n't", "sleep", "."], ["The", "cat", "chased", "the", '"', "old", '"', "dog", "!"]]
 GOLD = """\
 # sent_id = 1
@@ -83,7 +85,7 @@ def words_of(output: str) -> list[list[str]]:
 
 
 def test_text(run, folder):
-    expected = [parsed.to_dict() for parsed in parse(SENTENCES, folder)]
+    expected = [parsed.to_dict() for parsed in parse(TEXTS, folder)]
     assert [
         json.loads(line) for line in run("parse", "--model", folder, "--format", "json", "notes.txt").splitlines()
     ] == expected
@@ -133,14 +135,14 @@ def test_compressed_files(run, folder, here):
 
 
 def test_text_format(run, folder):
-    trees = parse(SENTENCES, folder)
+    trees = parse(TEXTS, folder)
     expected = "".join(f"{' '.join(tree.words)}\n{tree}\n\n" for tree in trees)
     assert run("parse", "--model", folder, "notes.txt") == expected
     assert "╰" in expected
 
 
 def test_svg_and_tikz_formats(run, folder):
-    trees = parse(SENTENCES, folder)
+    trees = parse(TEXTS, folder)
     assert run("parse", "--model", folder, "--format", "svg", "notes.txt") == "".join(f"{t.to_svg()}\n" for t in trees)
     tikz = run("parse", "--model", folder, "--format", "tikz", "notes.txt")
     assert tikz == "".join(f"{t.to_tikz()}\n" for t in trees)
@@ -150,9 +152,11 @@ def test_conllu_format_from_text(run, folder):
     output = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
     sentences = list(read_conllu(output.splitlines(keepends=True)))
     assert [sentence.forms for sentence in sentences] == WORDS
-    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(SENTENCES, folder)]
+    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(TEXTS, folder)]
     assert sentences[0].metadata == {**sentences[0].metadata, "sent_id": "1", "text": "She can't sleep."}
-    assert [word.form for word in sentences[0].words if "SpaceAfter=No" in word.misc] == ["ca", "sleep"]
+    tokens = [(token.id, token.form) for token in sentences[0].tokens]
+    assert tokens == [("1", "She"), ("2-3", "can't"), ("2", "ca"), ("3", "n't"), ("4", "sleep"), ("5", ".")]
+    assert [token.form for token in sentences[0].tokens if "SpaceAfter=No" in token.misc] == ["sleep"]
 
 
 def test_conllu_keeps_everything_but_the_tree(run, folder):
@@ -181,7 +185,7 @@ def test_dropped_punctuation(run, folder):
 
 def test_k_best_and_marginals(run, folder):
     output = run("parse", "--model", folder, "--format", "json", "-k", "4", "--marginals", "notes.txt")
-    expected = parse(SENTENCES, folder, k=4, marginals=True)
+    expected = parse(TEXTS, folder, k=4, marginals=True)
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
@@ -197,7 +201,7 @@ def test_labels_fill_deprel(run, g2g_transformer):
     from_text = run("parse", "--model", g2g_transformer, "--format", "conllu", "notes.txt")
     assert from_text == "".join(
         parsed.to_conllu({"sent_id": str(number)})
-        for number, parsed in enumerate(parse(SENTENCES, g2g_transformer), start=1)
+        for number, parsed in enumerate(parse(TEXTS, g2g_transformer), start=1)
     )
     assert "LabelProb=" in from_text
     dropped = run("parse", "--model", g2g_transformer, "--format", "conllu", "--punctuation", "drop", "gold.conllu")
@@ -207,7 +211,7 @@ def test_labels_fill_deprel(run, g2g_transformer):
 
 def test_beam_size(run, fail, folder, g2g_transformer):
     options = ("parse", "--format", "json", "--beam_size", "4", "notes.txt", "--model")
-    expected = parse(SENTENCES, g2g_transformer, beam_size=4)
+    expected = parse(TEXTS, g2g_transformer, beam_size=4)
     assert [json.loads(line) for line in run(*options, g2g_transformer).splitlines()] == [
         parsed.to_dict() for parsed in expected
     ]
@@ -221,7 +225,7 @@ def test_beam_size(run, fail, folder, g2g_transformer):
 def test_decoder_device_and_dtype(run, folder, decoder):
     options = ["--decoder", decoder, "--device", "cpu", "--dtype", "bfloat16"]
     output = run("parse", "--model", folder, "--format", "json", *options, "notes.txt")
-    expected = parse(SENTENCES, folder, decoder=decoder, dtype="bfloat16")
+    expected = parse(TEXTS, folder, decoder=decoder, dtype="bfloat16")
     assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
 
 
@@ -280,7 +284,7 @@ def test_structure_in_every_format(run, fail, structformer, structure, format):
         assert not Path("out").exists()
         return
     run(*arguments)
-    expected = parse(SENTENCES, structformer, structure=structure or NEEDED.get(format))
+    expected = parse(TEXTS, structformer, structure=structure or NEEDED.get(format))
     assert Path("out").read_text(encoding="utf-8") == "".join(
         FORMATS[format](parsed, number) for number, parsed in enumerate(expected, start=1)
     )
@@ -419,6 +423,28 @@ def test_sentences_of_a_line(run, folder):
     ]
     assert [len(words) for words in words_of(run(*options, "--sentences", "line", stdin=text))] == [9, 2]
     assert words_of(run(*options, "--input_format", "words", stdin="A b. C d.")) == [["A", "b.", "C", "d."]]
+
+
+def test_the_place_of_words_in_a_file(run, folder):
+    text = "\ufeffThe cat. No, it isn't!\r\n \n\t\u00c9t\u00e9 \U0001f600 sleeps. Dogs\ndo not. \ufeffDogs\n"
+    Path("text.txt").write_text(text, encoding="utf-8", newline="")
+    plain = text[1:]
+    options = ("parse", "--model", folder, "--format", "json", "text.txt")
+    for more in ([], ["--sentences", "line"], ["--input_format", "paragraphs"]):
+        parses = [Parse.from_dict(json.loads(line)) for line in run(*options, *more).splitlines()]
+        for parsed in parses:
+            found = [plain[parsed.start + start : parsed.start + end] for start, end in parsed.word_spans]
+            assert found == list(parsed.words)
+        assert "".join(word for parsed in parses for word in parsed.words) == "".join(plain.split())
+
+
+def test_paragraphs(run, folder, fail):
+    text = "The cat\nsleeps. Dogs\ndo not.\n\n\nThe old\n  dog\n \nsleeps"
+    options = ("parse", "--model", folder, "--format", "json", "--input_format", "paragraphs")
+    parses = [json.loads(line) for line in run(*options, stdin=text).splitlines()]
+    assert [parsed["text"] for parsed in parses] == ["The cat\nsleeps.", "Dogs\ndo not.", "The old\n  dog", "sleeps"]
+    assert [parsed["start"] for parsed in parses] == [0, 16, 31, 47]
+    assert ">:6: the sentence has 3 words" in fail(*options, "--max_words", "2", stdin="\n" * 5 + text[-21:])[0]
 
 
 def test_k_best_in_every_format_that_holds_them(run, folder):
@@ -1230,7 +1256,7 @@ def test_render_standard_input(run, trees):
 
 def test_render_what_parse_wrote(run, structformer):
     run("parse", "--model", structformer, "--format", "brackets", "notes.txt", "--output", "notes.mrg")
-    expected = parse(SENTENCES, structformer, structure="constituency")
+    expected = parse(TEXTS, structformer, structure="constituency")
     output = run("render", "notes.mrg", "--format", "text")
     assert output == "".join(f"{' '.join(parsed.words)}\n{parsed}\n\n" for parsed in expected)
 

@@ -66,7 +66,8 @@ FORMATS = {
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_formats(run, command, graph_parser, format):
-    parses = parse([line for line in TEXT.split("\n") if line], graph_parser, beam_size=1)
+    texts = [{"text": line, "start": TEXT.index(line)} for line in TEXT.split("\n") if line]
+    parses = parse(texts, graph_parser, beam_size=1)
     assert [list(parsed.words) for parsed in parses] == WORDS
     expected = "".join(FORMATS[format](parsed, number) for number, parsed in enumerate(parses, start=1))
     assert run(*command, format, "notes.txt") == expected

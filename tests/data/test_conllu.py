@@ -120,6 +120,31 @@ def test_from_words():
     assert ConlluSentence.from_words(["a"]).heads is None
 
 
+def test_from_words_with_multiword_tokens_and_spaces():
+    words = ["I", "do", "n't", "know", "."]
+    misc = ["_", "A=1", "B=2", "C=3", "_"]
+    spaces = [True, False, False, False, True]
+    sentence = ConlluSentence.from_words(words, misc=misc, spaces=spaces, multiword_tokens=[(2, 3)])
+    assert [(token.id, token.form, token.misc) for token in sentence.tokens] == [
+        ("1", "I", "_"),
+        ("2-3", "don't", "SpaceAfter=No"),
+        ("2", "do", "A=1"),
+        ("3", "n't", "B=2"),
+        ("4", "know", "C=3|SpaceAfter=No"),
+        ("5", ".", "_"),
+    ]
+    assert parse(str(sentence)) == [sentence]
+    assert ConlluSentence.from_words(words, multiword_tokens=[(2, 3)]).tokens[1].misc == "_"
+    with pytest.raises(ValueError, match="4 values of spaces for 5 words"):
+        ConlluSentence.from_words(words, spaces=spaces[1:])
+
+
+@pytest.mark.parametrize("tokens", [[(1, 1)], [(0, 2)], [(2, 4)], [(1, 2), (2, 3)], [(2, 3), (1, 2)]], ids=str)
+def test_from_words_refuses_tokens_of_other_words(tokens):
+    with pytest.raises(ValueError, match=r"the words \d to \d cannot be a multiword token after word \d of 3"):
+        ConlluSentence.from_words(["a", "b", "c"], multiword_tokens=tokens)
+
+
 @pytest.mark.parametrize("word", ["", "a\tb", "a\nb", "a\r", "\0", 3], ids=["empty", "tab", "LF", "CR", "NUL", "int"])
 def test_from_words_refuses_what_no_line_can_hold(word):
     with pytest.raises(ValueError, match="word 2"):

@@ -284,6 +284,7 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             words,
             columns={"upos": ["NOUN"], "xpos": ["NN"], "feats": ["NOUN _"], "lemma": ["lower-0+"]},
             treebanks=["ewt", "gum"],
+            num_segmentation_layers=1,
         ),
         "pushdown": new_pushdown(folder / "runs/pushdown", unigram_tokenizer([line.split() for line in LINES])),
     }

@@ -1,6 +1,7 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
 import gzip
+import json
 import lzma
 import os
 import random
@@ -18,7 +19,7 @@ from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
 from tqdm import tqdm
 from tqdm.std import TqdmDefaultWriteLock
 
-from hf_structure import parse
+from hf_structure import Parses, parse
 from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.records import open_files
@@ -206,6 +207,29 @@ def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
     monkeypatch.chdir(rows)
     run(*source, *options(structformer, tmp_path / "silver.conllu", "--text_column", column, "--block_size", "1"))
     assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
+
+
+@pytest.mark.parametrize("sentences", [None, "model", "split", "line"])
+def test_sentences(run, tmp_path, tagger, sentences):
+    """Those that the model finds, by default, with the tags that it gives; or others."""
+    text = "It isn't so. He left ok\nHi\n"
+    (tmp_path / "text.txt").write_text(text)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    more = [] if sentences is None else ["--sentences", sentences]
+    for name, texts in (("text.txt", text.splitlines()), ("rows.jsonl", [text])):
+        output = tmp_path / f"{name}.conllu"
+        run(tmp_path / name, *options(tagger, output, *more))
+        parses = Parses(parse(texts, tagger, sentences=sentences))
+        found = [sentence.tokens for sentence in read_conllu(output)]
+        assert found == [sentence.tokens for sentence in read_conllu(parses.to_conllu().splitlines())]
+        assert "isn't" in [token.form for tokens in found for token in tokens if "-" in token.id]
+
+
+def test_a_model_that_finds_no_sentences(run, corpus, tmp_path, structformer):
+    message = message_of(
+        run, corpus / "dev.txt", *options(structformer, tmp_path / "o.conllu", "--sentences", "model")
+    )
+    assert "this StructFormerForMaskedLM finds no sentences" in message
 
 
 def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):

@@ -138,6 +138,11 @@ def test_several_processes(g2g_transformer):
         assert_parsed(doc, SENTENCES, g2g_transformer)
 
 
+def test_no_such_treebank(tagger):
+    with pytest.raises(ValueError, match="follows the habits of one treebank alone"):
+        component(tagger, treebank="gum")
+
+
 def test_no_such_model():
     with pytest.raises(ValueError, match="no model 'nonsense'"):
         spacy.blank("en").add_pipe("hf_structure", config={"model": "nonsense"})
@@ -152,6 +157,42 @@ def test_to_spacy():
     assert [token.dep_ for token in hf_structure.DependencyTree(["a", "b"], [2, 0]).to_spacy()] == ["dep", "ROOT"]
     with pytest.raises(ValueError, match="needs a tree"):
         hf_structure.DependencyTree(["a", "b"], [2, 1]).to_spacy()
+
+
+def test_tags_lemmas_features_and_sentences_of_the_model(tagger):
+    nlp = component(tagger)
+    text = " Cats aren't dogs,they slept!\n\nTries  it "
+    docs = list(nlp.pipe([text, "", "Cats sleep", "A dog."]))
+    doc = docs[0]
+    assert doc.text == text
+    assert len(list(doc.sents)) > 2
+    starts = [sentence[0].i for sentence in doc.sents]
+    assert any(token.text == "Tries" and token.i in starts for token in doc)
+    words = [[token.text for token in sentence if not token.is_space] for sentence in doc.sents]
+    assert_parsed(doc, words, tagger)
+    for sentence, parsed in zip(doc.sents, hf_structure.parse(words, tagger), strict=True):
+        tokens = [token for token in sentence if not token.is_space]
+        for token, word in zip(tokens, parsed, strict=True):
+            assert (token.pos_, token.tag_, token.lemma_) == (word.upos, word.xpos, word.lemma)
+            assert token.morph.to_dict() == word.feats
+    assert doc.has_annotation("MORPH")
+    read = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    assert [token.lemma_ for token in read] == [token.lemma_ for token in doc]
+    given = spacy.blank("en")
+    given.add_pipe("sentencizer")
+    given.add_pipe("hf_structure", config={"model": str(tagger)})
+    assert [sentence.text for sentence in given("It slept. A dog").sents] == ["It slept.", "A dog"]
+
+
+def test_columns_of_a_tree(tagger):
+    [parsed] = hf_structure.parse([["Cats", "slept"]], tagger)
+    for token, word in zip(parsed.to_spacy(), parsed, strict=True):
+        assert (token.pos_, token.tag_, token.lemma_) == (word.upos, word.xpos, word.lemma)
+        assert token.morph.to_dict() == word.feats
+    columns = {"upos": ["NOUN", None], "tone": ["low", None], "feats": ["Number=Plur", None]}
+    cats, slept = hf_structure.DependencyTree(["Cats", "slept"], [2, 0], columns=columns).to_spacy()
+    assert (cats.pos_, cats._.tone, str(cats.morph)) == ("NOUN", "low", "Number=Plur")
+    assert (slept.pos_, slept._.tone, str(slept.morph)) == ("", None, "")
 
 
 def test_int8(g2g_transformer):

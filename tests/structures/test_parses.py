@@ -15,6 +15,8 @@ TREE = DependencyTree(WORDS, (2, 0, 2, 2, 2), ("nsubj", "root", "iobj", "obj", "
 SPANS = ((0, 3), (4, 8), (9, 12), (13, 18), (18, 19))
 PARSE = Parse(WORDS, TREE, text="She gave him\tbooks.", word_spans=SPANS)
 HI = [Parse(["Hi"], DependencyTree(["Hi"], [0]), text="Hi", word_spans=[(0, 2)], start=start) for start in (0, 4)]
+CANNOT = DependencyTree(["I", "can", "not"], [0, 1, 1])
+TOKENS = Parse(CANNOT.words, CANNOT, text="I cannot", word_spans=[(0, 1), (2, 5), (5, 8)], multiword_tokens=[(2, 3)])
 GRAPH = Parse(["a", "b"], graph=DependencyGraph(["a", "b"], [(0, 1), (1, 2), (0, 2)]))
 
 
@@ -29,6 +31,7 @@ def test_several_parses(tmp_path):
     ]
     assert (tmp_path / "trees.conllu").read_text() == parses.to_conllu()
     assert parses == [[PARSE, PARSE], None, PARSE]
+    assert str(parses) == "\n\n".join([str(PARSE)] * 3)
 
 
 def test_one_picture_of_what_is_left(tmp_path):
@@ -68,9 +71,10 @@ def test_a_slice_of_parses():
 
 def test_a_row_for_each_word():
     frame = Parses([None, PARSE, GRAPH]).to_pandas()
-    assert list(frame.columns) == ["sentence", "word", "form", "head", "relation", "probability", "start", "end"]
+    columns = "sentence token word form head relation probability start end"
+    assert list(frame.columns) == columns.split()
     assert frame["sentence"].tolist() == [2] * 5 + [3] * 2
-    assert frame["word"].tolist() == [1, 2, 3, 4, 5, 1, 2]
+    assert frame["word"].tolist() == frame["token"].tolist() == [1, 2, 3, 4, 5, 1, 2]
     first, second = (rows for _, rows in frame.groupby("sentence"))
     assert first["form"].tolist() == list(WORDS)
     assert first["head"].tolist() == list(TREE.heads)
@@ -82,9 +86,15 @@ def test_a_row_for_each_word():
     assert second[["relation", "probability", "start", "end"]].isna().all(axis=None)
 
 
+def test_rows_of_multiword_tokens():
+    frame = Parses([TOKENS, TOKENS]).to_pandas()
+    assert frame[["token", "word"]].values.tolist() == [[1, 1], [2, 2], [2, 3]] * 2
+    assert frame.groupby(["sentence", "token"])["form"].sum().tolist() == ["I", "cannot"] * 2
+
+
 def test_rows_of_texts_that_were_split():
     frame = Parses([Parses(), Parses(HI), Parses([None, HI[0]])]).to_pandas()
-    assert list(frame.columns)[:3] == ["text", "sentence", "word"]
+    assert list(frame.columns)[:4] == ["text", "sentence", "token", "word"]
     assert frame[["text", "sentence", "word", "start"]].values.tolist() == [[2, 1, 1, 0], [2, 2, 1, 4], [3, 4, 1, 0]]
 
 

@@ -87,6 +87,38 @@ def test_spans_of_words_where_punctuation_is_left_out():
     assert "# text = Yes yes" not in parsed.to_conllu()
 
 
+DONT = ("Do", "n't", "!")
+DONT_TREE = DependencyTree(DONT, (0, 1, 1))
+TOKENS = {"text": "Don't!", "word_spans": ((0, 2), (2, 5), (5, 6)), "multiword_tokens": ((1, 2),)}
+
+
+def test_multiword_tokens():
+    parsed = Parse(DONT, DONT_TREE, **TOKENS)
+    assert [word.multiword_token for word in parsed] == [(1, 2), (1, 2), None]
+    lines = [line.split("\t") for line in parsed.to_conllu().splitlines() if line[:1].isdigit()]
+    assert [(line[0], line[1], line[-1]) for line in lines] == [
+        ("1-2", "Don't", "SpaceAfter=No"),
+        ("1", "Do", "_"),
+        ("2", "n't", "_"),
+        ("3", "!", "_"),
+    ]
+    assert Parse.from_dict(parsed.to_dict()).multiword_tokens == parsed.multiword_tokens
+    assert parsed == Parse(DONT, DONT_TREE)
+    assert "1-2" not in Parse(DONT, DONT_TREE).to_conllu()
+    graph = Parse(DONT, graph=DependencyGraph(DONT, [(0, 1), (1, 2)]), **TOKENS)
+    assert graph.to_conllu().splitlines()[1].startswith("1-2\tDon't\t_")
+    with pytest.raises(ValueError, match="the words 3 to 4 cannot be a multiword token after word 0 of 3"):
+        Parse(DONT, multiword_tokens=[(3, 4)])
+
+
+def test_multiword_tokens_where_punctuation_is_left_out():
+    words = ("(", "I", "'m", "states", "'")
+    spans = [(0, 1), (1, 2), (2, 4), (5, 11), (11, 12)]
+    tree = DependencyTree(("I", "'m", "states"), (0, 1, 1))
+    parsed = Parse(words, tree, text="(I'm states'", word_spans=spans, multiword_tokens=[(2, 3), (4, 5)])
+    assert [word.multiword_token for word in parsed] == [(1, 2), (1, 2), None]
+
+
 def test_conllu_of_a_text():
     lines = PARSE.to_conllu({"sent_id": "7", "text": "else"}).splitlines()
     assert lines[:2] == ["# sent_id = 7", "# text = She gave him old books."]

@@ -8,10 +8,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from hf_structure.cli.arriving import STDIN, standard_input
 from hf_structure.data.bracket_tree import BracketTree
@@ -20,10 +21,10 @@ from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_li
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence
 from hf_structure.data.files import error_line, open_input, open_output, path_beside, plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name, tokenize_words
+from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
-from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS, SENTENCES
+from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,20 +36,24 @@ _NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # of what made the trees, in MIS
 @dataclass
 class Item:
     """
-    A sentence of the input; `source` is set if it came from CoNLL-U or SDP, whose other columns are kept, `text` if it
-    came from raw text. `place` is where it stood, for messages.
+    A sentence of the input, or running text. `source` is set if it came from CoNLL-U or SDP, whose other columns are
+    kept, `text` instead of `words` if it is raw text, which began at the character `start` of its file. `place` is
+    where it stood, for messages.
     """
 
-    words: list[str]
+    words: list[str] = field(default_factory=list)
     source: ConlluSentence | SdpSentence | None = None
     text: str | None = None
     place: str = ""
     tags: list[str] | None = None
+    start: int = 0
 
     @property
-    def sentence(self) -> str | dict[str, list[str] | None]:
+    def sentence(self) -> dict[str, Any]:
         """What [`~hf_structure.parse`] is given."""
-        return {"words": self.words, "tags": self.tags} if self.text is None else self.text
+        if self.text is None:
+            return {"words": self.words, "tags": self.tags}
+        return {"text": self.text, "start": self.start}
 
 
 MODEL_HELP = (
@@ -137,19 +142,21 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
     """The option that says what is read."""
     parser.add_argument(
         "--input_format",
-        choices=["auto", "raw", "words", "conllu", "sdp", "brackets"],
+        choices=["auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets"],
         default="auto",
-        help="raw: a sentence a line; words: the same, already split at spaces; brackets: the words of Penn Treebank "
-        "trees; auto (default): what the suffix says, CoNLL-U or SDP if the first lines look like it, else raw",
+        help="raw: text, a sentence or several a line; paragraphs: text whose lines break anywhere, with empty lines "
+        "between its paragraphs; words: a sentence a line, already split at spaces; brackets: the words of Penn "
+        "Treebank trees; auto (default): what the suffix says, CoNLL-U or SDP if the first lines look like it, else "
+        "raw",
     )
 
 
-def add_sentences(parser: argparse.ArgumentParser, exception: str = "") -> None:
+def add_sentences(parser: argparse.ArgumentParser, choices: Sequence[str], default: str) -> None:
     """The option that says what a line of text is."""
+    means = {"line": "a line is one (line)", "split": "rules find them (split)", "model": "the model does (model)"}
+    chosen = ", ".join(means[choice] for choice in choices)
     parser.add_argument(
-        "--sentences",
-        choices=SENTENCES,
-        help=f"of raw text: rules find the sentences of a line (split, default{exception}), or it is one (line)",
+        "--sentences", choices=choices, help=f"the sentences of raw text: {chosen}; default: {default}"
     )
 
 
@@ -188,9 +195,25 @@ def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterato
             if tree := whole.remove_traces():
                 yield partial(_bracket_item, tree, f"{name}:{whole.line}")
     else:
-        for number, line in numbered_lines(file):
-            if not skip_empty or line.strip():
-                yield partial(text_item, line, form, f"{name}:{number}")
+        for number, start, text in (_paragraphs if form == "paragraphs" else _lines)(file):
+            if not skip_empty or text.strip():
+                yield partial(text_item, text, form, f"{name}:{number}", start)
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, int, str]]:
+    """Number, offset and text of each line. Byte order marks do not count."""
+    start = 0
+    for number, line in numbered_lines(file):
+        yield number, start, line
+        start += len(line) + 1
+
+
+def _paragraphs(file: IO[bytes]) -> Iterator[tuple[int, int, str]]:
+    """What stands between empty lines, and the number and the offset of its first line."""
+    for is_text, lines in groupby(_lines(file), lambda line: bool(line[2].strip())):
+        if is_text:
+            (number, start, first), *others = lines
+            yield number, start, "\n".join([first, *(text for _, _, text in others)])
 
 
 def _conllu_item(lines: list[tuple[int, str]], name: str) -> Item:
@@ -204,11 +227,9 @@ def _bracket_item(tree: BracketTree, place: str) -> Item:
     return Item(row["words"], place=place, tags=row["tags"])
 
 
-def text_item(line: str, form: str, place: str) -> Item:
-    """The sentence of a line of text, `"raw"` or `"words"`."""
-    if form == "words":
-        return Item(line.split(), place=place)
-    return Item(tokenize_words(line), text=line, place=place)
+def text_item(text: str, form: str, place: str, start: int = 0) -> Item:
+    """A line of `"words"`, or raw text."""
+    return Item(text.split(), place=place) if form == "words" else Item(text=text, place=place, start=start)
 
 
 def input_file(name: str) -> AbstractContextManager[IO[bytes]]:

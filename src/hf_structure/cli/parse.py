@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import IO, Any
 
@@ -25,7 +26,7 @@ from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
 from hf_structure.drawing.html import render_html
-from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
+from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, SENTENCES, STRUCTURES
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
@@ -52,7 +53,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_input_format(parser)
-    add_sentences(parser)
+    add_sentences(parser, SENTENCES, "model where the model can, else split")
     add_word_tokenizer(parser)
     parser.add_argument(
         "--decoder",
@@ -105,19 +106,22 @@ def run_parse(options: argparse.Namespace) -> None:
     other files.
     """
     _check_parse(options)
+    from hf_structure.abilities import abilities_of
     from hf_structure.pipelines.parsing import WINDOW, load_parser, parse
 
     model, tokenizer = load_parser(
         options.model, None, options.device, options.dtype, trust_remote_code=options.trust_remote_code
     )
-    parse_chunk = partial(parse, model=model, tokenizer=tokenizer, sentences="line", **_settings(options))
-    parse_chunk([])  # raises errors of options before a file is opened
+    sentences = options.sentences or ("model" if abilities_of(model.config).segments else "split")
+    by_model = sentences == "model" and not options.refine
+    parse_chunk = partial(parse, model=model, tokenizer=tokenizer, **_settings(options))
+    parse_chunk([], sentences="model" if by_model else "line")  # raises errors of options before a file is opened
     ask_for_lines(options.files, "one sentence a line or several")
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
-        process = partial(_parse_chunk, parse_chunk=parse_chunk, refine=options.refine)
+        process = partial(_parse_chunk, parse=parse_chunk, by_model=by_model, refine=options.refine)
         sizes = options.batch_size, options.batch_size * WINDOW
-        read = partial(read_sentences, input_format=options.input_format, sentences=options.sentences)
+        read = partial(read_sentences, input_format=options.input_format, sentences=sentences)
         pairs = results_of(options.files, read, process, sizes, options.output is not None, failures)
         report(_write(pairs, options.format, file), failures)
 
@@ -130,15 +134,31 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
 
 
+def parse_items(
+    items: Sequence[Item], parse: Callable[..., Iterator[Any]], by_model: bool, initial: Sequence[Any] | None = None
+) -> Iterator[list[Parse | None]]:
+    """The parses of each item: that of its sentence, or those of the sentences of raw text that the model finds."""
+    if not by_model:
+        sentences = (item.sentence for item in items)
+        yield from ([parsed] for parsed in parse(sentences, sentences="line", initial=initial))
+        return
+    texts = (item.sentence if item.text is None else item.text for item in items)
+    for item, parses in zip(items, parse(texts, sentences="model"), strict=True):
+        yield [None if parsed is None else replace(parsed, start=item.start + parsed.start) for parsed in parses]
+
+
 def _parse_chunk(
-    items: Sequence[Item], parse_chunk: Callable[..., Iterator[Parse | None]], refine: bool
+    items: Sequence[Item], parse: Callable[..., Iterator[Any]], by_model: bool, refine: bool
 ) -> Iterator[tuple[Parse | None, Item]]:
     """Each with what it was read from. Raises `BadInputError` with the place of a sentence that cannot be parsed."""
     initial = list(map(_initial_tree, items)) if refine else None
+    done = 0
     try:
-        yield from zip(parse_chunk((item.sentence for item in items), initial=initial), items, strict=True)
+        for parses in parse_items(items, parse, by_model, initial):
+            yield from ((parsed, items[done]) for parsed in parses)
+            done += 1
     except SentenceError as error:
-        raise BadInputError(f"{items[error.number - 1].place}: {error.reason}") from error
+        raise BadInputError(f"{items[done].place}: {error.reason}") from error
 
 
 def _write(pairs: Iterator[tuple[Parse | None, Item]], format: str, file: IO[str]) -> list[str]:
@@ -198,7 +218,7 @@ def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> s
     tree = parsed.dependency
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
-    return str(source.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads)))
+    return str(tree.written_into(source))
 
 
 def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:

@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from hf_structure.cli.common import Item, guess_input, text_item, unread_items
+from hf_structure.cli.results import split_texts
 from hf_structure.data.files import bytes_read, open_input
 from hf_structure.data.rows import Row, Rows, open_file, row_suffix
-from hf_structure.data.text import split_sentences
 
 Record = Callable[[], list[Item]]  # makes the sentences of a line, a tree or a row
 
 
 class TextFile:
-    """A file of text, CoNLL-U, SDP or brackets, every sentence a record."""
+    """A file of text, CoNLL-U, SDP or brackets, every sentence or line a record."""
+
+    has_sentences = True
 
     def __init__(self, name: str, input_format: str):
         self.name = name
@@ -40,6 +42,7 @@ class RowSource:
             raise ValueError(f"--input_format {input_format} is for files of text: {rows.name} has rows")
         self.rows = rows
         self.input_format = input_format
+        self.has_sentences = input_format != "auto"
         self.files = rows.files
         self.size = sum(os.path.getsize(file) for file in self.files if os.path.exists(file))
         self._read = 0
@@ -58,26 +61,35 @@ def _alone(make_item: Callable[[], Item]) -> list[Item]:
     return [make_item()]
 
 
+def _split(record: Record) -> list[Item]:
+    return list(split_texts(record()))
+
+
 def _row_items(row: Row, form: str, place: str) -> list[Item]:
-    """The sentences of a row: a list of words is one, text is split, by rules or (not `"auto"`) at line ends."""
+    """The sentences of a row: a list of words is one, lines of text are (not with `"auto"`)."""
     value = row()
     if isinstance(value, list):
         return [Item(value, place=place)] if value else []
-    sentences = split_sentences(value or "") if form == "auto" else (value or "").split("\n")
-    return [text_item(sentence, form, place) for sentence in sentences if sentence.strip()]
+    texts = [value or ""] if form == "auto" else (value or "").split("\n")
+    return [text_item(text, form, place) for text in texts if text.strip()]
 
 
 class Corpus:
-    """All parts of the input in a row."""
+    """
+    All parts of the input in a row. With the `sentences` `"split"`, rules find those of raw text, with `"line"` and
+    `"model"` it stays as it is; by default, they find those of texts in rows.
+    """
 
     def __init__(self, parts: Sequence[TextFile | RowSource]):
         self.parts = parts
+        self.sentences: str | None = None
         self.files = [file for part in parts for file in part.files]
 
     def __iter__(self) -> Iterator[Record]:
         for index, part in enumerate(self.parts):
             self._index = index
-            yield from part
+            is_split = self.sentences == "split" or (self.sentences is None and not part.has_sentences)
+            yield from (partial(_split, record) for record in part) if is_split else part
 
     def fraction(self) -> float | None:
         """How much of it is read; None if that is not known."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 from hf_structure.cli.arriving import chunks, is_live
 from hf_structure.cli.common import Item, read_items, shown_name
 from hf_structure.data.files import error_line
-from hf_structure.data.text import split_sentences, tokenize_words
+from hf_structure.data.text import sentence_spans
 
 T = TypeVar("T")
 
@@ -28,23 +28,23 @@ def read_file(name: str, input_format: str, skip_empty: bool = True) -> Iterator
         raise BadInputError(str(error)) from error
 
 
-def read_sentences(name: str, input_format: str, sentences: str | None, skip_empty: bool = True) -> Iterator[Item]:
+def read_sentences(name: str, input_format: str, sentences: str, skip_empty: bool = True) -> Iterator[Item]:
     """
-    The sentences of a file; those in lines of raw text are found by rules, unless `sentences` says that a line is one.
-    Raises `BadInputError`.
+    The sentences of a file; with `sentences="split"`, rules find those of raw text, else it stays as it is. Raises
+    `BadInputError`.
     """
     items = read_file(name, input_format, skip_empty)
-    return items if sentences == "line" else _split_lines(items)
+    return split_texts(items) if sentences == "split" else items
 
 
-def _split_lines(items: Iterable[Item]) -> Iterator[Item]:
+def split_texts(items: Iterable[Item]) -> Iterator[Item]:
     """All but raw text, and empty lines, are as they were."""
     for item in items:
-        texts = [] if item.text is None else split_sentences(item.text)
-        if not texts:
+        spans = [] if item.text is None else sentence_spans(item.text)
+        if not spans:
             yield item
-        for text in texts:
-            yield replace(item, text=text, words=tokenize_words(text))
+        for start, end in spans:
+            yield replace(item, text=item.text[start:end], start=item.start + start)
 
 
 def results_of(

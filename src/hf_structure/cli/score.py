@@ -49,7 +49,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     )
     add_model(parser, DEFAULT_SCORER)
     add_input_format(parser)
-    add_sentences(parser, exception="; line with --raw")
+    add_sentences(parser, ("line", "split"), "split; line with --raw")
     add_scoring(parser)
     add_masking(parser)
     parser.add_argument(

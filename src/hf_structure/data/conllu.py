@@ -12,6 +12,7 @@ from hf_structure.data.files import DataError
 from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+NO_SPACE = "SpaceAfter=No"  # in MISC
 PARAGRAPHS = ("# newpar", "# newdoc")  # comments above the first sentence of a paragraph begin so
 _fields = attrgetter(*COLUMNS)
 _ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
@@ -72,13 +73,20 @@ class ConlluSentence:
         tags: Sequence[str] | None = None,
         comments: Sequence[str] = (),
         misc: Sequence[str] | None = None,
+        spaces: Sequence[bool] | None = None,
+        multiword_tokens: Sequence[tuple[int, int]] = (),
     ) -> "ConlluSentence":
         """
         Makes a sentence from words (FORM) and, where given, HEAD, DEPREL, XPOS and MISC; the other columns are `_`.
 
+        Where `spaces` says that no white space follows a word, `SpaceAfter=No` is added to MISC. `multiword_tokens`
+        are the first and the last word, from 1, of each token of several words, which are written together: `(1, 2)`
+        gives a line `1-2`. Within a token there are no spaces, and nothing says so.
+
         Raises:
             ValueError: values that no CoNLL-U line can hold (an empty word; a tab, line break or NUL character), heads
-                that are none of the sentence, or lists of unequal length.
+                that are none of the sentence, lists of unequal length, or multiword tokens that overlap, are out of
+                order or have less than two words of the sentence.
         """
         for comment in comments:
             if not comment.startswith("#") or re.search(r"[\n\r\0]", comment):
@@ -88,6 +96,8 @@ class ConlluSentence:
         columns = {"form": words, "xpos": tags, "head": _digits(heads, len(words)), "deprel": deprels, "misc": misc}
         for column, values in columns.items():
             sentence._set_column(column, values)
+        if spaces is not None or multiword_tokens:
+            sentence._add_tokens(multiword_tokens, spaces)
         return sentence
 
     @property
@@ -196,6 +206,27 @@ class ConlluSentence:
         for word, value in zip(words, values, strict=True):
             setattr(word, column, value)
 
+    def _add_tokens(self, multiword_tokens: Sequence[tuple[int, int]], spaces: Sequence[bool] | None) -> None:
+        """Adds the lines of multiword tokens, and what `spaces` says of tokens to these."""
+        words = self.tokens
+        if spaces is not None:
+            _check_length("spaces", spaces, len(words))
+        check_multiword_tokens(multiword_tokens, len(words))
+        last_words = dict(multiword_tokens)
+        self.tokens = []
+        first = 1
+        while first <= len(words):
+            last = last_words.get(first, first)
+            members = words[first - 1 : last]
+            token = members[0]
+            if last > first:
+                token = ConlluToken(f"{first}-{last}", "".join(word.form for word in members))
+                self.tokens.append(token)
+            self.tokens += members
+            if spaces is not None and not spaces[last - 1]:
+                token.misc = NO_SPACE if token.misc == "_" else f"{token.misc}|{NO_SPACE}"
+            first = last + 1
+
     def to_string(self) -> str:
         """The lines of the sentence and the empty line after it."""
         return self.newline.join([*self.comments, *map(str, self.tokens), "", ""])
@@ -277,6 +308,15 @@ def _digits(heads: Sequence[int] | None, length: int) -> list[str] | None:
 def _check_length(column: str, values: Sequence, length: int) -> None:
     if len(values) != length:
         raise ValueError(f"{len(values)} values of {column} for {length} words")
+
+
+def check_multiword_tokens(tokens: Sequence[tuple[int, int]], length: int) -> None:
+    """Raises `ValueError` unless these can be the first and last words of the multiword tokens of a sentence."""
+    end = 0
+    for first, last in tokens:
+        if not end < first < last <= length:
+            raise ValueError(f"the words {first} to {last} cannot be a multiword token after word {end} of {length}")
+        end = last
 
 
 def _check_column(column: str, values: Sequence[str]) -> None:

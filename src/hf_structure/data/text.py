@@ -18,6 +18,7 @@ import regex
 from hf_structure.data.files import DataError, check_encoding, open_input, open_output
 
 PathOrFile = str | os.PathLike | IO | Iterable[str]
+Token = str | tuple[str, ...]  # a word, or the words of a token
 
 
 def source_name(path_or_file: PathOrFile) -> str:
@@ -213,6 +214,18 @@ def tokenize(text: str) -> list[tuple[str, ...]]:
     return tokens
 
 
+def words_of_tokens(tokens: Iterable[Token]) -> tuple[list[str], list[tuple[int, int]]]:
+    """The words of tokens, and which of them, from 1, are the first and the last of each token of several words."""
+    words: list[str] = []
+    multiword_tokens = []
+    for token in tokens:
+        first = len(words) + 1
+        words += [token] if isinstance(token, str) else token
+        if first < len(words):
+            multiword_tokens.append((first, len(words)))
+    return words, multiword_tokens
+
+
 def _cluster_starts(text: str) -> Container[int]:
     """Where the grapheme clusters of a text begin."""
     return range(len(text)) if text.isascii() else {match.start() for match in _CLUSTER.finditer(text)}
@@ -312,3 +325,4 @@ def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], 
 
 # How raw sentences are split into words, by the name that a checkpoint's tokenizer may hold.
 WORD_TOKENIZERS = {"english": tokenize_words, "spaces": str.split, "unicode": unicode_words}
+TOKENIZERS: dict[str, Callable[[str], Sequence[Token]]] = {**WORD_TOKENIZERS, "english": tokenize}

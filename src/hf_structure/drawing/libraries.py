@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import nltk
     from spacy import Vocab
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Token
 
-SPACY = {"lemma": "lemmas", "upos": "pos", "xpos": "tags", "feats": "morphs"}  # columns with attributes of their own
+SPACY = {"lemma": "lemma_", "upos": "pos_", "xpos": "tag_"}  # what it has attributes for, as it has for features
 UNLABELLED = "dep"  # what both libraries call a relation that is not known
 
 
@@ -48,20 +48,34 @@ def dependency_to_spacy(
         ValueError: heads that are no tree, which spaCy cannot represent.
     """
     try:
-        from spacy.tokens import Doc, Token
+        from spacy.tokens import Doc
         from spacy.vocab import Vocab
     except ImportError as error:
         raise ImportError("to_spacy needs spaCy: pip install 'hf_structure[spacy]'") from error
     places = [head - 1 if head else place for place, head in enumerate(heads)]
     names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces
-    own: dict[str, Any] = {
-        SPACY[name]: [value or "" for value in columns[name]] for name in columns.keys() & SPACY.keys()
-    }
-    document = Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names, **own)
-    for name in columns.keys() - SPACY.keys():
-        if not Token.has_extension(name):
-            Token.set_extension(name, default=None)
-        for token, value in zip(document, columns[name], strict=True):
-            token._.set(name, value)
+    document = Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names)
+    set_columns(list(document), columns)
     return document
+
+
+def set_columns(tokens: Sequence["Token"], columns: Mapping[str, Sequence[Any]]) -> None:
+    """
+    Sets what is known of tokens of spaCy: `upos`, `xpos`, `lemma` and `feats` as its own attributes, others as
+    `token._.name`. A value that is None changes nothing.
+    """
+    from spacy.tokens import Token
+
+    for name, values in columns.items():
+        if name not in (*SPACY, "feats") and not Token.has_extension(name):
+            Token.set_extension(name, default=None)
+        for token, value in zip(tokens, values, strict=True):
+            if value is None:
+                continue
+            if name == "feats":
+                token.set_morph(value)  # pyright: ignore[reportAttributeAccessIssue]
+            elif name in SPACY:
+                setattr(token, SPACY[name], value)
+            else:
+                token._.set(name, value)

@@ -1,5 +1,5 @@
 """
-A component of spaCy that sets heads and relations:
+A component of spaCy that sets heads and relations, and what else a parser gives of words, such as lemmas:
 
     import spacy
 
@@ -8,9 +8,11 @@ A component of spaCy that sets heads and relations:
     doc = nlp("The cat that chased the mouse slept.")
     [(token.text, token.dep_, token.head.text) for token in doc]
 
-Words are spaCy's. Sentences are those that the components before it found, else those of
-[`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Sentences that are too long
-are left without heads, with a warning; other errors go to spaCy's error handler, document by document.
+Words are spaCy's. Sentences are those that the components before it found, else those of the model, if it finds
+sentences, or of [`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
+speech, tags, lemmas and features of a model that gives them are `token.pos_`, `tag_`, `lemma_` and `morph`; what else
+it gives is `token._.name`. Sentences that are too long are left without all that, with a warning; other errors go to
+spaCy's error handler, document by document.
 """
 
 from bisect import bisect_right
@@ -20,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from hf_structure.data.text import sentence_spans
+from hf_structure.abilities import abilities_of
+from hf_structure.data.text import paragraph_spans, sentence_spans
 from hf_structure.pipelines.options import MAX_WORDS
-from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.pipelines.parsing import choose_treebank, load_parser, parse
+from hf_structure.pipelines.segmentation import find_starts
 from hf_structure.structures.parse import Parse
 from hf_structure.user_warnings import warn_user
 
@@ -52,9 +56,10 @@ class StructureParser(Pipe):
             first word has one then, itself, so that the sentence keeps its place in `doc.sents`.
         name (`str`): What error handlers of spaCy are told it is called.
         dtype (`str`): Precision to compute in, as for [`~hf_structure.parse`]. `"int8"` computes on a CPU.
+        treebank (`str`, *optional*): The treebank whose habits are followed, as for [`~hf_structure.parse`].
 
     Raises:
-        ValueError: there is no such model.
+        ValueError: there is no such model, or it has not learned from this treebank.
     """
 
     def __init__(
@@ -65,10 +70,13 @@ class StructureParser(Pipe):
         skip_long: bool = True,
         name: str = "hf_structure",
         dtype: str = "float32",
+        treebank: str | None = None,
     ):
         device = "cpu" if dtype == "int8" else None
         self.model, self.tokenizer = load_parser(model, None, device, dtype)
-        self.options = {"batch_size": batch_size, "max_words": max_words, "skip_long": skip_long}
+        self.treebank_id = choose_treebank(self.model, treebank)
+        self.options: dict[str, Any] = {"batch_size": batch_size, "max_words": max_words, "skip_long": skip_long}
+        self.options["treebank"] = treebank
         self.name = name
 
     def __call__(self, doc: Doc) -> Doc:
@@ -88,7 +96,7 @@ class StructureParser(Pipe):
             yield from parsed
 
     def _parse(self, docs: Sequence[Doc]) -> list[Doc]:
-        sentences = [_sentences(doc) for doc in docs]
+        sentences = [self._sentences(doc) for doc in docs]
         given = [_as_dictionary(tokens) for each in sentences for tokens in each]
         parses = parse(given, self.model, tokenizer=self.tokenizer, structure="dependency", **self.options)
         _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
@@ -97,6 +105,24 @@ class StructureParser(Pipe):
             _annotate(doc, [(tokens, next(rest)) for tokens in each])
             for doc, each in zip(docs, sentences, strict=True)
         ]
+
+    def _sentences(self, doc: Doc) -> list[list[Token]]:
+        """The words of each sentence, without white space."""
+        words = [token for token in doc if not token.is_space]
+        if doc.has_annotation("SENT_START"):
+            number = list(accumulate(token.is_sent_start is True for token in doc))
+            return [list(group) for _, group in groupby(words, lambda token: number[token.i])]
+        if not abilities_of(self.model.config).segments:
+            return _grouped(words, sentence_spans(doc.text))
+        sentences: list[list[Token]] = []
+        for paragraph in _grouped(words, paragraph_spans(doc.text)):
+            forms = [token.text for token in paragraph]
+            starts = find_starts(forms, self.model, self.tokenizer, self.treebank_id)
+            for token, begins in zip(paragraph, starts, strict=True):
+                if begins:
+                    sentences.append([])
+                sentences[-1].append(token)
+        return sentences
 
 
 @Language.factory(
@@ -107,23 +133,36 @@ class StructureParser(Pipe):
         "max_words": MAX_WORDS,
         "skip_long": True,
         "dtype": "float32",
+        "treebank": None,
     },
-    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    assigns=[
+        "token.dep",
+        "token.head",
+        "token.is_sent_start",
+        "token.pos",
+        "token.tag",
+        "token.lemma",
+        "token.morph",
+        "doc.sents",
+    ],
 )
 def make_parser(
-    nlp: Language, name: str, model: str, batch_size: int, max_words: int, skip_long: bool, dtype: str
+    nlp: Language,
+    name: str,
+    model: str,
+    batch_size: int,
+    max_words: int,
+    skip_long: bool,
+    dtype: str,
+    treebank: str | None,
 ) -> StructureParser:
     """What `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds."""
-    return StructureParser(model, batch_size, max_words, skip_long, name, dtype)
+    return StructureParser(model, batch_size, max_words, skip_long, name, dtype, treebank)
 
 
-def _sentences(doc: Doc) -> list[list[Token]]:
-    """The words of each sentence, without white space."""
-    words = [token for token in doc if not token.is_space]
-    if doc.has_annotation("SENT_START"):
-        number = list(accumulate(token.is_sent_start is True for token in doc))
-        return [list(group) for _, group in groupby(words, lambda token: number[token.i])]
-    ends = [end for _, end in sentence_spans(doc.text)]
+def _grouped(words: Iterable[Token], spans: Sequence[tuple[int, int]]) -> list[list[Token]]:
+    """The words of each span of the text."""
+    ends = [end for _, end in spans]
     return [list(group) for _, group in groupby(words, lambda token: bisect_right(ends, token.idx))]
 
 
@@ -141,8 +180,8 @@ def _warn_of_long(lengths: Sequence[int]) -> None:
 
 def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) -> Doc:
     """
-    Sets heads and relations, none where there is no parse. White space hangs on the word before it, at the beginning
-    on the one after it.
+    Sets heads, relations, and what else the model gives of words; none where there is no parse. White space hangs on
+    the word before it, at the beginning on the one after it.
     """
     unlabelled = doc.vocab.strings.add(UNLABELLED)
     heads = list(range(len(doc)))
@@ -155,6 +194,7 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
         for token, word in zip(tokens, parsed.dependency, strict=True):
             heads[token.i] = tokens[word.head - 1].i if word.head else token.i
             relations[token.i] = doc.vocab.strings.add((word.relation or UNLABELLED) if word.head else "ROOT")
+        parsed.dependency.set_columns(tokens)
     words = [token.i for token in doc if not token.is_space]
     for token in doc:
         if token.is_space and words:

@@ -1,6 +1,7 @@
 """From decoded tensors to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ def assemble_parse(
         ValueError: there are marginals, but no dependencies are asked for.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
-    parse |= {"marginals": None, "distances": None, "text": None, "word_spans": None, "start": 0}
+    parse |= dict.fromkeys(("marginals", "distances", "text", "word_spans")) | {"start": 0, "multiword_tokens": []}
     if "graph" in structures:
         words = _seen(encoded)
         return parse | {"words": words} | _graphs(words, decoded) | _source(encoded, encoded["keep"])
@@ -67,12 +68,15 @@ def _seen(encoded: Mapping[str, Any]) -> list[str]:
 
 
 def _source(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
-    """The text, with the spans of the kept words."""
-    spans = encoded["source"].get("word_spans")
-    if spans is None:
-        return encoded["source"]
-    kept = [list(span) for span, is_kept in zip(spans, keep, strict=True) if is_kept]
-    return {**encoded["source"], "word_spans": kept}
+    """The text, with the spans of the kept words, and the tokens of which all words are kept."""
+    source = encoded["source"]
+    if source.get("word_spans") is None:
+        return source
+    kept = [list(span) for span, is_kept in zip(source["word_spans"], keep, strict=True) if is_kept]
+    numbers = list(accumulate(keep))
+    whole = (token for token in source["multiword_tokens"] if all(keep[token[0] - 1 : token[1]]))
+    tokens = [[numbers[first - 1], numbers[last - 1]] for first, last in whole]
+    return {**source, "word_spans": kept, "multiword_tokens": tokens}
 
 
 def _distances(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """From sentences in any form to the inputs of a model."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, Protocol, TypeGuard
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -17,7 +17,7 @@ from hf_structure.data.sentences import (
     check_characters,
     read_batch,
 )
-from hf_structure.data.text import find_words
+from hf_structure.data.text import Token, find_words, words_of_tokens
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
@@ -112,7 +112,7 @@ def encode_sentence(
     tags: Sequence[str] | None = None,
     initial: Tree | None = None,
     punctuation: str = "attach",
-    word_tokenizer: Callable[[str], list[str]],
+    word_tokenizer: Callable[[str], Sequence[Token]],
     max_words: int = MAX_WORDS,
     model_words: int | None = None,
     model_tokens: int | None = None,
@@ -124,9 +124,9 @@ def encode_sentence(
 ) -> dict[str, Any]:
     """
     Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those; of
-    raw text also the `source`: `text`, `word_spans` and `start`, as a `Parse` has them. For a model that reads tags
-    (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree `initial_heads` and
-    `initial_relations` (by the numbers in `label_ids`), of the words that it sees; and what `read_beside` gives of
+    raw text also the `source`: `text`, `word_spans`, `start` and `multiword_tokens`, as a `Parse` has them. For a
+    model that reads tags (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree `initial_heads`
+    and `initial_relations` (by the numbers in `label_ids`), of the words that it sees; and what `read_beside` gives of
     them, and `treebank_ids`.
 
     `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
@@ -140,11 +140,12 @@ def encode_sentence(
             cannot use.
     """
     given = _as_dictionary(sentence)
-    words = _words_of(given, word_tokenizer, max_words)
+    words, multiword_tokens = _words_of(given, word_tokenizer, max_words)
     keep = seen_mask(words, tokenizer, punctuation)
     seen = [word for word, kept in zip(words, keep, strict=True) if kept]
     _check_positions(len(seen), "words", model_words)
-    encoded = {"words": words, "keep": keep, "source": _source(given, words), **encode_words(seen, tokenizer)}
+    source = _source(given, words, multiword_tokens)
+    encoded = {"words": words, "keep": keep, "source": source, **encode_words(seen, tokenizer)}
     _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
     encoded |= encode_beside(seen, read_beside, treebank_id)
     if tag_ids is not None:
@@ -180,10 +181,14 @@ def _as_dictionary(sentence: Any) -> Mapping[str, Any]:
     raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {sentence!r}")
 
 
-def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str]], max_words: int) -> list[str]:
+def _words_of(
+    given: Mapping[str, Any], word_tokenizer: Callable[[str], Sequence[Token]], max_words: int
+) -> tuple[list[str], list[tuple[int, int]]]:
+    """The words, and of text also the first and the last one of each multiword token."""
+    multiword_tokens: list[tuple[int, int]] = []
     if given.get("words") is None:
         check_characters(given["text"])
-        words = word_tokenizer(given["text"])
+        words, multiword_tokens = words_of_tokens(word_tokenizer(given["text"]))
     else:
         words = list(given["words"])
     for position, word in enumerate(words, start=1):
@@ -194,14 +199,23 @@ def _words_of(given: Mapping[str, Any], word_tokenizer: Callable[[str], list[str
         raise EmptySentenceError("the sentence is empty")
     if len(words) > max_words:
         raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
-    return words
+    return words, multiword_tokens
 
 
-def _source(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """The part of raw text that a parse keeps."""
+def _source(
+    given: Mapping[str, Any], words: Sequence[str], multiword_tokens: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    """The part of raw text that a parse keeps. Words that are no parts of the text make up no tokens of it."""
     if given.get("words") is not None:
         return {}
-    return {"text": given["text"], "word_spans": find_words(given["text"], words), "start": given.get("start", 0)}
+    spans = find_words(given["text"], words)
+    source = {"text": given["text"], "word_spans": spans, "start": given.get("start", 0), "multiword_tokens": []}
+    if spans is None:
+        return source
+    for first, last in multiword_tokens:
+        if any(end != start for (_, end), (start, _) in pairwise(spans[first - 1 : last])):
+            raise ValueError(f"the words {first} to {last} are one token, but there is white space between them")
+    return source | {"multiword_tokens": multiword_tokens}
 
 
 def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:

@@ -2,12 +2,12 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from logging import LogRecord
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from transformers.utils import logging
 
 from hf_structure.auto import LOADING
-from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.data.text import TOKENIZERS, WORD_TOKENIZERS, Token
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import with_suggestions
 from hf_structure.modules.int8 import is_quantized, quantize
@@ -24,6 +24,7 @@ from hf_structure.pipelines.loaded import loaded_model
 from hf_structure.pipelines.options import DTYPES
 
 WordTokenizer = str | Callable[[str], list[str]]
+Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
 
 
 def load_model(
@@ -76,12 +77,22 @@ def choose_word_tokenizer(
     What splits raw text into words: the caller's choice, or what the model's tokenizer names, or the default. Raises
     `ValueError` for an unknown name.
     """
-    chosen: Any = choice or tokenizer.init_kwargs.get("word_tokenizer", default)
+    return _choose(WORD_TOKENIZERS, choice or tokenizer.init_kwargs.get("word_tokenizer", default))
+
+
+def choose_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, choice: Tokenizer | None = None
+) -> Callable[[str], Sequence[Token]]:
+    """The same for the tokens of raw text, some of which are several words. Raises the same error."""
+    return _choose(TOKENIZERS, choice or tokenizer.init_kwargs.get("word_tokenizer", "english"))
+
+
+def _choose(known: Mapping[str, Callable[[str], Sequence[Token]]], chosen: Any) -> Any:
     if callable(chosen):
-        return cast(Callable[[str], list[str]], chosen)
-    if not isinstance(chosen, str) or chosen not in WORD_TOKENIZERS:
-        raise ValueError(f"word_tokenizer must be one of {', '.join(WORD_TOKENIZERS)}, or a function, not {chosen!r}")
-    return WORD_TOKENIZERS[chosen]
+        return chosen
+    if not isinstance(chosen, str) or chosen not in known:
+        raise ValueError(f"word_tokenizer must be one of {', '.join(known)}, or a function, not {chosen!r}")
+    return known[chosen]
 
 
 def compute_device(model: PreTrainedModel) -> torch.device:

@@ -35,7 +35,7 @@ from hf_structure.pipelines.encoding import (
     skipped_errors,
     with_columns,
 )
-from hf_structure.pipelines.loading import WordTokenizer, choose_word_tokenizer, compute_device, load_model
+from hf_structure.pipelines.loading import Tokenizer, choose_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.pipelines.segmentation import sentence_splitter
 from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
@@ -59,7 +59,7 @@ class ParseOptions(TypedDict, total=False):
     rounds: int | None
     marginals: bool
     punctuation: str
-    word_tokenizer: WordTokenizer | None
+    word_tokenizer: Tokenizer | None
     treebank: str | None
     max_words: int
     skip_long: bool
@@ -119,7 +119,7 @@ def parse(
     rounds: int | None = None,
     marginals: bool = False,
     punctuation: str = "attach",
-    word_tokenizer: WordTokenizer | None = None,
+    word_tokenizer: Tokenizer | None = None,
     treebank: str | None = None,
     max_words: int = MAX_WORDS,
     skip_long: bool = False,
@@ -177,10 +177,11 @@ def parse(
         punctuation (`"attach"`, `"drop"` or `"parse"`):
             For a model trained without punctuation: put punctuation into its tree by rule, leave it out of the tree,
             or let the model see it as words. A sentence of punctuation alone is always parsed as words.
-        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
-            How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize_words`]),
-            `"unicode"` ([`~hf_structure.data.text.unicode_words`], for any language), `"spaces"`, or a function. By
-            default as the checkpoint's tokenizer says, else `"english"`.
+        word_tokenizer (`str` or `Callable`, *optional*):
+            How raw sentences are split into words: `"english"` ([`~hf_structure.data.text.tokenize`]), `"unicode"`
+            ([`~hf_structure.data.text.unicode_words`], for any language), `"spaces"`, or a function that gives a list
+            of words, and tuples of words in place of what is one token of the text (`("do", "n't")`). By default as
+            the checkpoint's tokenizer says, else `"english"`.
         treebank (`str`, *optional*):
             For a model that has learned from several treebanks: the one whose habits it follows; by default the first.
         max_words (`int`):
@@ -208,9 +209,8 @@ def parse(
 
     Returns:
         `Parse` for a string, [`Parses`], a list of them, for what has a length, else an
-            iterator of `Parse`; in the order given, with None for a sentence that is left out. With
-            `sentences="split"` there is a list of the sentences' parses, which may be empty, in the place of each
-            `Parse`.
+            iterator of `Parse`; in the order given, with None for a sentence that is left out. Where text is
+            split into `sentences`, there is a list of their parses, which may be empty, in the place of each `Parse`.
 
     Raises:
         ValueError: no such model, device, dtype or option, a model that does not give this structure or cannot use
@@ -228,7 +228,7 @@ def parse(
     model, tokenizer = load_parser(model, tokenizer, device, dtype, revision, trust_remote_code)
     check_input(model, tokenizer)
     treebank_id = choose_treebank(model, treebank)
-    word_tokenizer = choose_word_tokenizer(tokenizer, word_tokenizer)
+    word_tokenizer = choose_tokenizer(tokenizer, word_tokenizer)
     by_model = functools.partial(sentence_splitter, model, tokenizer, word_tokenizer, treebank_id, batch_size)
     split = choose_splitter(sentences, tags, initial, by_model, word_tokenizer)
     check_given(model, tags, initial)
@@ -262,12 +262,12 @@ def parse(
         initial = _as_column(initial)
     is_list = isinstance(batch, Sized)
     total = len(batch) if is_list and split is None else None
-    counts = deque()
+    counts: deque[int] = deque()
     batch = map(as_sentence, batch)
     if split:
         batch = split_texts(batch, counts, split)
     elif not sentences:
-        batch = warn_of_several(batch)
+        batch = warn_of_several(batch, "model" if abilities_of(model.config).segments else "split")
     bar = tqdm(total=total, unit=" sentences", disable=not progress)
     given: dict[str, Any] = {"tags": tags, "initial": initial}
     items = with_columns(batch, **given)

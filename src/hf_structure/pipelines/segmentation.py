@@ -9,7 +9,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
-from hf_structure.data.text import find_words, paragraph_spans
+from hf_structure.data.sentences import check_characters
+from hf_structure.data.text import Token, find_words, paragraph_spans, words_of_tokens
 from hf_structure.pipelines.encoding import encode_beside
 from hf_structure.pipelines.loading import compute_device
 from hf_structure.pipelines.splitting import Split
@@ -22,7 +23,7 @@ OVERLAP = 32  # words that two windows share; each tells of the half that lies f
 def sentence_splitter(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    word_tokenizer: Callable[[str], list[str]],
+    word_tokenizer: Callable[[str], Sequence[Token]],
     treebank_id: int | None = None,
     batch_size: int = 64,
 ) -> Split:
@@ -39,17 +40,19 @@ def sentence_splitter(
 
 
 def _split(
-    text: str, word_tokenizer: Callable[[str], list[str]], starts: Callable[[Sequence[str]], list[bool]]
+    text: str, word_tokenizer: Callable[[str], Sequence[Token]], starts: Callable[[Sequence[str]], list[bool]]
 ) -> list[tuple[int, int]]:
-    """Start and end of each sentence."""
+    """Start and end of each sentence, which begins with a token."""
+    check_characters(text)
     sentences: list[tuple[int, int]] = []
     for paragraph, end in paragraph_spans(text):
-        words = word_tokenizer(text[paragraph:end])
+        words, multiword_tokens = words_of_tokens(word_tokenizer(text[paragraph:end]))
+        inside = {word for first, last in multiword_tokens for word in range(first, last)}
         spans = find_words(text[paragraph:end], words)
         if spans is None:
             raise ValueError("the word tokenizer changes the text, so that sentences of words cannot be found in it")
-        for (start, end), begins in zip(spans, starts(words), strict=True):
-            begin = start + paragraph if begins else sentences.pop()[0]
+        for word, ((start, end), begins) in enumerate(zip(spans, starts(words), strict=True)):
+            begin = start + paragraph if begins and word not in inside else sentences.pop()[0]
             sentences.append((begin, end + paragraph))
     return sentences
 

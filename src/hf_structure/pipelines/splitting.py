@@ -28,8 +28,8 @@ def choose_splitter(
     Raises:
         ValueError: an unknown name, annotations of sentences for text that is to be split, or what `by_model` raises.
     """
-    if not callable(sentences) and sentences not in (None, *SENTENCES, "model"):
-        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, model, or a function, not {sentences!r}")
+    if not callable(sentences) and sentences not in (None, *SENTENCES):
+        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
     if sentences in (None, "line"):
         return None
     if not (tags is None and initial is None):
@@ -79,14 +79,17 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
     yield from ([] for _ in counts)
 
 
-def warn_of_several(inputs: Iterable[T]) -> Iterator[T]:
-    """Passes sentences on. Warns of the first string that holds several sentences according to the rules."""
+def warn_of_several(inputs: Iterable[T], better: str) -> Iterator[T]:
+    """
+    Passes sentences on. Warns of the first string that holds several sentences according to the rules; `better` is
+    what should split it.
+    """
     has_warned = False
     for item in inputs:
         if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item))) > 1:
             has_warned = True
             warn_user(
-                f"a string with {number} sentences is parsed as one: sentences='split' parses each, and "
+                f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "
                 "sentences='line' says that it is one",
             )
         yield item

@@ -24,11 +24,12 @@ from hf_structure.pipelines.encoding import (
     read_sentences,
     skipped_errors,
 )
-from hf_structure.pipelines.loading import choose_word_tokenizer
+from hf_structure.pipelines.loading import choose_tokenizer
 from hf_structure.pipelines.parsing import (
     check_input,
     check_punctuation,
     choose_structures,
+    choose_treebank,
     decode_batch,
     search_options,
 )
@@ -74,6 +75,7 @@ class ParsingPipeline(Pipeline):
         marginals=None,
         punctuation=None,
         word_tokenizer=None,
+        treebank=None,
         max_words=None,
         skip_long=None,
         skip_empty=None,
@@ -85,8 +87,9 @@ class ParsingPipeline(Pipeline):
             check_punctuation(punctuation)
         structures = structure and choose_structures(self.model, structure)  # else those of the constructor
         if word_tokenizer is not None:
-            word_tokenizer = choose_word_tokenizer(self.tokenizer, word_tokenizer)
+            word_tokenizer = choose_tokenizer(self.tokenizer, word_tokenizer)
         reading = {"word_tokenizer": word_tokenizer, "max_words": max_words}
+        reading["treebank_id"] = choose_treebank(self.model, treebank)
         return (
             given(punctuation=punctuation, **reading, skip_long=skip_long, skip_empty=skip_empty),
             given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
@@ -96,7 +99,7 @@ class ParsingPipeline(Pipeline):
     def preprocess(
         self, inputs: Sentence, skip_long: bool = False, skip_empty: bool = False, **options
     ) -> dict[str, Any]:
-        options = {"word_tokenizer": choose_word_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
+        options = {"word_tokenizer": choose_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
         try:
             encoded = encode_sentence(inputs, self.tokenizer, **options)
         except skipped_errors(skip_long, skip_empty):
@@ -124,8 +127,8 @@ class ParsingPipeline(Pipeline):
 class DependencyParsingPipeline(ParsingPipeline):
     """
     `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `max_words`,
-    `skip_long`, `skip_empty`.
+    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `treebank`,
+    `max_words`, `skip_long`, `skip_empty`.
     """
 
     structure = "dependency"

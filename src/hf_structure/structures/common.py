@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
-NO_SPACE = "SpaceAfter=No"  # CoNLL-U, in MISC
 _SHOWN = 4  # words of a sentence in its short form
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
 

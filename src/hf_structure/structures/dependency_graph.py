@@ -7,7 +7,6 @@ from hf_structure.algorithms.trees import check_arcs, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.sdp import SdpSentence
 from hf_structure.structures.common import (
-    NO_SPACE,
     Drawn,
     Value,
     check_length,
@@ -98,7 +97,12 @@ class DependencyGraph(Drawn, Value):
         """The dependents of a word, numbered from 1, or of the root, 0, in order."""
         return tuple(dependent for head, dependent in self.arcs if head == word)
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
+    def to_conllu(
+        self,
+        metadata: Mapping[str, str] | None = None,
+        spaces: Sequence[bool] | None = None,
+        multiword_tokens: Sequence[tuple[int, int]] = (),
+    ) -> str:
         """
         The graph as one CoNLL-U sentence, with the empty line that ends it; an empty string for one without words.
 
@@ -109,6 +113,8 @@ class DependencyGraph(Drawn, Value):
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
             spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
+            multiword_tokens (`Sequence[tuple[int, int]]`):
+                The first and the last word of each token of several words, as in [`Parse`].
 
         Raises:
             ValueError: a word, label or comment that no CoNLL-U line can hold (empty word, tab, line break, `|`).
@@ -116,12 +122,13 @@ class DependencyGraph(Drawn, Value):
         if not self.words:
             return ""
         comments = conllu_comments(metadata, self.log_probability)
-        sentence = ConlluSentence.from_words(self.words, comments=comments)
+        surface = {"spaces": spaces, "multiword_tokens": multiword_tokens}
+        sentence = ConlluSentence.from_words(self.words, comments=comments, misc=self._misc(), **surface)
         if self.is_tree:
             labels = {word: label for (_, word), label in zip(self.arcs, self.labels or (), strict=False)}
             heads = [head for (head,) in self._heads()]
             sentence = sentence.with_heads(heads, [labels.get(word) or "_" for word in range(1, len(heads) + 1)])
-        return str(sentence.with_column("deps", self.deps()).with_column("misc", self._misc(spaces)))
+        return str(sentence.with_column("deps", self.deps()))
 
     def deps(self) -> list[str]:
         """Column DEPS of CoNLL-U. Raises `ValueError` for a label that it cannot hold."""
@@ -203,18 +210,13 @@ class DependencyGraph(Drawn, Value):
             heads[word - 1].append(head)
         return heads
 
-    def _misc(self, spaces: Sequence[bool] | None) -> list[str]:
-        """The probabilities of each word's arcs and the space after it, as CoNLL-U's last column."""
+    def _misc(self) -> list[str]:
+        """The probabilities of each word's arcs, as CoNLL-U's last column."""
         notes = [[] for _ in self.words]
         for (head, word), value in zip(self.arcs, self.probabilities or (), strict=False):
             if value is not None:
                 notes[word - 1].append(f"{head}:{value:.4g}")
-        columns = [f"ArcProb={','.join(each)}" if each else "" for each in notes]
-        if spaces is not None:
-            check_length(self.words, "spaces", spaces)
-            pairs = zip(columns, spaces, strict=True)
-            columns = ["|".join(filter(None, (column, "" if space else NO_SPACE))) for column, space in pairs]
-        return [column or "_" for column in columns]
+        return [f"ArcProb={','.join(each)}" if each else "_" for each in notes]
 
     def _named_labels(self, forbidden: str) -> list[str]:
         """A label for each arc, without these characters."""

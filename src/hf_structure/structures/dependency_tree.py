@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from hf_structure.algorithms.trees import check_heads, is_tree
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
-    NO_SPACE,
     Drawn,
     Value,
     check_length,
@@ -23,7 +22,7 @@ from hf_structure.structures.words import TreeOfWords, Word
 if TYPE_CHECKING:
     import nltk
     from spacy import Vocab
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Token
 
 
 CONLLU = {"lemma", "upos", "xpos", "feats"}  # predictions that have columns of their own in CoNLL-U
@@ -105,7 +104,12 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         """The heads and labels that a parser starts from."""
         return self.heads, self.labels
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces: Sequence[bool] | None = None) -> str:
+    def to_conllu(
+        self,
+        metadata: Mapping[str, str] | None = None,
+        spaces: Sequence[bool] | None = None,
+        multiword_tokens: Sequence[tuple[int, int]] = (),
+    ) -> str:
         """
         The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
 
@@ -115,6 +119,8 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
             spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
+            multiword_tokens (`Sequence[tuple[int, int]]`):
+                The first and the last word of each token of several words, as in [`Parse`].
 
         Raises:
             ValueError: a word or comment that no CoNLL-U line can hold (empty word, tab, line break).
@@ -122,20 +128,29 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         if not self.words:
             return ""
         comments = conllu_comments(metadata, self.log_probability)
-        columns = {"comments": comments, "misc": self._misc(spaces)}
-        sentence = ConlluSentence.from_words(self.words, self.heads, self.labels, **columns)
+        surface = {"spaces": spaces, "multiword_tokens": multiword_tokens}
+        sentence = ConlluSentence.from_words(
+            self.words, self.heads, self.labels, comments=comments, misc=self._misc(), **surface
+        )
+        return self._fill(sentence).to_string()
+
+    def written_into(self, sentence: ConlluSentence) -> ConlluSentence:
+        """
+        A new sentence of CoNLL-U with these heads and labels, and with those of its columns that are predicted here.
+        What else it has stays. Raises `ValueError` if it has another number of words.
+        """
+        return self._fill(sentence.with_heads(self.heads, self.labels or ["_"] * len(self.heads)))
+
+    def _fill(self, sentence: ConlluSentence) -> ConlluSentence:
         for name in self.columns.keys() & CONLLU:
             sentence = sentence.with_column(name, [value or "_" for value in self.columns[name]])
-        return sentence.to_string()
+        return sentence
 
-    def _misc(self, spaces: Sequence[bool] | None) -> list[str]:
-        """What is known of each word's probabilities and of the space after it, as CoNLL-U's last column."""
+    def _misc(self) -> list[str]:
+        """What is known of each word's probabilities, as CoNLL-U's last column."""
         named = {"head_prob": self.probabilities or (), "label_prob": self.label_probabilities or ()}
         named |= {name: values for name, values in self.columns.items() if name not in CONLLU}
         notes = [[misc_value(name, value) for value in values] for name, values in named.items() if values]
-        if spaces is not None:
-            check_length(self.words, "spaces", spaces)
-            notes.append([None if space else NO_SPACE for space in spaces])
         return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 
     def to_tikz(self, standalone: bool = False) -> str:
@@ -173,6 +188,12 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         if not self.is_tree:
             raise ValueError("to_spacy needs a tree: these heads have cycles or several roots")
         return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab, self.columns)
+
+    def set_columns(self, tokens: "Sequence[Token]") -> None:
+        """Writes what is predicted of each word into tokens of a spaCy document, as `to_spacy` does."""
+        from hf_structure.drawing.libraries import set_columns
+
+        set_columns(tokens, self.columns)
 
     def to_displacy(self) -> dict[str, Any]:
         """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""

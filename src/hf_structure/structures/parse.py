@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from hf_structure.data.conllu import check_multiword_tokens
 from hf_structure.structures.common import check_length, freeze, short_repr
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
@@ -51,10 +52,13 @@ class Parse(TreeOfWords):
             Start and end of each word in `text`; None where the words are no parts of it.
         start (`int`):
             Where `text` begins in a longer text that was split into sentences.
+        multiword_tokens (`Sequence[tuple[int, int]]`):
+            The first and the last word, from 1, of each token of `text` that is several words: `(1, 2)` where `don't`
+            became `do` and `n't`. Together the words are the token.
 
     Raises:
         ValueError: marginals of another shape, more words in a structure than in `words`, trees over different words,
-            a graph beside a tree, not as many spans as words.
+            a graph beside a tree, not as many spans as words, multiword tokens that are none of the sentence.
     """
 
     words: Sequence[str]
@@ -67,9 +71,12 @@ class Parse(TreeOfWords):
     text: str | None = field(default=None, compare=False)
     word_spans: Sequence[tuple[int, int]] | None = field(default=None, compare=False)
     start: int = field(default=0, compare=False)
+    multiword_tokens: Sequence[tuple[int, int]] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, "words", "alternatives")
+        object.__setattr__(self, "multiword_tokens", tuple(map(tuple, self.multiword_tokens)))
+        check_multiword_tokens(self.multiword_tokens, len(self.words))
         if self.word_spans is not None:
             object.__setattr__(self, "word_spans", tuple(map(tuple, self.word_spans)))
             check_length(self.words, "word_spans", self.word_spans)
@@ -101,6 +108,7 @@ class Parse(TreeOfWords):
             "text": self.text,
             "word_spans": self.word_spans and [list(span) for span in self.word_spans],
             "start": self.start,
+            "multiword_tokens": [list(token) for token in self.multiword_tokens],
         }
 
     @classmethod
@@ -123,14 +131,15 @@ class Parse(TreeOfWords):
     def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
         """
         The dependency tree or graph as `DependencyTree.to_conllu` or `DependencyGraph.to_conllu` writes it. Where the
-        text is known, `# text` is added, and `SpaceAfter=No` to the words that no white space follows.
+        text is known, `# text`, lines of multiword tokens (`1-2`), and `SpaceAfter=No` where no white space follows
+        are added.
         """
         structure, metadata = self.graph or self._dependency(), dict(metadata or {})
         spaces = self._spaces()
         if spaces is None or len(spaces) != len(structure.words):
             return structure.to_conllu(metadata)
         joined = (word + " " * space for word, space in zip(self.words, spaces, strict=True))
-        return structure.to_conllu({**metadata, "text": "".join(joined).strip()}, spaces)
+        return structure.to_conllu({**metadata, "text": "".join(joined).strip()}, spaces, self.multiword_tokens)
 
     def _spaces(self) -> list[bool] | None:
         """Whether white space (or the end) follows each word, if the text is known."""
@@ -231,9 +240,21 @@ class Parse(TreeOfWords):
             found = list(structure)
         if self.word_spans is None:
             return found
-        places = iter(zip(self.words, self.word_spans, strict=True))  # what was left out is not equal to what was not
-        spans = [next(span for form, span in places if form == word.form) for word in found]
-        return [replace(word, span=span) for word, span in zip(found, spans, strict=True)]
+        places = iter(enumerate(self.words))  # what was left out is not equal to what was not
+        places = [next(place for place, form in places if form == word.form) for word in found]
+        return [
+            replace(word, span=self.word_spans[place], multiword_token=token)
+            for word, place, token in zip(found, places, self._tokens_of(places), strict=True)
+        ]
+
+    def _tokens_of(self, places: Sequence[int]) -> list[tuple[int, int] | None]:
+        """The multiword token of each of the words at these places, in numbers of these words."""
+        tokens: list[tuple[int, int] | None] = [None] * len(places)
+        for first, last in self.multiword_tokens:
+            kept = [i for i, place in enumerate(places) if first <= place + 1 <= last]
+            if len(kept) > 1:
+                tokens[kept[0] : kept[-1] + 1] = [(kept[0] + 1, kept[-1] + 1)] * len(kept)
+        return tokens
 
     def _structures(self) -> list[DependencyTree | ConstituencyTree | DependencyGraph]:
         return [part for part in (self.dependency, self.constituency, self.graph) if part is not None]

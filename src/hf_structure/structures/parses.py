@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     import pandas
 
 SHOWN = 20  # pictures in a notebook
-_COLUMNS = ("text", "sentence", "word", "form", "head", "relation", "probability", "start", "end")
+_COLUMNS = ("text", "sentence", "token", "word", "form", "head", "relation", "probability", "start", "end")
 _WHOLE = ("head", "start", "end")  # columns of whole numbers, some of which may be missing
 
 
 class Parses(list):
     """
     A list of parses, with None for a sentence that was left out; of texts that were split into sentences, a list of
-    such lists. A notebook shows it as pictures. Its slices are of this kind, too.
+    such lists. It prints as trees, and a notebook shows it as pictures. Its slices are of this kind, too.
     """
 
     def to_dict(self) -> list[dict[str, Any] | list | None]:
@@ -43,10 +43,11 @@ class Parses(list):
         A data frame with a row for each word.
 
         Returns:
-            `pandas.DataFrame`: The columns are the numbers of `sentence` and `word`, from 1 (sentences that were left
-                out are counted); `form`, `head` (0 is the root, missing where there is not exactly one), `relation`
-                and `probability`; `start` and `end`, its place in the text; and what else the model predicts. Of texts
-                that were split, the number of the `text` comes first.
+            `pandas.DataFrame`: The columns are the numbers of `sentence`, `token` and `word`, from 1 (sentences that
+                were left out are counted; the words of a multiword token are one `token`); `form`, `head` (0 is the
+                root, missing where there is not exactly one), `relation` and `probability`; `start` and `end`, its
+                place in the text; and what else the model predicts. Of texts that were split, the number of the `text`
+                comes first.
 
         Raises:
             ImportError: there is no pandas.
@@ -87,10 +88,16 @@ class Parses(list):
         for sentence, (text, parse) in enumerate(self._numbered(), start=1):
             if parse is None:
                 continue
+            token = 0
             for word in parse:
+                token += word.multiword_token is None or word.multiword_token[0] == word.number
                 span = (None, None) if word.span is None else (parse.start + place for place in word.span)
-                known = (word.number, word.form, word.head, word.relation, word.probability)
+                known = (token, word.number, word.form, word.head, word.relation, word.probability)
                 yield (text, sentence, *known, *span, *(word.columns.get(name) for name in more))
+
+    def __str__(self) -> str:
+        """All of them as text, one after the other."""
+        return "\n\n".join(str(parse) for parse in self._parses() if parse is not None)
 
     def _repr_html_(self) -> str:
         from hf_structure.drawing.html import picture

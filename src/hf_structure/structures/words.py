@@ -17,6 +17,9 @@ class Word:
         relation (`str`, *optional*): Its relation to the head.
         probability (`float`, *optional*): The model's probability of the head.
         span (`tuple[int, int]`, *optional*): Start and end in the text, where that is known.
+        multiword_token (`tuple[int, int]`, *optional*):
+            The numbers of the first and the last word of the token that it is a part of, such as `don't`; None for a
+            word that is a token by itself.
         columns (`Mapping[str, Any]`): What else the model predicts of it, by name.
     """
 
@@ -26,6 +29,7 @@ class Word:
     relation: str | None = None
     probability: float | None = None
     span: tuple[int, int] | None = None
+    multiword_token: tuple[int, int] | None = None
     columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property

@@ -15,7 +15,10 @@ FAMILY = Family(
         "Mohammadshahi, Henderson (2021): Recursive Non-Autoregressive Graph-to-Graph Transformer for "
         "Dependency Parsing with Iterative Refinement. TACL."
     ),
-    uses="dependency trees of text like that of its treebank",
-    limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",
+    uses=(
+        "dependency trees of text like that of its treebanks, with the tags, features, lemmas and sentences that it "
+        "has learned from them"
+    ),
+    limits="text far from its training text, without a look",
     tags=("dependency-parsing",),
 )
