@@ -1,12 +1,12 @@
 """Splitting running text into sentences, and grouping results by text again."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from hf_structure.data.scripts import script_sentence_spans
-from hf_structure.data.text import find_words, sentence_spans, unicode_words
+from hf_structure.data.text import Token, find_words, sentence_spans, unicode_words
 from hf_structure.pipelines.options import SENTENCES
 from hf_structure.user_warnings import warn_user
 
@@ -19,7 +19,7 @@ def choose_splitter(
     tags: object,
     initial: object,
     by_model: Callable[[], Split],
-    word_tokenizer: Callable[[str], list[str]],
+    word_tokenizer: Callable[[str], Sequence[Token]],
 ) -> Split | None:
     """
     What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
