@@ -219,7 +219,7 @@ def test_sentences(run, tmp_path, tagger, sentences):
     for name, texts in (("text.txt", text.splitlines()), ("rows.jsonl", [text])):
         output = tmp_path / f"{name}.conllu"
         run(tmp_path / name, *options(tagger, output, *more))
-        parses = Parses(parse(texts, tagger, sentences=sentences))
+        parses = Parses(parse(texts, tagger, sentences=sentences or "model"))
         found = [sentence.tokens for sentence in read_conllu(output)]
         assert found == [sentence.tokens for sentence in read_conllu(parses.to_conllu().splitlines())]
         assert "isn't" in [token.form for tokens in found for token in tokens if "-" in token.id]

@@ -718,7 +718,10 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         if treebank_ids is None:
             treebank_ids = words.lengths.new_zeros(len(words.lengths), n)
         elif self.training and self.config.treebank_dropout:
-            is_told = torch.rand(len(treebank_ids), 1, device=treebank_ids.device) >= self.config.treebank_dropout
+            is_told = (
+                torch.rand(len(treebank_ids), 1, dtype=torch.float32, device=treebank_ids.device)
+                >= self.config.treebank_dropout
+            )
             treebank_ids = treebank_ids * is_told
         if self.forms is not None and form_ids is None:
             raise ValueError("this model reads what words look like: pass `form_ids` (see `config.read_forms`)")
