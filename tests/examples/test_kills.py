@@ -252,9 +252,11 @@ def assert_same(found: object, expected: object, where: str) -> None:
         assert found.keys() == expected.keys(), where
         for name, value in expected.items():
             assert_same(found[name], value, f"{where}: {name}")
-    elif isinstance(expected, bytes):
-        assert found == expected, where
-    elif isinstance(expected, list | float) or hasattr(expected, "shape"):
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for number, value in enumerate(expected):
+            assert_same(found[number], value, f"{where}[{number}]")
+    elif isinstance(expected, float) or hasattr(expected, "shape"):
         assert_close(found, expected, rtol=1e-4, atol=1e-5, msg=lambda message: f"{where}: {message}")
     else:
         assert found == expected, where
