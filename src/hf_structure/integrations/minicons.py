@@ -71,14 +71,8 @@ class StructureLMScorer(IncrementalLMScorer):
         split_words: bool = False,
         trust_remote_code: bool = False,
     ):
-        model, tokenizer = load_model(
-            model,
-            tokenizer,
-            device,
-            AutoModelForCausalLM,
-            "causal language model",
-            trust_remote_code=trust_remote_code,
-        )
+        kind = (AutoModelForCausalLM, "causal language model")
+        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
         super().__init__(model, device=device, tokenizer=tokenizer)
         self.beam_size = choose_beam(model, beam_size)
         self.max_tokens = max_tokens
@@ -169,14 +163,8 @@ class StructureMaskedLMScorer(MaskedLMScorer):
         *,
         trust_remote_code: bool = False,
     ):
-        model, tokenizer = load_model(
-            model,
-            tokenizer,
-            device,
-            AutoModelForMaskedLM,
-            "masked language model",
-            trust_remote_code=trust_remote_code,
-        )
+        kind = (AutoModelForMaskedLM, "masked language model")
+        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
         tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
         prepare_for_pipelines(tokenizer)
         super().__init__(model, device=device, tokenizer=tokenizer)
