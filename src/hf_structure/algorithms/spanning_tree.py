@@ -8,6 +8,8 @@ same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_p
 `tree_score`, `tree_log_prob`) take torch tensors, run on their device and are twice differentiable.
 """
 
+from typing import TypeVar, cast
+
 import numpy as np
 import torch
 
@@ -17,9 +19,10 @@ from hf_structure.algorithms.k_best import k_best_trees
 from hf_structure.algorithms.matrix_tree import LogPartition, marginals
 
 Array = np.ndarray | torch.Tensor
+Kind = TypeVar("Kind", np.ndarray, torch.Tensor)
 
 
-def argmax_heads(scores: Array, lengths: Array | None = None, *, root: bool = True) -> Array:
+def argmax_heads(scores: Kind, lengths: Array | None = None, *, root: bool = True) -> Kind:
     """
     Best head of every word on its own: cycles and several roots are possible.
 
@@ -41,7 +44,7 @@ def argmax_heads(scores: Array, lengths: Array | None = None, *, root: bool = Tr
     return _like(scores, heads)
 
 
-def max_spanning_tree(scores: Array, lengths: Array | None = None) -> Array:
+def max_spanning_tree(scores: Kind, lengths: Array | None = None) -> Kind:
     """
     Best tree with exactly one root word for every sentence, in O(n^2) (Chu-Liu/Edmonds by contraction).
 
@@ -61,7 +64,7 @@ def max_spanning_tree(scores: Array, lengths: Array | None = None) -> Array:
     return _like(scores, heads)
 
 
-def max_projective_tree(scores: Array, lengths: Array | None = None) -> Array:
+def max_projective_tree(scores: Kind, lengths: Array | None = None) -> Kind:
     """
     Best tree without crossing arcs and with exactly one root word for every sentence, in O(n^3) (Eisner 1996).
 
@@ -72,7 +75,7 @@ def max_projective_tree(scores: Array, lengths: Array | None = None) -> Array:
     return _like(scores, heads)
 
 
-def k_best_spanning_trees(scores: Array, k: int, lengths: Array | None = None) -> tuple[Array, Array]:
+def k_best_spanning_trees(scores: Kind, k: int, lengths: Array | None = None) -> tuple[Kind, Kind]:
     """
     The `k` best trees with exactly one root word, all different, best first; a tree costs up to `n` searches.
 
@@ -98,7 +101,7 @@ def k_best_spanning_trees(scores: Array, k: int, lengths: Array | None = None) -
 DECODERS = ("tree", "projective", "argmax")
 
 
-def find_heads(scores: Array, lengths: Array | None = None, decoder: str = "tree", k: int = 1) -> Array:
+def find_heads(scores: Kind, lengths: Array | None = None, decoder: str = "tree", k: int = 1) -> Kind:
     """
     The `k` best structures of a kind, best first.
 
@@ -275,5 +278,5 @@ def _result_dtype(scores: torch.Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
 
-def _like(scores: Array, result: np.ndarray) -> Array:
-    return torch.from_numpy(result).to(scores.device) if isinstance(scores, torch.Tensor) else result
+def _like(scores: Kind, result: np.ndarray) -> Kind:
+    return cast(Kind, torch.from_numpy(result).to(scores.device) if isinstance(scores, torch.Tensor) else result)

@@ -1,7 +1,7 @@
 """`hf-structure agree` and `hf-structure consensus`."""
 
 import argparse
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations, zip_longest
@@ -102,9 +102,9 @@ def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
 def _print_relations(gold: str, files: Sequence[str]) -> None:
     """Of the words with each relation, the most frequent first: how many get the same head, in the mean over pairs."""
     counts: Counter[str] = Counter()
-    agreed: Counter[str] = Counter()
+    agreed: defaultdict[str, float] = defaultdict(float)
     for reference, *sentences in _together([gold, *files]):
-        for label, *heads in zip(reference.deprels, *(sentence.heads for sentence in sentences), strict=True):
+        for label, *heads in zip(reference.deprels, *map(_heads, sentences), strict=True):
             counts[label] += 1
             agreed[label] += mean(one == other for one, other in combinations(heads, 2))
     rows = [[label, str(count), f"{100 * agreed[label] / count:.2f}"] for label, count in counts.most_common()]
@@ -124,8 +124,8 @@ def _print_sentences(measures: Sequence[str], sentences: Iterator[tuple[int, lis
 
 def _of_conllu(files: Sequence[str]) -> Iterator[tuple[int, list[tuple[float, ...]]]]:
     for sentences in _together(files):
-        pairs = (attachment_scores([one.heads], [other.heads]) for one, other in combinations(sentences, 2))
-        yield len(sentences[0].heads), [(scores.uas, scores.uuas) for scores in pairs]
+        pairs = (attachment_scores([_heads(one)], [_heads(other)]) for one, other in combinations(sentences, 2))
+        yield len(sentences[0].words), [(scores.uas, scores.uuas) for scores in pairs]
 
 
 def _of_brackets(files: Sequence[str]) -> Iterator[tuple[int, list[tuple[float, ...]]]]:
@@ -153,8 +153,8 @@ def _compare_brackets(one: str, other: str) -> tuple[float]:
             raise ValueError(f"{len(first)} sentences, and {len(second)}")
         for number, (tree, with_tree) in enumerate(zip(first, second, strict=True), start=1):
             check_words(tree["words"], with_tree["words"], number)
-        spans = ([sentence["spans"] for sentence in sentences] for sentences in (first, second))
-        return (unlabeled_f1(*spans, [len(sentence["words"]) for sentence in first]).uf1,)
+        one_spans, other_spans = ([sentence["spans"] for sentence in sentences] for sentences in (first, second))
+        return (unlabeled_f1(one_spans, other_spans, [len(sentence["words"]) for sentence in first]).uf1,)
 
 
 @contextmanager
@@ -204,10 +204,17 @@ def _together(files: Sequence[str]) -> Iterator[tuple[ConlluSentence, ...]]:
         yield sentences
 
 
+def _heads(sentence: ConlluSentence) -> list[int]:
+    """Those that [`_together`] has seen to be there."""
+    heads = sentence.heads
+    assert heads is not None
+    return heads
+
+
 def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
     from hf_structure.algorithms.consensus import vote_heads, vote_labels  # brings torch
 
-    trees = [sentence.heads for sentence in sentences]
+    trees = list(map(_heads, sentences))
     labels = [sentence.deprels for sentence in sentences]
     heads = trees[0] if all(tree == trees[0] for tree in trees) and trees[0].count(0) == 1 else vote_heads(trees)
     votes = [sum(tree[word] == head for tree in trees) for word, head in enumerate(heads)]

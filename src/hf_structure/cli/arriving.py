@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TypeVar
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 STDIN = "<stdin>"  # what messages call it
@@ -37,10 +37,10 @@ def is_live() -> bool:
         return False
 
 
-def standard_input() -> IO[bytes]:
+def standard_input() -> io.BufferedReader:
     """Its bytes."""
     if not is_live():
-        return sys.stdin.buffer
+        return cast(io.BufferedReader, sys.stdin.buffer)
     return io.BufferedReader(_Stdin())
 
 
@@ -84,7 +84,7 @@ def _arrived(items: Iterable[T], most: int) -> Iterator[list[T]]:
                 waiting.append(queue.get_nowait())
         except Empty:
             pass
-        chunk = [item for item, end in waiting if end is None]
+        chunk = [cast(T, item) for item, end in waiting if end is None]
         if chunk:
             yield chunk
         if (end := waiting[-1][1]) is not None:

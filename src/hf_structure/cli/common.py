@@ -232,7 +232,7 @@ def text_item(text: str, form: str, place: str, start: int = 0) -> Item:
     return Item(text.split(), place=place) if form == "words" else Item(text=text, place=place, start=start)
 
 
-def input_file(name: str) -> AbstractContextManager[IO[bytes]]:
+def input_file(name: str) -> AbstractContextManager[io.BufferedReader]:
     """The file to read; for `-`, standard input."""
     return nullcontext(standard_input()) if name == "-" else open_input(name)
 
@@ -242,7 +242,7 @@ def shown_name(name: str) -> str:
     return STDIN if name == "-" else name
 
 
-def guess_input(name: str, file: IO[bytes]) -> str:
+def guess_input(name: str, file: io.BufferedReader) -> str:
     """The format of an open file: `"brackets"`, `"sdp"`, `"conllu"` or `"raw"`."""
     suffix = plain_path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:

@@ -63,7 +63,7 @@ def run_compare(options: argparse.Namespace) -> None:
     for other in results[1:]:
         if set(other.rows) != set(results[0].rows) or other.sentences != results[0].sentences:
             raise ValueError(f"{names} are not results of the same sentences")
-    rows = [list(TITLES)]
+    rows: list[list[str]] = [list(TITLES)]
     for title in results[0].rows:
         try:
             first, second = (mean_scores([each.rows[title] for each in results[side::2]]) for side in (0, 1))

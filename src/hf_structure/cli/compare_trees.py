@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tqdm import tqdm
@@ -114,7 +114,7 @@ def two_systems(arguments: Sequence[str]) -> dict[str, list[str]]:
 
 def _format_of(gold: str, files: Sequence[str]) -> str:
     check_files(files, None)
-    form = tree_format(gold)
+    form = cast(str, tree_format(gold))  # the command has asked
     for name in files:
         other = tree_format(name)
         if other is None:

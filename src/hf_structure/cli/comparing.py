@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import cast
 
 from hf_structure.cli.common import guess_input, input_file, shown_name
 from hf_structure.data.conllu import ConlluSentence, read_conllu
@@ -41,10 +42,11 @@ def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:
 
 def _check_pair(pair: Sequence[ConlluSentence | None], names: Sequence[str]) -> None:
     """Raises `ValueError` unless both are there and have the same words."""
-    if None in pair:
-        there = 1 - pair.index(None)
-        raise ValueError(f"{names[there]}:{pair[there].line}: {names[1 - there]} ends before this sentence")
     gold, system = pair
+    if gold is None or system is None:
+        there = int(gold is None)
+        line = cast(ConlluSentence, pair[there]).line
+        raise ValueError(f"{names[there]}:{line}: {names[1 - there]} ends before this sentence")
     for expected, found in zip_longest(gold.words, system.words):
         if expected is None:
             raise ValueError(f"{names[1]}:{system.line_of(found.id)}: {found.form!r} is no word of {names[0]}")

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from random import Random
@@ -218,7 +218,7 @@ def _evaluate_graphs(options: argparse.Namespace) -> None:
     _print_scores(asdict(scores), options.json)
 
 
-def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of=str) -> None:
+def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of: Callable[[str], str] = str) -> None:
     """Shares in per cent, and numbers."""
     if as_json:
         print(json.dumps(values, indent=2))
@@ -236,7 +236,8 @@ def _evaluate_brackets(options: argparse.Namespace) -> None:
     if options.by:
         return
     lengths = [len(sentence["words"]) for _, sentence, _ in pairs]
-    gold, system = ([pair[side]["spans"] for pair in pairs] for side in (1, 2))
+    gold = [sentence["spans"] for _, sentence, _ in pairs]
+    system = [sentence["spans"] for _, _, sentence in pairs]
     trees = {"system": system}
     if options.baselines:
         random = partial(random_tree, generator=Random(0))

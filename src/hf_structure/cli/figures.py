@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
@@ -67,7 +67,7 @@ def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
     model, _ = _load(options)
     if not hasattr(model, "relation_weights"):
         raise ValueError(f"{type(model).__name__} has no relation weights")
-    yield plot_relation_weights(model.relation_weights().detach().cpu(), model.config.relations)
+    yield plot_relation_weights(cast(Any, model).relation_weights().detach().cpu(), model.config.relations)
 
 
 def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:

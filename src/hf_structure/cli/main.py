@@ -8,7 +8,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
-from typing import NoReturn
+from io import TextIOWrapper
+from typing import NoReturn, cast
 
 from hf_structure.cli.agree import add_agree, add_consensus
 from hf_structure.cli.analyze import add_analyze
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
     if unknown:
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     open_closed_streams()
-    sys.stdout.reconfigure(encoding="utf-8", newline="")  # as in files, on every system
+    cast(TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", newline="")  # as in files, on every system
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"hf-structure: {message}", file=sys.stderr)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from hf_structure.cli.common import (
     Item,
@@ -114,7 +114,7 @@ def run_parse(options: argparse.Namespace) -> None:
     )
     sentences = options.sentences or ("model" if abilities_of(model.config).segments else "split")
     by_model = sentences == "model" and not options.refine
-    parse_chunk = partial(parse, model=model, tokenizer=tokenizer, **_settings(options))
+    parse_chunk = partial(cast(Any, parse), model=model, tokenizer=tokenizer, **_settings(options))
     parse_chunk([], sentences="model" if by_model else "line")  # raises errors of options before a file is opened
     ask_for_lines(options.files, "one sentence a line or several")
     failures: list[BadInputError] = []
@@ -201,7 +201,7 @@ def _check_parse(options: argparse.Namespace) -> None:
     held = HELD.get(options.format)
     wanted = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
     if options.structure and held and not set(wanted) & set(held):
-        raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.get, held))} only")
+        raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.__getitem__, held))} only")
     if options.marginals and options.structure == "constituency":
         raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
     check_inputs(options.files, options.output)
@@ -215,7 +215,7 @@ def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> s
     source = without_probabilities(source)
     if parsed.graph is not None:
         return str(source.with_deps(parsed.graph.deps()))
-    tree = parsed.dependency
+    tree = cast(DependencyTree, parsed.dependency)
     if len(tree.words) < len(parsed.words):  # --punctuation drop
         source = source.keep_words([not is_punctuation(word) for word in parsed.words])
     return str(tree.written_into(source))

@@ -124,9 +124,10 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _render_structures(options: argparse.Namespace) -> None:
     several = len(options.files) > 1
-    found = (
-        read_comparisons(*options.files, options.input_format) if several else _read_parses(*options.files, options)
-    )
+    if several:
+        found = read_comparisons(options.files[0], options.files[1], options.input_format)
+    else:
+        found = _read_parses(options.files[0], options)
     parses = islice(found, options.limit)
     first = next(parses, None)
     if first is None:

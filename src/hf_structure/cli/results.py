@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hf_structure.cli.arriving import chunks, is_live
 from hf_structure.cli.common import Item, read_items, shown_name
@@ -44,7 +44,7 @@ def split_texts(items: Iterable[Item]) -> Iterator[Item]:
         if not spans:
             yield item
         for start, end in spans:
-            yield replace(item, text=item.text[start:end], start=item.start + start)
+            yield replace(item, text=cast(str, item.text)[start:end], start=item.start + start)
 
 
 def results_of(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from hf_structure.cli.common import (
     Item,
@@ -98,7 +98,7 @@ def run_score(options: argparse.Namespace) -> None:
 
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
-    scorer = partial(score, model=model, tokenizer=tokenizer, **_settings(options))
+    scorer = partial(cast(Any, score), model=model, tokenizer=tokenizer, **_settings(options))
     sizes = [choose_beam(model, size) for size in options.beam_size] if options.summary else options.beam_size
     scorer([], beam_size=sizes[0])  # raises errors of options before a file is opened
     if options.correction:
@@ -230,9 +230,10 @@ def _print_summary(
         if scores[0] is None:
             skipped.append(item.place)
             continue
-        for corpus, scored in zip(totals, scores, strict=True):
+        all_scores = cast(tuple["SentenceScore", ...], scores)  # for any size, or for none
+        for corpus, scored in zip(totals, all_scores, strict=True):
             corpus.add(scored)
-        for place, (before, scored) in enumerate(pairwise(scores), start=1):
+        for place, (before, scored) in enumerate(pairwise(all_scores), start=1):
             falls[place] += count_falls([before.log_prob], [scored.log_prob])
     report(skipped, failures, reason)  # there are no figures of a part of a corpus
     rows = [

@@ -144,7 +144,7 @@ def table_format(output: str | None, as_json: bool) -> str:
 def table_writer(output: str | None, as_json: bool) -> Iterator[Writer]:
     """What writes rows to a file of a form of `FORMATS`, or to standard output."""
     form = table_format(output, as_json)
-    if form == "parquet":
+    if output is not None and form == "parquet":
         rows = []
         yield lambda _, more: rows.extend(more)
         _write_parquet(rows, output)

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hf_structure.cli.common import positive
@@ -29,14 +29,14 @@ class CountRow(NamedTuple):
         sentence (`int`): Its number, from 1.
         group (`str`): The group; `ALL` without any.
         words (`int`): Number of words.
-        matched, total (`dict[str, float]`): How many are right, and of how many, for each score.
+        matched, total (`Mapping[str, float]`): How many are right, and of how many, for each score.
     """
 
     sentence: int
     group: str
     words: int
-    matched: dict[str, float]
-    total: dict[str, float]
+    matched: Mapping[str, float]
+    total: Mapping[str, float]
 
 
 def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
@@ -126,7 +126,8 @@ def bracket_rows(
     """The constituents of the sentences that [`read_bracket_pairs`] gives. Raises `ValueError` for another key."""
     lengths = [len(gold["words"]) for _, gold, _ in pairs]
     groups = [ALL] * len(pairs) if key is None else length_groups(lengths, key)
-    gold, system = ([pair[side]["spans"] for pair in pairs] for side in (1, 2))
+    gold = [sentence["spans"] for _, sentence, _ in pairs]
+    system = [sentence["spans"] for _, _, sentence in pairs]
     rows = []
     for each in sentence_counts(system, gold, lengths, **given_options(options, BRACKET_OPTIONS)):
         place = each.number - 1

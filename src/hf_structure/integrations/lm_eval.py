@@ -10,6 +10,7 @@ GiLT without graphs.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -33,11 +34,12 @@ try:
 except ImportError as error:
     raise ImportError("this needs lm_eval: pip install 'hf_structure[eval]'") from error
 
+Base: Any = HFLM  # whose decorator hides its type
 Request = tuple[tuple[str, str] | None, list[int], list[int]]
 
 
 @register_model("hf_structure")
-class StructureLM(HFLM):
+class StructureLM(Base):
     """
     lm_eval's `hf` for models of this library.
 
@@ -116,7 +118,7 @@ class StructureLM(HFLM):
         lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
         context[lacks, begin[lacks] - 1] = self.prefix_token_id
         mask[lacks, begin[lacks] - 1] = 1
-        building = {"use_structure": True}
+        building: dict[str, Any] = {"use_structure": True}
         if "graph" in abilities_of(self.model.config).structures:
             building["word_starts"] = word_start_mask(self.tokenizer)
         return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **building, **kwargs)[:, 1:]

@@ -19,6 +19,7 @@ import copy
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from transformers import (
@@ -71,8 +72,7 @@ class StructureLMScorer(IncrementalLMScorer):
         trust_remote_code: bool = False,
     ):
         kind = (AutoModelForCausalLM, "causal language model")
-        trust = {"trust_remote_code": trust_remote_code}
-        model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
+        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
         super().__init__(model, device=device, tokenizer=tokenizer)
         self.beam_size = choose_beam(model, beam_size)
         self.max_tokens = max_tokens
@@ -118,7 +118,7 @@ class StructureLMScorer(IncrementalLMScorer):
                 the distribution over tokens, which is not known; a text without a beginning token.
         """
         if self.beam_size is None:
-            return super().compute_stats(batch, rank, prob, base_two, return_tensors, bow_correction)
+            return cast(Any, super()).compute_stats(batch, rank, prob, base_two, return_tensors, bow_correction)
         if rank or bow_correction:
             raise ValueError("sums over graphs give no ranks and no correction for the beginnings of words")
         if prob and base_two:
@@ -126,7 +126,7 @@ class StructureLMScorer(IncrementalLMScorer):
         encoded, offsets = batch
         mask = encoded["attention_mask"].bool()
         rows = running_text_log_probs(
-            self.model,
+            cast(PreTrainedModel, self.model),
             self.tokenizer,
             [ids[kept].tolist() for ids, kept in zip(encoded["input_ids"], mask, strict=True)],
             beam_size=self.beam_size,
@@ -164,8 +164,7 @@ class StructureMaskedLMScorer(MaskedLMScorer):
         trust_remote_code: bool = False,
     ):
         kind = (AutoModelForMaskedLM, "masked language model")
-        trust = {"trust_remote_code": trust_remote_code}
-        model, tokenizer = load_model(model, tokenizer, device, *kind, **trust)
+        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
         tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
         prepare_for_pipelines(tokenizer)
         super().__init__(model, device=device, tokenizer=tokenizer)

@@ -18,7 +18,7 @@ spaCy's error handler, document by document.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from hf_structure.data.text import paragraph_spans, sentence_spans
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.pipelines.parsing import choose_treebank, load_parser, parse
 from hf_structure.pipelines.segmentation import find_starts
+from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
 from hf_structure.user_warnings import warn_user
 
@@ -191,14 +192,15 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
             for token in tokens[1:]:
                 relations[token.i] = MISSING
             continue
-        for token, word in zip(tokens, parsed.dependency, strict=True):
+        tree = cast(DependencyTree, parsed.dependency)
+        for token, word in zip(tokens, tree, strict=True):
             heads[token.i] = tokens[word.head - 1].i if word.head else token.i
             relations[token.i] = doc.vocab.strings.add((word.relation or UNLABELLED) if word.head else "ROOT")
-        parsed.dependency.set_columns(tokens)
+        tree.set_columns(tokens)
     words = [token.i for token in doc if not token.is_space]
     for token in doc:
         if token.is_space and words:
             heads[token.i] = words[max(bisect_right(words, token.i) - 1, 0)]
     offsets = np.array(heads, dtype=np.int64) - np.arange(len(doc))
     columns = np.stack([offsets.astype(np.uint64), np.array(relations, dtype=np.uint64)], axis=1)
-    return doc.from_array([HEAD, DEP], columns)
+    return doc.from_array([HEAD, DEP], cast(Any, columns))  # the stub knows signed ones only

@@ -3,7 +3,7 @@ The Transformer encoder of the Graph-to-Graph Transformers: BERT's layers, whose
 (Mohammadshahi & Henderson 2019 and 2021, after Shaw et al. 2018).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import nn
@@ -276,7 +276,7 @@ def begin_at_zero(module: Any) -> None:
     module.begins_at_zero = True
 
 
-def begins_at_zero(module: nn.Module) -> bool:
+def begins_at_zero(module: nn.Module) -> TypeGuard[nn.Embedding | nn.Linear]:
     """Whether a module is so marked; transformers visits none without weights."""
     return getattr(module, "begins_at_zero", False)
 

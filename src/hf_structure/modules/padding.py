@@ -3,10 +3,12 @@
 import torch
 
 
-def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> None:
-    """Raises `ValueError` unless a batch is given in one way."""
-    if (input_ids is None) == (inputs_embeds is None):
+def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
+    """The ids or vectors. Raises `ValueError` unless a batch is given in one way."""
+    given = [each for each in (input_ids, inputs_embeds) if each is not None]
+    if len(given) != 1:
         raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+    return given[0]
 
 
 def all_words(inputs: torch.Tensor) -> torch.Tensor:

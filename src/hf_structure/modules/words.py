@@ -1,11 +1,13 @@
 """From word pieces to words."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import nn
 
 from hf_structure.modules.padding import words_first
+
+Values = TypeVar("Values", bound=torch.Tensor | None)
 
 
 class WordPlaces(NamedTuple):
@@ -15,14 +17,14 @@ class WordPlaces(NamedTuple):
     lengths: torch.Tensor  # (batch_size,): words of each sentence
     order: torch.Tensor | None  # (batch_size, seq_len): if every id is a word, positions of the words, then of padding
 
-    def words_first(self, values: torch.Tensor | None) -> torch.Tensor | None:
+    def words_first(self, values: Values) -> Values:
         """
         Moves the words of each sentence first in values `(batch_size, num_words, ...)` that are padded like the ids.
         """
         if values is None or self.order is None:
             return values
         order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))  # (B, num_words, 1, ...)
-        return values.gather(1, order.expand_as(values))  # (batch_size, num_words, ...)
+        return cast(Values, values.gather(1, order.expand_as(values)))  # (batch_size, num_words, ...)
 
 
 def place_words(

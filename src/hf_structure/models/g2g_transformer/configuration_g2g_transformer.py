@@ -1,6 +1,6 @@
 """Graph-to-Graph Transformer configuration."""
 
-from typing import Literal
+from typing import Literal, cast
 
 from huggingface_hub.dataclasses import strict
 
@@ -120,7 +120,7 @@ class G2GTransformerConfig(EncoderConfig):
     @property
     def num_relations(self) -> int:
         """Number of labels; one that stands for none if arcs have no labels."""
-        return self.num_labels if self.labelled else 1
+        return cast(int, self.num_labels) if self.labelled else 1
 
     @property
     def max_words(self) -> int:
@@ -136,7 +136,7 @@ class G2GTransformerConfig(EncoderConfig):
     @property
     def abilities(self) -> Abilities:
         """What the models give and read."""
-        labels = label_columns(self.id2label) if self.labelled else ()
+        labels = label_columns(cast(dict[int, str], self.id2label)) if self.labelled else ()
         return Abilities(
             structures=("dependency",),
             columns=(PROBABILITIES, *labels),

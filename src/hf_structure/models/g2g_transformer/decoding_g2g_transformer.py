@@ -44,6 +44,7 @@ class Hypotheses:
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
+        assert self.vectors is not None  # it goes on
         ended = self.ended(rows)
         vectors = self.vectors[rows]  # (rows, n + 4, D)
         memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)
@@ -168,6 +169,7 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
     has_choice = (legal.sum(1) > 1) | (config.labelled & legal[:, arcs].any(1))
     rows = (has_choice & (running.scores > -torch.inf)).nonzero().flatten()
     if len(rows):
+        assert running.vectors is not None  # they go on
         size = running.vectors.shape[1]
         versions = size * rows.unsqueeze(1) + torch.arange(size, device=rows.device)  # (rows, n + 4)
         history = None
@@ -243,7 +245,7 @@ def _advance(model: "G2GTransformerForParsing", running: Hypotheses, steps: Step
         read = classes.masked_fill(~is_arc(actions), -1)
         _, memory = model.read_history(actions.unsqueeze(1), read.unsqueeze(1), memory)
     vectors = kept.vectors
-    if model.composition is not None:
+    if model.composition is not None and vectors is not None:
         plan = model.compositions(kept.states, states, actions)
         new = model.compose(vectors, plan)
         vectors = vectors.index_put((plan.rows, plan.words), new.to(vectors.dtype))  # (number, n + 4, D)

@@ -58,6 +58,7 @@ SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation that all Graph-to-Graph Transformer models share."""
 
+    config: G2GTransformerConfig
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
     supports_gradient_checkpointing = True
@@ -115,7 +116,7 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
+    def get_input_embeddings(self) -> nn.Module:
         return (self.encoder or self.embeddings).get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Embedding):
@@ -153,11 +154,10 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
                 is a graph but no graph input.
         """
         check_one_input(input_ids, inputs_embeds)
-        if inputs_embeds is None:
-            inputs_embeds = self.get_input_embeddings()(input_ids)
+        embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = all_words(inputs_embeds)
-        check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
+            attention_mask = all_words(embedded)
+        check_positions(embedded.shape[1], self.config.max_position_embeddings)
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
         if segment_ids is None:
@@ -165,9 +165,9 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         if position_ids is None:
             position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         if self.encoder is None:
-            hidden_states = self.embeddings(inputs_embeds, position_ids, segment_ids)
+            hidden_states = self.embeddings(embedded, position_ids, segment_ids)
         else:
-            vectors = inputs_embeds + self.segment_embeddings(segment_ids)
+            vectors = embedded + self.segment_embeddings(segment_ids)
             hidden_states = read_whole(self.encoder, vectors, attention_mask, position_ids)
         mask = additive_mask(attention_mask, hidden_states)
         arcs = None if parents is None else Arcs(parents)
@@ -290,17 +290,20 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor:
         """New vectors of composed words, eq. 3 and 4; `vectors` `(batch, n + 4, D)` has the rows of the plan."""
+        assert self.composition is not None  # config.composition
         word = vectors[plan.rows, plan.words]
         return word + self.composition(word, vectors[plan.rows, plan.dependents], self.embed_labels(plan.labels))
 
     def embed_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Vectors of labels, [L-NULL] for -1."""
+        assert self.label_embeddings is not None  # where words are composed
         return self.label_embeddings(torch.where(labels < 0, 2 * self.config.num_relations, labels))
 
     def read_history(
         self, actions: torch.Tensor, labels: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """[`G2GTransformerHistory`] of actions `(batch, steps)`; the labels of their arcs are not read."""
+        assert self.history is not None  # config.use_history
         return self.history(actions, memory)
 
     def sequence_lengths(self, states: TransitionStates) -> torch.Tensor:
@@ -334,6 +337,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     def _deleted_labels(self, sequences: StateSequences) -> torch.Tensor:
         """`(B, L, D)`: vectors of the labels of deleted words, zero elsewhere."""
+        assert self.label_embeddings is not None  # config.use_graph_input
         null = 2 * self.config.num_relations
         labels = torch.where(sequences.labels < 0, null, sequences.labels)
         labels = torch.where(sequences.segments == DELETED, labels, null + 1)
@@ -401,12 +405,13 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             raise ValueError("this model reads many states of a sentence: ask its base model for what is inside")
         if heads is not None and num_words is None:
             num_words = (heads >= 0).sum(1)
-        check_one_input(input_ids, inputs_embeds)
-        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        pieces = check_one_input(input_ids, inputs_embeds)
         vectors, lengths, order = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
             parse = beam_search(self, vectors.detach(), lengths)
+            assert parse.heads is not None
+            assert parse.columns is not None
             heads = parse.heads[:, 0]
             labels = parse.columns["labels"][:, 0] if self.config.labelled else None
         elif order is not None:
@@ -464,8 +469,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             beam_size = 1 if k == 1 else 4 * k
         if not 1 <= k <= beam_size:
             raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
-        check_one_input(input_ids, inputs_embeds)
-        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        pieces = check_one_input(input_ids, inputs_embeds)
         vectors, lengths, _ = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         swap = self.config.use_swap and decoder == "tree"
         return beam_search(self, vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
@@ -478,7 +482,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         *,
         word_ids: torch.Tensor | None = None,
         tag_ids: torch.Tensor | None = None,
-    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    ) -> tuple[dict[str, torch.Tensor | None], torch.Tensor]:
         """
         What the base model is given to read the first state of sentences in which there is something to decide, with
         two words on the stack and the others in the buffer, and the word of each position, from 1, 0 for none,

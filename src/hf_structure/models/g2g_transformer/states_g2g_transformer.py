@@ -32,7 +32,7 @@ class StateSequences(NamedTuple):
 
     def to(self, device: torch.device) -> "StateSequences":
         """The same sequences on a device."""
-        return StateSequences(*(None if part is None else part.to(device) for part in self))
+        return StateSequences._make(None if part is None else part.to(device) for part in self)
 
 
 class Derivations(NamedTuple):

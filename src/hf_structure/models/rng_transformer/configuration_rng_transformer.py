@@ -1,7 +1,7 @@
 """Recursive non-autoregressive Graph-to-Graph Transformer configuration."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from huggingface_hub.dataclasses import strict
 
@@ -136,7 +136,7 @@ class RNGTransformerConfig(EncoderConfig):
     @property
     def num_relations(self) -> int:
         """Number of labels; one that stands for none if arcs have no labels."""
-        return self.num_labels if self.labelled else 1
+        return cast(int, self.num_labels) if self.labelled else 1
 
     @property
     def graph_layers(self) -> Sequence[int]:
@@ -169,7 +169,7 @@ class RNGTransformerConfig(EncoderConfig):
     @property
     def abilities(self) -> Abilities:
         """What the models give and read."""
-        labels = label_columns(self.id2label) if self.labelled else ()
+        labels = label_columns(cast(dict[int, str], self.id2label)) if self.labelled else ()
         return Abilities(
             structures=("dependency",),
             columns=(PROBABILITIES, *labels, *self._predicted),
@@ -201,7 +201,7 @@ class RNGTransformerConfig(EncoderConfig):
     def _initial_labels(self) -> tuple[str, ...] | None:
         if not self.use_graph_input:
             return None
-        return tuple(self.id2label.values()) if self.labelled else ()
+        return tuple(cast(dict[int, str], self.id2label).values()) if self.labelled else ()
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""

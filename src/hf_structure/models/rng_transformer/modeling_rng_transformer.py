@@ -12,7 +12,7 @@ until the graph does not change any more. G^0 is empty, or what any other parser
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -60,6 +60,7 @@ from hf_structure.modules.words import WordPlaces, average_pieces, numbers, plac
 class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
 
+    config: RNGTransformerConfig
     config_class = RNGTransformerConfig
     base_model_prefix = "rng_transformer"
     supports_gradient_checkpointing = True
@@ -82,7 +83,6 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
         self.encoder = new_encoder(config)
-        self.embeddings = None
         if self.encoder is None:
             self.embeddings = GraphTransformerEmbeddings(
                 config.vocab_size,
@@ -120,7 +120,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
             config.scale_relations,
         )
 
-    def get_input_embeddings(self) -> nn.Embedding:
+    def get_input_embeddings(self) -> nn.Module:
         return (self.encoder or self.embeddings).get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Embedding):
@@ -153,9 +153,8 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
         check_one_input(input_ids, inputs_embeds)
-        if inputs_embeds is None:
-            inputs_embeds = self.get_input_embeddings()(input_ids)
-        hidden_states, mask = self.read(inputs_embeds, attention_mask)
+        embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden_states, mask = self.read(embedded, attention_mask)
         arcs = None if parents is None else Arcs(parents, relations)
         return BaseModelOutput(last_hidden_state=self.read_graph(hidden_states, mask, arcs))
 
@@ -267,17 +266,18 @@ class RNGTransformerTagger(nn.Module):
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__()
+        columns = config.columns or {}
         size = 2 * config.hidden_size + (config.form_size if config.num_form_buckets else 0)
         self.hidden = nn.Linear(size, config.column_size)
         self.columns = nn.ModuleDict(
-            {name: nn.Linear(config.column_size, len(values)) for name, values in config.columns.items()}
+            {name: nn.Linear(config.column_size, len(values)) for name, values in columns.items()}
         )
         self.activation = nn.LeakyReLU(0.1)
         self.dropout = Dropout(config.decoder_dropout)
         self.speech_of_features = None
-        if {"upos", "feats"} <= config.columns.keys():
-            numbers = {upos: number for number, upos in enumerate(config.columns["upos"])}
-            self.speech_of_features = [numbers.get(label.partition(" ")[0], -1) for label in config.columns["feats"]]
+        if {"upos", "feats"} <= columns.keys():
+            numbers = {upos: number for number, upos in enumerate(columns["upos"])}
+            self.speech_of_features = [numbers.get(label.partition(" ")[0], -1) for label in columns["feats"]]
 
     def forward(self, lower: torch.Tensor, upper: torch.Tensor, forms: torch.Tensor | None) -> dict[str, torch.Tensor]:
         """Scores `(B, n, num_values)` by the names of the columns, from vectors of words `(B, n, D)`."""
@@ -399,14 +399,16 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         """
         config = deepcopy(self.config)
         labels = list(dict.fromkeys(labels))
-        number = {label: row for row, label in config.id2label.items()} if config.labelled else {}
+        known = cast(dict[int, str], config.id2label)
+        number = {label: row for row, label in known.items()} if config.labelled else {}
         if unknown := [label for label in labels if label not in number]:
             raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: row for row, label in enumerate(labels)}
         config.validate_sizes()
         rows = torch.tensor([number[label] for label in labels], device=self.device)
-        parser = type(self)(config).to(self.device, self.dtype).train(self.training)
+        parser: RNGTransformerForParsing = cast(Any, type(self)(config)).to(self.device, self.dtype)
+        parser.train(self.training)
         for name, kept in parser.named_parameters():
             weight = self.get_parameter(name)
             if "relations" in name:  # a row for each label as a relation to dependents, and one to heads
@@ -487,44 +489,43 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
-        check_one_input(input_ids, inputs_embeds)
-        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         initial_heads, initial_relations, heads, labels, sentence_starts = map(
             words.words_first, (initial_heads, initial_relations, heads, labels, sentence_starts)
         )
         columns = {name: words.words_first(values) for name, values in (columns or {}).items()}
-        with_loss = heads is not None and (labels is not None or not self.config.labelled)
-        if with_loss and num_items_in_batch is None:
-            num_items_in_batch = ((heads if labels is None else labels) >= 0).sum()
+        learned = heads if labels is not None or not self.config.labelled else None
+        if learned is not None and num_items_in_batch is None:
+            num_items_in_batch = ((learned if labels is None else labels) >= 0).sum()
         graph = self._initial_graph(initial_heads, initial_relations, sentences)
         loss = 0.0
-        if with_loss and sentence_starts is not None:
+        if learned is not None and sentence_starts is not None:
             loss = self._segmentation_loss(sentences, sentence_starts)
-            parsed = (heads >= 0).any(1)
+            parsed = (learned >= 0).any(1)
             if not parsed.any():
                 return GraphParserOutput(loss=loss / torch.as_tensor(num_items_in_batch).clamp(min=1))
             sentences = sentences.select(parsed)
             graph = None if graph is None else graph.select(parsed)
-            heads = heads[parsed]
+            heads = learned = learned[parsed]
             labels = None if labels is None else labels[parsed]
             columns = {name: values[parsed] for name, values in columns.items()}
         for number in range(self.config.num_rounds):
             vectors = self._encode(sentences, graph)
             scores = self.decoder.score_arcs(vectors, sentences.lengths)
             label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
-            if with_loss:
-                loss = loss + self._loss(scores, label_vectors, heads, labels, sentences.lengths)
-            if with_loss and columns:
+            if learned is not None:
+                loss = loss + self._loss(scores, label_vectors, learned, labels, sentences.lengths)
+            if learned is not None and columns:
                 loss = loss + self._column_loss(self._score_columns(sentences, vectors), columns)
             if number < self.config.num_rounds - 1:
                 graph = self._predict(vectors, scores, label_vectors, sentences.lengths, "argmax").graph
         label_scores = None
-        if self.config.labelled:
+        if label_vectors is not None:
             best = argmax_heads(scores, sentences.lengths) if heads is None else heads
-            label_scores = self.decoder.score_labels(*label_vectors, best)
+            label_scores = self.decoder.score_labels(label_vectors[0], label_vectors[1], best)
         return GraphParserOutput(
-            loss=loss / torch.as_tensor(num_items_in_batch).clamp(min=1) if with_loss else None,
+            loss=None if learned is None else loss / torch.as_tensor(num_items_in_batch).clamp(min=1),
             logits=scores,
             label_logits=label_scores,
         )
@@ -568,8 +569,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
         if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
-        check_one_input(input_ids, inputs_embeds)
-        pieces = input_ids if inputs_embeds is None else inputs_embeds
+        pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
@@ -582,7 +582,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             output.log_probs = tree_log_probs(last.scores, heads, sentences.lengths)
         if marginals:
             output.marginals = arc_marginals(last.scores, sentences.lengths)
-        if self.config.labelled:
+        if last.label_vectors is not None:
             labelled = [(last.graph.labels, last.label_probs)]  # known already, where there is but one tree
             if k > 1:
                 labelled = [self._best_labels(last.label_vectors, tree) for tree in heads.unbind(1)]
@@ -606,7 +606,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         treebank_ids: torch.Tensor | None = None,
         heads: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
-    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    ) -> tuple[dict[str, torch.Tensor | None], torch.Tensor]:
         """
         What the base model is given to read sentences and, if there are any, the graphs of these `heads` and `labels`
         `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1, 0 for
@@ -615,7 +615,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         sequence, mask, pieces, words, _ = self._embed(
             input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
         )
-        inputs = {"inputs_embeds": sequence, "attention_mask": mask}
+        inputs: dict[str, torch.Tensor | None] = {"inputs_embeds": sequence, "attention_mask": mask}
         if heads is not None:
             arcs = self._arcs(self._locate(sequence, mask, pieces, words.lengths), Graph(heads, labels))
             inputs |= {"parents": arcs.heads, "relations": arcs.labels}
@@ -656,6 +656,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             if not len(busy):
                 break
             graph = now.graph
+        assert result is not None  # there is a round
         return result
 
     def _initial_graph(
@@ -691,11 +692,11 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         treebank_ids: torch.Tensor | None = None,
     ) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read."""
-        sequence, mask, pieces, words, forms = self._embed(
+        sequence, mask, read, words, forms = self._embed(
             pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
         )
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
-        sentences = self._locate(hidden_states, mask, pieces, words.lengths)
+        sentences = self._locate(hidden_states, mask, read, words.lengths)
         return replace(sentences, forms=forms), words
 
     def _embed(
@@ -728,14 +729,14 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         forms = None if self.forms is None else self.forms(form_ids)
         known = self._known_of_words(tag_ids, treebank_ids, forms)
         if self.config.word_vectors == "mean":
-            pieces = self._average(pieces, words, n)
+            read = self._average(pieces, words, n)
         else:
-            pieces = self._pieces(pieces, attention_mask, words)
-        vectors = pieces.vectors
+            read = self._pieces(pieces, attention_mask, words)
+        vectors = read.vectors
         if known is not None:
-            known = take(known, pieces.word_ids.clamp(min=0))  # (B, L, D)
-            vectors = vectors + known.masked_fill(~self._tagged(pieces).unsqueeze(2), 0.0)
-        return *self._enclose(vectors, pieces.lengths), pieces, words, forms
+            known = take(known, read.word_ids.clamp(min=0))  # (B, L, D)
+            vectors = vectors + known.masked_fill(~self._tagged(read).unsqueeze(2), 0.0)
+        return *self._enclose(vectors, read.lengths), read, words, forms
 
     def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
         """Words that are each the mean of their pieces, and so a single one."""
@@ -780,7 +781,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             parts.append(tags.masked_fill(tag_ids.unsqueeze(2) < 0, 0.0))
         if self.treebank_embeddings is not None:
             parts.append(self.treebank_embeddings(treebank_ids.clamp(min=0)))
-        if forms is not None:
+        if self.form_projection is not None and forms is not None:
             parts.append(self.form_projection(forms))
         return sum(parts[1:], parts[0]) if parts else None
 
@@ -851,7 +852,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             loss = nn.functional.cross_entropy(
                 scores.flatten(0, 1), heads.masked_fill(heads < 0, -100).flatten(), reduction="sum"
             )
-        if label_vectors is not None:
+        if label_vectors is not None and labels is not None:
             label_scores = self.decoder.score_labels(*label_vectors, heads)
             loss = loss + nn.functional.cross_entropy(
                 label_scores.flatten(0, 1), labels.masked_fill(labels < 0, -100).flatten(), reduction="sum"
@@ -860,9 +861,10 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
     def _score_columns(self, sentences: Sentences, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
         """Scores of the values of all columns, given the vectors `(B, n + 1, D)` of a round."""
+        assert self.tagger is not None  # config.columns
         return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
 
-    def _column_loss(self, scores: dict[str, torch.Tensor], columns: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _column_loss(self, scores: dict[str, torch.Tensor], columns: dict[str, torch.Tensor]) -> torch.Tensor | int:
         """Sum of the losses of the columns that are given."""
         return sum(
             nn.functional.cross_entropy(scores[name].flatten(0, 1), values.flatten(), reduction="sum")
@@ -871,6 +873,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
     def _score_starts(self, sentences: Sentences) -> torch.Tensor:
         """`(B, n)`: logits of a sentence that begins with each word."""
+        assert self.segmenter is not None  # config.num_segmentation_layers
         layers = self.config.num_segmentation_layers
         hidden_states = self.rng_transformer.read_upwards(sentences.hidden_states, sentences.mask, layers)
         return self.segmenter(sentences.words(hidden_states)).squeeze(2).float()

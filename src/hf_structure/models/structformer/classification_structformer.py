@@ -1,5 +1,7 @@
 """StructFormer with a head that classifies sentences, pairs of sentences (section 4.5 of the UDGN paper), or words."""
 
+from typing import cast
+
 from torch import nn
 
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
@@ -33,5 +35,5 @@ class StructFormerForTokenClassification(TokenClassification, StructFormerPreTra
         self.num_labels = config.num_labels
         self.structformer = StructFormerModel(config)
         self.dropout = Dropout(config.hidden_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
         self.post_init()

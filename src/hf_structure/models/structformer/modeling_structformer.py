@@ -9,6 +9,8 @@ the supervision the parser gets. Equation numbers are the paper's.
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -149,7 +151,7 @@ def arc_probs(parents: torch.Tensor) -> torch.Tensor:
     return torch.cat([parents.diagonal(dim1=1, dim2=2).unsqueeze(2), without_diagonal(parents)], dim=2)
 
 
-def relation_probs(parent_probs: torch.Tensor, relations: list[str]) -> torch.Tensor:
+def relation_probs(parent_probs: torch.Tensor, relations: Sequence[str]) -> torch.Tensor:
     """`(B, R, L, L)`: probability that word `j` is the parent of `i`, its dependent, or that both share a parent."""
     dependents = parent_probs.transpose(1, 2)  # (B, L, L)
     forms = {
@@ -240,6 +242,7 @@ class StructFormerAttention(nn.Module):
     def _position_bias(self, length: int) -> torch.Tensor:
         """`(H, L, L)`: a head's bias for the distance from the attending word to the attended one."""
         limit = self.config.max_relative_position
+        assert self.position_bias is not None  # config.use_relative_position_bias
         position = torch.arange(length, device=self.position_bias.device)
         distance = (position.unsqueeze(0) - position.unsqueeze(1)).clamp(-limit, limit)
         return self.position_bias[:, distance + limit]
@@ -265,8 +268,9 @@ class StructFormerLayer(GradientCheckpointingLayer):
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.attention = StructFormerAttention(config, constrained)
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        inner_size = cast(int, config.intermediate_size)  # set by the configuration
+        self.up = nn.Linear(config.hidden_size, inner_size)
+        self.down = nn.Linear(inner_size, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(
@@ -281,6 +285,7 @@ class StructFormerLayer(GradientCheckpointingLayer):
 class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all StructFormer models share."""
 
+    config: StructFormerConfig
     config_class = StructFormerConfig
     base_model_prefix = "structformer"
     _input_embed_layer = "embeddings"
@@ -306,7 +311,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         """
         if self.config.attention == "softmax":
             return None
-        layers = self.base_model.layers[self.config.num_front_layers :]
+        layers = cast(Any, self.base_model).layers[self.config.num_front_layers :]
         weights = [layer.attention.relation_weights_of_call()[0] for layer in layers]
         return torch.stack([each.to(weights[0].device) for each in weights])
 
@@ -322,7 +327,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         elif isinstance(module, nn.Linear | nn.Conv1d) and module is not self.get_output_embeddings():
             bound = math.prod(module.weight.shape[1:]) ** -0.5  # as torch does it
             init.uniform_(module.weight, -bound, bound)
-            init.uniform_(module.bias, -bound, bound)
+            init.uniform_(cast(torch.Tensor, module.bias), -bound, bound)
         elif isinstance(module, StructFormerScore):
             bound = len(module.weight) ** -0.5
             init.uniform_(module.weight, -bound, bound)
@@ -371,18 +376,18 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         check_decoder(decoder, 1)
         if k != 1:
             raise ValueError(f"k={k} is not possible: distances and heights define one tree")
-        check_one_input(input_ids, inputs_embeds)
+        given = check_one_input(input_ids, inputs_embeds)
         if attention_mask is None:
-            attention_mask = all_words(input_ids if inputs_embeds is None else inputs_embeds)
+            attention_mask = all_words(given)
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
-        parser = self.base_model.parser
+        model: Any = self.base_model
         if inputs_embeds is None:
-            words = self.get_input_embeddings()(input_ids.gather(1, order))  # (B, L, D)
+            words = self.get_input_embeddings()(given.gather(1, order))  # (B, L, D)
         else:
             words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))  # (B, L, D)
-        states = self.base_model.below_parser(words, attention_mask.gather(1, order))  # (B, L, D)
-        distances, heights, *_, parents = parser(states, lengths)
+        states = model.below_parser(words, attention_mask.gather(1, order))  # (B, L, D)
+        distances, heights, *_, parents = model.parser(states, lengths)
         if word_ids is not None:
             pieces = (distances, heights, parents, lengths, word_ids.gather(1, order))  # ids (B, L)
             distances, heights, parents, lengths = join_pieces(*pieces)
@@ -507,7 +512,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
         if attention_mask is None:
             attention_mask = all_words(embedded)
         states = self.below_parser(embedded, attention_mask)
-        structure = {}
+        structure: dict[str, Any] = {}
         relations = None
         if self.parser is not None:
             structure = self.parser.parse(states, attention_mask)

@@ -1,5 +1,7 @@
 """UDGN with a head that classifies sentences, pairs of sentences (section 4.5 of the UDGN paper), or words."""
 
+from typing import cast
+
 from torch import nn
 
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
@@ -33,5 +35,5 @@ class UDGNForTokenClassification(TokenClassification, UDGNPreTrainedModel):
         self.num_labels = config.num_labels
         self.udgn = UDGNModel(config)
         self.dropout = Dropout(config.hidden_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
         self.post_init()

@@ -144,7 +144,7 @@ class UDGNConfig(StructureConfig):
         for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.head_dim < 1:
+        if self.head_dim is not None and self.head_dim < 1:
             raise ValueError(
                 f"head_dim is {self.head_dim}: {self.num_attention_heads} heads are too many for hidden_size "
                 f"{self.hidden_size}; give head_dim or fewer heads"

@@ -7,6 +7,7 @@ supervision the parser gets. Equation numbers are the paper's.
 """
 
 import math
+from typing import cast
 
 import torch
 from torch import nn
@@ -42,7 +43,7 @@ class UDGNParser(nn.Module):
     def __init__(self, config: UDGNConfig):
         super().__init__()
         self.head_normalization = config.head_normalization
-        size = config.parser_hidden_size
+        size = cast(int, config.parser_hidden_size)  # set by the configuration
         self.embeddings = nn.Embedding(config.vocab_size, size)
         self.dropout = Dropout(config.parser_dropout)
         self.lstm = BiLSTM(size, size, config.parser_num_layers, config.parser_dropout)
@@ -111,7 +112,7 @@ class UDGNGatedHeads(nn.Module):
     def __init__(self, config: UDGNConfig):
         super().__init__()
         self.num_heads = config.num_attention_heads
-        self.head_dim = config.head_dim
+        self.head_dim = cast(int, config.head_dim)  # set by the configuration
         self.use_gate = config.use_gate
         self.competition = config.competition
         self.activation = ACTIVATIONS[config.head_activation]
@@ -153,6 +154,7 @@ class UDGNGatedHeads(nn.Module):
 
     def position_scores(self, length: int) -> torch.Tensor:
         """`(H, L, L)`: a head's bias for words on the left and for words on the right of the receiver, eq. 13."""
+        assert self.position_bias is not None  # config.use_relative_position_bias
         position = torch.arange(length, device=self.position_bias.device)
         distance = position.unsqueeze(0) - position.unsqueeze(1)
         left, right = self.position_bias.float().view(2, -1, 1, 1)  # (H, 1, 1) each
@@ -174,6 +176,7 @@ class UDGNLayer(GradientCheckpointingLayer):
 class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all UDGN models share."""
 
+    config: UDGNConfig
     config_class = UDGNConfig
     base_model_prefix = "udgn"
     _input_embed_layer = "embeddings"
@@ -198,7 +201,7 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
         """As in transformers, for the graph network's and the parser's word embeddings."""
         embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        parser = self.base_model.parser
+        parser = cast(UDGNParser, self.base_model.parser)
         parser.embeddings = self._get_resized_embeddings(parser.embeddings, embeddings.num_embeddings)
         return embeddings
 
@@ -229,13 +232,13 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
             ValueError: if `decoder` is unknown or `k` does not fit it, or there are not either ids or vectors.
         """
         check_decoder(decoder, k)
-        check_one_input(input_ids, parser_inputs_embeds)
-        words = input_ids if parser_inputs_embeds is None else parser_inputs_embeds
+        words = check_one_input(input_ids, parser_inputs_embeds)
         if attention_mask is None:
             attention_mask = all_words(words)
         lengths = attention_mask.long().sum(1)
-        scores = self.base_model.parser.score(words, attention_mask)  # (B, L, L + 1)
-        log_probs = self.base_model.parser.normalize(scores)
+        parser = cast(UDGNParser, self.base_model.parser)
+        scores = parser.score(words, attention_mask)  # (B, L, L + 1)
+        log_probs = parser.normalize(scores)
         if self.config.root_score != "parser":
             scores = score_roots(log_probs, self.config.root_score)
         output = DecoderOutput()
@@ -245,12 +248,12 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
             output.marginals = arc_probs if marginals else None
         objective = arc_probs if expected_heads else scores
         if decoder == "argmax":
-            output.heads = argmax_heads(log_probs, lengths, root=False).unsqueeze(1)
+            output.heads = heads = argmax_heads(log_probs, lengths, root=False).unsqueeze(1)
         else:
-            output.heads = find_heads(objective, lengths, decoder, k)
-            output.log_probs = tree_log_probs(scores, output.heads, lengths)
-        is_word = output.heads >= 0
-        head_probs = chosen_scores(log_probs, output.heads).exp().masked_fill(~is_word, 0.0)
+            output.heads = heads = find_heads(objective, lengths, decoder, k)
+            output.log_probs = tree_log_probs(scores, heads, lengths)
+        is_word = heads >= 0
+        head_probs = chosen_scores(log_probs, heads).exp().masked_fill(~is_word, 0.0)
         output.columns = {"probabilities": head_probs}
         return output
 
