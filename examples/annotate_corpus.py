@@ -234,7 +234,8 @@ def annotate(
         for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
             if number % state.num_processes == state.process_index and number not in done:
                 items = [item for record in block for item in record()]
-                texts, words, long = [], 0, 0
+                texts = []
+                words = long = 0
                 for parsed, text in to_conllu(parse_all, items):
                     if parsed is None:
                         long += 1

@@ -34,13 +34,8 @@ SCORES = {"UAS": None, "LAS": None, "UPOS": "upos", "UFeats": "feats", "Lemmas":
 
 
 def given_words(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
-    """A gold sentence with what was predicted of its words, and nothing else."""
-    tree = parsed.dependency
-    sentence = sentence.with_heads(tree.heads, tree.labels or ["_"] * len(tree.heads))
-    for column in ("upos", "xpos", "feats", "lemma"):
-        values = tree.columns.get(column, [None] * len(tree.words))
-        sentence = sentence.with_column(column, [value or "_" for value in values])
-    return sentence
+    """A gold sentence with what was predicted of its words."""
+    return parsed.dependency.written_into(sentence)
 
 
 def read_text(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:

@@ -55,7 +55,8 @@ WRITERS = {
 def prepare(args) -> None:
     if args.format == "raw" and args.drop_punctuation:
         raise ValueError("--format raw is the text as it is written: --drop_punctuation has no effect")
-    genres, counts = Counter(), Counter()
+    genres = Counter()
+    counts = Counter()
     # Genres do not run on from one file into the next.
     sentences = chain.from_iterable(with_genres(read_conllu(path)) for path in args.files)
 

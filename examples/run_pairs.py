@@ -271,8 +271,10 @@ def summarize(results: dict[str, dict], tie: float) -> dict[str, Any]:
 
 def _overall(rights: dict[str, list[float]]) -> dict[str, float | None]:
     """Means over the paradigms that have pairs, and over all pairs."""
-    accuracies, pairs = [fmean(values) for values in rights.values() if values], list(chain(*rights.values()))
-    return {"paradigms": fmean(accuracies), "pairs": fmean(pairs)} if pairs else {"paradigms": None, "pairs": None}
+    pairs = list(chain(*rights.values()))
+    if not pairs:
+        return {"paradigms": None, "pairs": None}
+    return {"paradigms": fmean(fmean(values) for values in rights.values() if values), "pairs": fmean(pairs)}
 
 
 def _known(rights: list[float], unknown_words: list[int]) -> list[float]:

@@ -232,7 +232,7 @@ def _with_structures(
         _, replay = core.replay(embedded, mask, word_ids, found, GrammarCache.of(None))
         length = reading.tape.events.shape[1]
         places = torch.where(word_ids > 0, reading.tape.starts[:, :-1, -1], length)  # of tokens among the events
-        of_events = word_ids.new_zeros(len(ids), length + 1).scatter(1, places, word_ids)[:, :-1]
+        of_events = word_ids.new_zeros(len(ids), length + 1).scatter(1, places, word_ids)[:, :-1]  # (B, E)
         tapes = {"position": replay.positions[..., :length], "visible": replay.visible.any(1)[..., :length]}
         return Reading(reading.outputs, of_events, tapes)
     outputs = core(ids, mask, **structure_inputs(model, found, word_ids), use_cache=False, **wanted)
@@ -268,9 +268,8 @@ def _pooled(
     if "vectors" in arrays:
         vectors = torch.stack([weights @ states.float() for states in reading.outputs.hidden_states], dim=1)
     if maps := _attention_maps(reading.outputs, "attention" in arrays):
-        attention = torch.stack(
-            [weights.unsqueeze(1) @ each @ members.float().mT.unsqueeze(1) for each in maps], dim=1
-        )
+        summed = members.float().mT.unsqueeze(1)  # (B, 1, L, n)
+        attention = torch.stack([weights.unsqueeze(1) @ each @ summed for each in maps], dim=1)  # (B, l, h, n, n)
     if "tapes" in arrays and reading.tapes is not None:
         rows = torch.arange(len(last), device=last.device).view(-1, 1, 1)
         cells = (rows, last.unsqueeze(2), last.unsqueeze(1))  # (B, n, n)

@@ -146,7 +146,8 @@ def attention_modules(backbone: Any) -> list[nn.Module]:
 
 def split_heads(attention: Any, states: torch.Tensor) -> torch.Tensor:
     """`(..., heads, head_dim)`, of states `(..., heads * head_dim)`."""
-    return states.unflatten(-1, (-1, getattr(attention, adapter_of(attention).head_dim)))
+    head_dim = getattr(attention, adapter_of(attention).head_dim)
+    return states.unflatten(-1, (-1, head_dim))  # (..., heads, head_dim)
 
 
 def tape_queries(attention: Any, hidden_states: torch.Tensor) -> torch.Tensor:
