@@ -35,7 +35,7 @@ from hf_structure import StructFormerConfig, StructFormerForMaskedLM, UDGNConfig
 from hf_structure.data.corpus import load_sentences
 from hf_structure.pipelines.parsing import load_parser
 
-PARSERS = ["udgn-en", "structformer-en", "rngt-en-ewt-fast", "rngt-en-ewt"]
+PARSERS = ["udgn-en", "structformer-en", "rngt-en-fast", "rngt-en"]
 
 
 def masked(model_class: type, config_class: type, options: argparse.Namespace) -> tuple:

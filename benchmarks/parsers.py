@@ -1,7 +1,7 @@
 """
 Speed on one thread and accuracy of the parsers that are installed, on one treebank, from raw text and from its words.
 
-    python benchmarks/parsers.py en_ewt-dev.conllu --models rngt-en-ewt rngt-en-ewt:int8 --spacy en_core_web_sm \\
+    python benchmarks/parsers.py en_ewt-dev.conllu --models rngt-en rngt-en:int8 --spacy en_core_web_sm \\
         --stanza en --udpipe english-ewt.udpipe --output outputs
 
 `NAME:DTYPE` is a model of this library in another precision. Raw text is rebuilt from `# text` and `# newpar`.
@@ -129,7 +129,7 @@ def score(gold: Path, system: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a treebank in CoNLL-U")
-    parser.add_argument("--models", nargs="*", default=["rngt-en-ewt", "rngt-en-ewt:int8"], metavar="NAME[:DTYPE]")
+    parser.add_argument("--models", nargs="*", default=["rngt-en", "rngt-en:int8"], metavar="NAME[:DTYPE]")
     parser.add_argument("--spacy", metavar="MODEL", help="name or folder of a pipeline of spaCy")
     parser.add_argument("--stanza", metavar="LANGUAGE", help="language of stanza, whose models are there")
     parser.add_argument("--udpipe", metavar="FILE", help="model of UDPipe 1")

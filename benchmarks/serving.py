@@ -1,7 +1,7 @@
 """
 What a process that serves parses needs and gives: memory, latency of a request, words per second in four ways.
 
-    python benchmarks/serving.py en_ewt-ud-dev.conllu --models rngt-en-ewt rngt-en-ewt:int8 --spacy
+    python benchmarks/serving.py en_ewt-ud-dev.conllu --models rngt-en rngt-en:int8 --spacy
 
 `NAME:DTYPE` is a model in another precision. A request is the text of a sentence of the treebank (`# text`). Every
 model has a process of its own, in which torch has one thread. Memory is the most that the process has had (Linux).
@@ -52,7 +52,7 @@ def measure(name: str, texts: list[str], options: argparse.Namespace) -> list[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("treebank")
-    parser.add_argument("--models", nargs="+", default=["rngt-en-ewt"], metavar="NAME[:DTYPE]")
+    parser.add_argument("--models", nargs="+", default=["rngt-en"], metavar="NAME[:DTYPE]")
     parser.add_argument("--limit", type=int, default=100, help="sentences of the treebank")
     parser.add_argument("--requests", type=int, default=4, help="threads that ask at the same time")
     parser.add_argument("--repeats", type=int, default=2)

@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--models",
         nargs="+",
-        default=["rngt-en-ewt", "gilt-en", "udgn-en", "structformer-en"],
+        default=["rngt-en", "gilt-en", "udgn-en", "structformer-en"],
         metavar="MODEL",
         help="short names, folders or Hub names; default: %(default)s",
     )

@@ -4,7 +4,7 @@
 #     DEV=en_ewt-dev.conllu TEST=en_ewt-test.conllu bash examples/paper_size.sh runs/paper train-*.txt.xz
 #
 # The first argument is the folder of all results, the others are raw text, as prepare_text.py reads it. DEV and TEST are
-# treebanks in CoNLL-U; no training sees their trees. The trees of GiLT's text are those of rngt-en-ewt-fast.
+# treebanks in CoNLL-U; no training sees their trees. The trees of GiLT's text are those of rngt-en-fast.
 #   EPOCHS   passes over the text; default: 1
 #   OPTIONS  further options of all trainings, as "--max_steps 500" or "--use_cpu"
 # Each model's all_results.json has its tokens (num_input_tokens_seen), seconds (train_runtime) and memory
@@ -38,7 +38,7 @@ train structformer run_mlm.py --config "$examples/configs/structformer-bllip.jso
     --tokenizer_name "$output/udgn" # one vocabulary, so that perplexities can be compared
 
 trees=$output/trees.conllu.gz
-[ -e "$trees" ] || python "$examples/annotate_corpus.py" "$words" --model rngt-en-ewt-fast --skip_long --output "$trees"
+[ -e "$trees" ] || python "$examples/annotate_corpus.py" "$words" --model rngt-en-fast --skip_long --output "$trees"
 train gilt run_clm.py --config "$examples/configs/gilt-bllip.json" --train_file "$trees"
 train transformer-xl run_clm.py --config "$examples/configs/gilt-bllip.json" --model_type transformer-xl \
     --train_file "$trees" --tokenizer_name "$output/gilt"

@@ -37,13 +37,13 @@ def test_table_of_what_is_there(tmp_path):
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "blank")
     (tmp_path / "two.conllu").write_text(TREEBANK)
-    models = ["--models", "rngt-en-ewt-fast", "rngt-en-ewt-fast:int8", "--spacy", str(tmp_path / "blank")]
+    models = ["--models", "rngt-en-fast", "rngt-en-fast:int8", "--spacy", str(tmp_path / "blank")]
     done = run(str(tmp_path / "two.conllu"), *models, "--output", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| rngt-en-ewt-fast")]
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| rngt-en-fast")]
     assert len(rows) == 4
     scores = [[cell.strip() for cell in row.split("|")[4:-1]] for row in rows]
     assert scores == [["100.0", "100.0", "", "", "", "", "100.0", "100.0", ""]] * 4
     assert "skipped: stanza (no model is given)" in done.stdout
     assert done.stdout.count("| spacy ") == 2
-    assert (tmp_path / "out" / "rngt-en-ewt-fast_int8.given.conllu").read_text().count("\tnsubj\t") == 2
+    assert (tmp_path / "out" / "rngt-en-fast_int8.given.conllu").read_text().count("\tnsubj\t") == 2

@@ -109,7 +109,7 @@ def test_sentences_of_any_language_without_white_space(sentences):
 
 def test_words_and_sentences_of_any_language_go_together():
     text = "Přišel např. dnes. ის წავიდა. ვინ მოვიდა?"
-    options = {"sentences": "split", "model": "rngt-en-ewt-fast"}
+    options = {"sentences": "split", "model": "rngt-en-fast"}
     parses = hf_structure.parse(text, word_tokenizer="unicode", **options)
     assert [parsed.text for parsed in parses] == ["Přišel např. dnes.", "ის წავიდა.", "ვინ მოვიდა?"]
     assert hf_structure.parse(text, **options)[0].text == "Přišel např."
@@ -132,7 +132,7 @@ ARABIC = "قرأت ليلى كتابا جديدا."
 CHINESE = "我昨天在家看书。"
 
 
-@pytest.fixture(params=["rngt-en-ewt-fast", "structformer-en"])
+@pytest.fixture(params=["rngt-en-fast", "structformer-en"])
 def model(request):
     return request.param
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODELS = short_names()
-DEFAULT = "rngt-en-ewt"
+DEFAULT = "rngt-en"
 ONE_TREE = ("structformer-en",)  # its distances and heights define one tree: there is no second best
 MAX_WORDS, MAX_CHARACTERS = 100, 2000  # of a sentence: the machine is shared
 MAP_WORDS = 40  # of a heat map that can be read

@@ -53,6 +53,7 @@ def treebank(path: Path, genres: Sequence[str] = GENRES[:3]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for genre, sentence in zip(genres, itertools.cycle(SENTENCES), strict=False):
             print(f"# newdoc id = GUM_{genre}_1", file=file)
+            print("# text =", *(word.partition("/")[0] for word in sentence.split()), file=file)
             for number, word in enumerate(sentence.split(), start=1):
                 form, tag, head, relation = word.split("/")
                 print(number, form, "_", "X", tag, "_", head, relation, f"{head}:{relation}", "_", sep="\t", file=file)
@@ -162,6 +163,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "train.conllu",
         "en_ewt-train.conllu",
         "en_gum-train.conllu",
+        "en_gum-test.conllu",
         "consensus.conllu",
         "gum-free.conllu",
         "ar-train.conllu",

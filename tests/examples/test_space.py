@@ -41,7 +41,7 @@ def files_in(html):
     [
         ("udgn-en", 2, ["svg", "tex", "conllu"]),
         ("structformer-en", 2, ["svg", "tex", "conllu", "mrg"]),
-        ("rngt-en-ewt-fast", 3, ["svg", "tex", "conllu"]),
+        ("rngt-en-fast", 3, ["svg", "tex", "conllu"]),
         ("gilt-en", 2, ["svg", "tex", "conllu"]),
     ],
 )
@@ -110,7 +110,7 @@ def test_warnings_are_shown(analysis, monkeypatch):
 
 
 def test_every_bundled_model_is_offered(analysis):
-    assert {"g2gt-en-ewt", "gilt-en", "rngt-en-ewt", "rngt-en-ewt-fast", "structformer-en", "udgn-en"} <= set(
+    assert {"g2gt-en-ewt", "gilt-en", "rngt-en", "rngt-en-fast", "structformer-en", "udgn-en"} <= set(
         analysis.MODELS
     )
     assert analysis.DEFAULT in analysis.MODELS

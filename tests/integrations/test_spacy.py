@@ -178,6 +178,10 @@ def test_tags_lemmas_features_and_sentences_of_the_model(tagger):
     assert doc.has_annotation("MORPH")
     read = Doc(nlp.vocab).from_bytes(doc.to_bytes())
     assert [token.lemma_ for token in read] == [token.lemma_ for token in doc]
+    known = Doc(nlp.vocab, words=["It", "slept", ".", "A", "dog"], sent_starts=[True, False, False, True, False])
+    first, second = nlp.pipe([known, nlp.make_doc(text)])  # one with sentences, one without
+    assert [sentence.text for sentence in first.sents] == ["It slept .", "A dog"]
+    assert [sentence.text for sentence in second.sents] == [sentence.text for sentence in doc.sents]
     given = spacy.blank("en")
     given.add_pipe("sentencizer")
     given.add_pipe("hf_structure", config={"model": str(tagger)})

@@ -38,7 +38,7 @@ def test_a_layer_in_two_places_stays_one():
     assert model[0][0] is model[1][0] is model[1][1]
 
 
-@pytest.mark.parametrize("name", ["rngt-en-ewt-fast", "g2gt-en-ewt", "structformer-en", "udgn-en"])
+@pytest.mark.parametrize("name", ["rngt-en-fast", "g2gt-en-ewt", "structformer-en", "udgn-en"])
 def test_parses_are_about_the_same(name):
     exact, rounded = (hf_structure.parse(SENTENCES, name, dtype=d, device="cpu") for d in ("float32", "int8"))
     heads, others = ([head for parsed in each for head in parsed.dependency.heads] for each in (exact, rounded))
@@ -51,10 +51,10 @@ def test_parses_are_about_the_same(name):
 
 
 def test_loaded_models():
-    model, tokenizer = load_parser("rngt-en-ewt-fast", None, "cpu", "int8")
+    model, tokenizer = load_parser("rngt-en-fast", None, "cpu", "int8")
     with pytest.raises(ValueError, match=r"computes in torch.int8: load it anew"):
         hf_structure.parse(SENTENCES, model, tokenizer=tokenizer, dtype="float32")
-    exact, _ = load_parser("rngt-en-ewt-fast", None, "cpu")
+    exact, _ = load_parser("rngt-en-fast", None, "cpu")
     with pytest.raises(ValueError, match=r"computes in torch.float32: convert it with .*quantize"):
         hf_structure.parse(SENTENCES, exact, tokenizer=tokenizer, dtype="int8")
     assert hf_structure.parse(SENTENCES, model, tokenizer=tokenizer, dtype="int8")
@@ -62,7 +62,7 @@ def test_loaded_models():
 
 
 def test_it_is_not_saved(tmp_path):
-    model, _ = load_parser("rngt-en-ewt-fast", None, "cpu", "int8")
+    model, _ = load_parser("rngt-en-fast", None, "cpu", "int8")
     with pytest.raises(ValueError, match="a model in int8 cannot be saved"):
         model.save_pretrained(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
@@ -70,7 +70,7 @@ def test_it_is_not_saved(tmp_path):
 
 def test_other_devices_and_precisions():
     with pytest.raises(ValueError, match="int8 computes on a CPU only"):
-        hf_structure.parse(SENTENCES, "rngt-en-ewt-fast", dtype="int8", device="cuda")
+        hf_structure.parse(SENTENCES, "rngt-en-fast", dtype="int8", device="cuda")
     with pytest.raises(ValueError, match="int8 computes on a CPU only: weight is on the device 'meta'"):
         quantize(nn.Linear(2, 2, device="meta"))
     with pytest.raises(ValueError, match=r"only a model in float32 .* torch.bfloat16"):

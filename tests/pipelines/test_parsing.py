@@ -939,7 +939,7 @@ def test_pipeline_refuses_structures_that_the_model_does_not_give(folder):
 @pytest.mark.parametrize(
     ("name", "implementation", "checkpoint"),
     [
-        ("dependency-parsing", hf_structure.DependencyParsingPipeline, "udgn-en"),
+        ("dependency-parsing", hf_structure.DependencyParsingPipeline, "rngt-en"),
         ("constituency-parsing", hf_structure.ConstituencyParsingPipeline, "structformer-en"),
     ],
     ids=["dependency", "constituency"],

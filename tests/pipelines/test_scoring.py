@@ -257,8 +257,8 @@ def test_no_such_model():
 
 
 def test_no_language_model():
-    with pytest.raises(ValueError, match="rngt-en-ewt-fast holds no causal language model"):
-        score(TEXTS, "rngt-en-ewt-fast")
+    with pytest.raises(ValueError, match="rngt-en-fast holds no causal language model"):
+        score(TEXTS, "rngt-en-fast")
 
 
 # tokens of raw text

@@ -87,6 +87,17 @@ def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     assert parses[4].multiword_tokens == ((1, 3),)
 
 
+def test_texts_are_split_as_each_alone(model, tokenizer):
+    """They are read together; the long one in several windows."""
+    texts = [MAIL, "", "Yes. No.", ["given", "words"], "it isn't so\n\nno " * 60, "It isn't."]
+    together = parse(texts, model, tokenizer=tokenizer, sentences="model")
+    alone = [parse([text], model, tokenizer=tokenizer, sentences="model")[0] for text in texts]
+    assert [[parsed.text for parsed in each] for each in together] == [
+        [parsed.text for parsed in each] for each in alone
+    ]
+    assert rounded(together) == rounded(alone)
+
+
 def test_a_stream_is_read_as_it_is_needed(tagger):
     read = []
 

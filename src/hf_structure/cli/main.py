@@ -35,7 +35,7 @@ examples:
   hf-structure parse --format conllu notes.txt > notes.conllu
   hf-structure parse --model structformer-en --structure constituency --format brackets notes.txt > notes.mrg
   hf-structure parse --model runs/udgn --format conllu gold.conllu > system.conllu
-  hf-structure parse --model rngt-en-ewt --refine --format conllu system.conllu > refined.conllu
+  hf-structure parse --model rngt-en --refine --format conllu system.conllu > refined.conllu
   echo "The cat that chased the mouse slept." | hf-structure score --words
   hf-structure score --summary --beam_size 1,20,100 gold.conllu
   hf-structure compare runs/gilt/blimp runs/gpt2/blimp

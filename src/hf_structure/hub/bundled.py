@@ -7,10 +7,13 @@ from huggingface_hub import ModelCard
 
 from hf_structure.hub.locating import CHECKPOINTS, short_names
 
-STRUCTURES = {  # by tags of cards
+GIVES = {  # by tags of cards
     "dependency-parsing": "dependency trees",
     "constituency-parsing": "constituency trees",
     "dependency-graphs": "dependency graphs",
+    "part-of-speech": "tags",
+    "lemmatization": "lemmas",
+    "sentence-segmentation": "sentences",
 }
 SPEED = "words_per_second"  # a metric of speed, not of quality
 
@@ -20,7 +23,7 @@ class BundledModel:
     """A model that comes with the package."""
 
     name: str
-    gives: list[str]  # kinds of structure
+    gives: list[str]  # kinds of structure, and what else it predicts
     needs_treebank: bool  # whether it was trained on a treebank, not on text alone
     megabytes: float  # size of its files, in millions of bytes
     license: str  # as the Hub names it
@@ -42,7 +45,7 @@ def _read(name: str) -> BundledModel:
     scored = [result for result in results if result.metric_type != SPEED]
     return BundledModel(
         name=name,
-        gives=[STRUCTURES[tag] for tag in data.tags if tag in STRUCTURES],
+        gives=[GIVES[tag] for tag in data.tags if tag in GIVES],
         needs_treebank="grammar-induction" not in data.tags,
         megabytes=round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6, 1),
         license=data.license,

@@ -4,9 +4,9 @@ A component of spaCy that sets heads and relations, and what else a parser gives
     import spacy
 
     nlp = spacy.blank("en")
-    nlp.add_pipe("hf_structure", config={"model": "rngt-en-ewt"})
+    nlp.add_pipe("hf_structure")
     doc = nlp("The cat that chased the mouse slept.")
-    [(token.text, token.dep_, token.head.text) for token in doc]
+    [(token.text, token.lemma_, token.pos_, token.dep_, token.head.text) for token in doc]
 
 Words are spaCy's. Sentences are those that the components before it found, else those of the model, if it finds
 sentences, or of [`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
@@ -24,7 +24,7 @@ import numpy as np
 
 from hf_structure.abilities import abilities_of
 from hf_structure.data.text import paragraph_spans, sentence_spans
-from hf_structure.pipelines.options import MAX_WORDS
+from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS
 from hf_structure.pipelines.parsing import choose_treebank, load_parser, parse
 from hf_structure.pipelines.segmentation import find_starts
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -97,7 +97,7 @@ class StructureParser(Pipe):
             yield from parsed
 
     def _parse(self, docs: Sequence[Doc]) -> list[Doc]:
-        sentences = [self._sentences(doc) for doc in docs]
+        sentences = self._sentences(docs)
         given = [_as_dictionary(tokens) for each in sentences for tokens in each]
         parses = parse(given, self.model, tokenizer=self.tokenizer, structure="dependency", **self.options)
         _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
@@ -107,29 +107,31 @@ class StructureParser(Pipe):
             for doc, each in zip(docs, sentences, strict=True)
         ]
 
-    def _sentences(self, doc: Doc) -> list[list[Token]]:
-        """The words of each sentence, without white space."""
-        words = [token for token in doc if not token.is_space]
-        if doc.has_annotation("SENT_START"):
-            number = list(accumulate(token.is_sent_start is True for token in doc))
-            return [list(group) for _, group in groupby(words, lambda token: number[token.i])]
+    def _sentences(self, docs: Sequence[Doc]) -> list[list[list[Token]]]:
+        """The words of each sentence of each document, without white space."""
         if not abilities_of(self.model.config).segments:
-            return _grouped(words, sentence_spans(doc.text))
-        sentences: list[list[Token]] = []
-        for paragraph in _grouped(words, paragraph_spans(doc.text)):
-            forms = [token.text for token in paragraph]
-            starts = find_starts(forms, self.model, self.tokenizer, self.treebank_id)
-            for token, begins in zip(paragraph, starts, strict=True):
+            return [_known_sentences(doc) or _grouped(doc, sentence_spans(doc.text)) for doc in docs]
+        sentences = [_known_sentences(doc) for doc in docs]
+        paragraphs = [
+            (own, tokens)
+            for doc, own in zip(docs, sentences, strict=True)
+            if not own
+            for tokens in _grouped(doc, paragraph_spans(doc.text))
+        ]
+        forms = [[token.text for token in tokens] for _, tokens in paragraphs]
+        found = find_starts(forms, self.model, self.tokenizer, self.treebank_id)
+        for (own, tokens), starts in zip(paragraphs, found, strict=True):
+            for token, begins in zip(tokens, starts, strict=True):
                 if begins:
-                    sentences.append([])
-                sentences[-1].append(token)
+                    own.append([])
+                own[-1].append(token)
         return sentences
 
 
 @Language.factory(
     "hf_structure",
     default_config={
-        "model": "rngt-en-ewt-fast",
+        "model": DEFAULT_PARSER,
         "batch_size": 64,
         "max_words": MAX_WORDS,
         "skip_long": True,
@@ -161,10 +163,22 @@ def make_parser(
     return StructureParser(model, batch_size, max_words, skip_long, name, dtype, treebank)
 
 
-def _grouped(words: Iterable[Token], spans: Sequence[tuple[int, int]]) -> list[list[Token]]:
+def _words(doc: Doc) -> list[Token]:
+    return [token for token in doc if not token.is_space]
+
+
+def _known_sentences(doc: Doc) -> list[list[Token]]:
+    """The sentences that a component before this one has found; none if there was no such component."""
+    if not doc.has_annotation("SENT_START"):
+        return []
+    number = list(accumulate(token.is_sent_start is True for token in doc))
+    return [list(group) for _, group in groupby(_words(doc), lambda token: number[token.i])]
+
+
+def _grouped(doc: Doc, spans: Sequence[tuple[int, int]]) -> list[list[Token]]:
     """The words of each span of the text."""
     ends = [end for _, end in spans]
-    return [list(group) for _, group in groupby(words, lambda token: bisect_right(ends, token.idx))]
+    return [list(group) for _, group in groupby(_words(doc), lambda token: bisect_right(ends, token.idx))]
 
 
 def _as_dictionary(tokens: Sequence[Token]) -> dict[str, Any]:

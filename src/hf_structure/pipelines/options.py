@@ -1,6 +1,6 @@
 """The choices of the pipelines, for modules that name them without computing anything."""
 
-DEFAULT_PARSER = "udgn-en"
+DEFAULT_PARSER = "rngt-en"
 DEFAULT_SCORER = "gilt-en"
 DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
 CORRECTIONS = ("oh-schuler", "pimentel-meister")

@@ -38,7 +38,7 @@ from hf_structure.pipelines.encoding import (
 from hf_structure.pipelines.loading import Tokenizer, choose_tokenizer, compute_device, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS, NAMES, PUNCTUATION, STRUCTURES
 from hf_structure.pipelines.segmentation import sentence_splitter
-from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
+from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several, windows
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 from hf_structure.tokenization import is_word_level
@@ -140,7 +140,7 @@ def parse(
             as they are. Also what [`~hf_structure.data.conllu.read_conllu`] and
             [`~hf_structure.data.corpus.load_sentences`] give, and other dictionaries: `words` (or `text`), and
             optionally `tags` (which a model that reads none ignores) and `initial`. Nothing else of them is read.
-        model (`str`, `Path` or `PreTrainedModel`, defaults to `"udgn-en"`):
+        model (`str`, `Path` or `PreTrainedModel`, defaults to `"rngt-en"`):
             Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
         sentences (`"line"`, `"split"`, `"model"` or `Callable[[str], list[str]]`, *optional*):
             Whether a string is one sentence, or running text that is split into sentences by the rules of
@@ -397,7 +397,7 @@ def _parse_windows(
 ) -> Iterator[Parse | None]:
     """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
     with bar:
-        for window in _windows(sentences, batch_size * WINDOW):
+        for window in windows(sentences, batch_size * WINDOW):
             parses: list[Parse | None] = [None] * len(window)
             places = [i for i, encoded in enumerate(window) if encoded is not None]
             lengths = [len(window[i]["input_ids"]) for i in places]
@@ -408,18 +408,3 @@ def _parse_windows(
                 bar.update(len(batch))
             bar.update(len(window) - len(places))
             yield from parses
-
-
-def _windows(items: Iterator, size: int) -> Iterator[list]:
-    """Lists of `size` items. An error of the iterator is raised after the items before it."""
-    window = []
-    try:
-        for item in items:
-            window.append(item)
-            if len(window) == size:
-                yield window
-                window = []
-    except Exception:
-        yield window
-        raise
-    yield window

@@ -18,6 +18,7 @@ from hf_structure.tokenization import encode
 
 WINDOW = 128  # words that are read at a time
 OVERLAP = 32  # words that two windows share; each tells of the half that lies further inside
+SENTENCES = 8  # a window takes the place of so many in a batch: larger ones leave a processor's cache
 
 
 def sentence_splitter(
@@ -40,47 +41,70 @@ def sentence_splitter(
 
 
 def _split(
-    text: str, word_tokenizer: Callable[[str], Sequence[Token]], starts: Callable[[Sequence[str]], list[bool]]
-) -> list[tuple[int, int]]:
-    """Start and end of each sentence, which begins with a token."""
-    check_characters(text)
-    sentences: list[tuple[int, int]] = []
-    for paragraph, end in paragraph_spans(text):
-        words, multiword_tokens = words_of_tokens(word_tokenizer(text[paragraph:end]))
-        inside = {word for first, last in multiword_tokens for word in range(first, last)}
-        spans = find_words(text[paragraph:end], words)
-        if spans is None:
-            raise ValueError("the word tokenizer changes the text, so that sentences of words cannot be found in it")
-        for word, ((start, end), begins) in enumerate(zip(spans, starts(words), strict=True)):
-            begin = start + paragraph if begins and word not in inside else sentences.pop()[0]
-            sentences.append((begin, end + paragraph))
+    texts: Sequence[str],
+    word_tokenizer: Callable[[str], Sequence[Token]],
+    starts: Callable[[Sequence[Sequence[str]]], list[list[bool]]],
+) -> list[list[tuple[int, int]]]:
+    """Start and end of each sentence of each text; a sentence begins with a token."""
+    paragraphs = [(number, start, end) for number, text in enumerate(texts) for start, end in _paragraphs(text)]
+    read = [_read_words(texts[number][start:end], word_tokenizer) for number, start, end in paragraphs]
+    found = starts([words for words, _, _ in read])
+    sentences: list[list[tuple[int, int]]] = [[] for _ in texts]
+    for (number, paragraph, _), (_, spans, inside), begins in zip(paragraphs, read, found, strict=True):
+        own = sentences[number]
+        for word, (start, end) in enumerate(spans):
+            begin = start + paragraph if begins[word] and word not in inside else own.pop()[0]
+            own.append((begin, end + paragraph))
     return sentences
 
 
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    check_characters(text)
+    return paragraph_spans(text)
+
+
+def _read_words(
+    paragraph: str, word_tokenizer: Callable[[str], Sequence[Token]]
+) -> tuple[list[str], list[tuple[int, int]], set[int]]:
+    """Its words, their places, and those that do not begin a token."""
+    words, multiword_tokens = words_of_tokens(word_tokenizer(paragraph))
+    spans = find_words(paragraph, words)
+    if spans is None:
+        raise ValueError("the word tokenizer changes the text, so that sentences of words cannot be found in it")
+    return words, spans, {word for first, last in multiword_tokens for word in range(first, last)}
+
+
 def find_starts(
-    words: Sequence[str],
+    paragraphs: Sequence[Sequence[str]],
     model: Any,
     tokenizer: PreTrainedTokenizerBase,
     treebank_id: int | None = None,
     batch_size: int = 64,
-) -> list[bool]:
-    """Whether a sentence begins with each word of a paragraph; one begins with the first."""
-    encoded = encode(words, tokenizer)
-    pieces = _pieces_of_words(encoded, len(words))
-    windows = list(_windows(list(map(len, pieces)), abilities_of(model.config).max_tokens))
-    probabilities: list[float] = [0.0] * len(words)
-    sizes = [sum(map(len, pieces[start:end])) for start, end in windows]
-    for batch in similar_length_batches(sizes, batch_size):
+) -> list[list[bool]]:
+    """Whether a sentence begins with each word of each paragraph; one begins with the first."""
+    max_pieces = abilities_of(model.config).max_tokens
+    pieces = [_pieces_of_words(encode(words, tokenizer), len(words)) for words in paragraphs]
+    windows = [
+        (number, start, end)
+        for number, each in enumerate(pieces)
+        for start, end in _windows(list(map(len, each)), max_pieces)
+    ]
+    probabilities = [[0.0] * len(words) for words in paragraphs]
+    sizes = [sum(map(len, pieces[number][start:end])) for number, start, end in windows]
+    for batch in similar_length_batches(sizes, max(batch_size // SENTENCES, 1)):
         chosen = [windows[place] for place in batch]
-        rows = [_row(words[start:end], pieces[start:end], model, treebank_id) for start, end in chosen]
+        rows = [
+            _row(paragraphs[number][start:end], pieces[number][start:end], model, treebank_id)
+            for number, start, end in chosen
+        ]
         inputs = WordCollator(cast(int, tokenizer.pad_token_id))(rows)
         found = model.sentence_starts(**{name: value.to(compute_device(model)) for name, value in inputs.items()})
-        for (start, end), row in zip(chosen, found.tolist(), strict=True):
+        for (number, start, end), row in zip(chosen, found.tolist(), strict=True):
             # The first half of what a window shares with the one before is told by that one, and so on.
             first = start + OVERLAP // 2 if start else 0
-            last = end if end == len(words) else end - OVERLAP // 2
-            probabilities[first:last] = row[first - start : last - start]
-    return [number == 0 or probability > 0.5 for number, probability in enumerate(probabilities)]
+            last = end if end == len(paragraphs[number]) else end - OVERLAP // 2
+            probabilities[number][first:last] = row[first - start : last - start]
+    return [[word == 0 or probability > 0.5 for word, probability in enumerate(each)] for each in probabilities]
 
 
 def _pieces_of_words(encoded: Mapping[str, list[int]], num_words: int) -> list[list[int]]:

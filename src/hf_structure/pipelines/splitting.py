@@ -11,7 +11,11 @@ from hf_structure.pipelines.options import SENTENCES
 from hf_structure.user_warnings import warn_user
 
 T = TypeVar("T")
-Split = Callable[[str], list[tuple[int, int]]]  # gives start and end of each sentence of a text
+Spans = list[tuple[int, int]]  # start and end of each sentence of a text
+Split = Callable[[Sequence[str]], Iterable[Spans]]  # gives those of several texts
+BY_RULES: Split = partial(map, sentence_spans)
+AHEAD = 64  # texts that are split together, at most
+USUAL = 320  # characters of a text; of longer ones fewer are split together
 
 
 def choose_splitter(
@@ -37,8 +41,8 @@ def choose_splitter(
     if sentences == "model":
         return by_model()
     if callable(sentences):
-        return partial(_given_spans, sentences)
-    return script_sentence_spans if word_tokenizer is unicode_words else sentence_spans
+        return partial(map, partial(_given_spans, sentences))
+    return partial(map, script_sentence_spans) if word_tokenizer is unicode_words else BY_RULES
 
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
@@ -50,18 +54,37 @@ def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int
     return spans
 
 
-def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = sentence_spans) -> Iterator[Any]:
+def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = BY_RULES) -> Iterator[Any]:
     """
     The sentences of each string, as dictionaries of `text` and `start`, its offset in the string. Anything else is one
     sentence. The number of sentences of a text is added to `counts` before the first of them is given.
     """
-    for text in texts:
-        spans = split(text) if isinstance(text, str) else None
-        counts.append(1 if spans is None else len(spans))
-        if spans is None:
-            yield text
-        else:
-            yield from ({"text": text[start:end], "start": start} for start, end in spans)
+    for window in windows(texts, AHEAD * USUAL, lambda text: max(len(text), USUAL)):
+        found = iter(split([text for text in window if isinstance(text, str)]))
+        for text in window:
+            spans = next(found) if isinstance(text, str) else None
+            counts.append(1 if spans is None else len(spans))
+            if spans is None:
+                yield text
+            else:
+                yield from ({"text": text[start:end], "start": start} for start, end in spans)
+
+
+def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+    """Lists of items that reach a size together. An error of the iterator is raised after the items before it."""
+    window: list[T] = []
+    total = 0
+    try:
+        for item in items:
+            window.append(item)
+            total += size_of(item)
+            if total >= size:
+                yield window
+                window, total = [], 0
+    except Exception:
+        yield window
+        raise
+    yield window
 
 
 def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:

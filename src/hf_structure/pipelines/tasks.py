@@ -25,6 +25,7 @@ from hf_structure.pipelines.encoding import (
     skipped_errors,
 )
 from hf_structure.pipelines.loading import choose_tokenizer
+from hf_structure.pipelines.options import DEFAULT_PARSER
 from hf_structure.pipelines.parsing import (
     check_input,
     check_punctuation,
@@ -153,7 +154,7 @@ class GraphParsingPipeline(ParsingPipeline):
 
 
 for task, pipeline_class, auto_class, model in (
-    ("dependency-parsing", DependencyParsingPipeline, AutoModelForDependencyParsing, "udgn-en"),
+    ("dependency-parsing", DependencyParsingPipeline, AutoModelForDependencyParsing, DEFAULT_PARSER),
     ("constituency-parsing", ConstituencyParsingPipeline, AutoModelForConstituencyParsing, "structformer-en"),
     ("graph-parsing", GraphParsingPipeline, AutoModelForDependencyParsing, "gilt-en"),
 ):
