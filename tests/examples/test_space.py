@@ -110,9 +110,7 @@ def test_warnings_are_shown(analysis, monkeypatch):
 
 
 def test_every_bundled_model_is_offered(analysis):
-    assert {"g2gt-en-ewt", "gilt-en", "rngt-en", "rngt-en-fast", "structformer-en", "udgn-en"} <= set(
-        analysis.MODELS
-    )
+    assert {"g2gt-en-ewt", "gilt-en", "rngt-en", "rngt-en-fast", "structformer-en", "udgn-en"} <= set(analysis.MODELS)
     assert analysis.DEFAULT in analysis.MODELS
     assert set(analysis.ONE_TREE) <= set(analysis.MODELS)
 
