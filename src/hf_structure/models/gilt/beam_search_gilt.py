@@ -36,6 +36,7 @@ class GraphHypotheses(Hypotheses):
         states (`torch.FloatTensor` of shape `(rows, 2 * hidden_size)`): What the scorer reads of the last token.
     """
 
+    model: "GiLTForCausalLM"
     output_class = GraphBeamOutput
     reads_words = True
 

@@ -1,8 +1,11 @@
 """The cache of a GiLT that reads or builds graphs: keys and values, and everything about words and graphs so far."""
 
+from collections.abc import Sequence
+
 import torch
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
+from hf_structure.models.gilt.scorer_gilt import Terms
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 _ROOM = 16  # words for which there is new room at a time
@@ -24,16 +27,24 @@ class GraphCache(StructureCache):
             The layers of each token that the scorer reads.
         parents, children (`torch.FloatTensor` of shape `(batch_size, words + 1, 2 * scorer_hidden_size)`):
             First vectors of the root and the words, for the scorer.
-        terms (`Terms`, *optional*): For the scorer; they depend on the parameters only.
+        terms ([`Terms`], *optional*): For the scorer; they depend on the parameters only.
     """
 
     _structure = "graph"
     _of_tokens = ("word_ids", "states")
     _of_rows = ("words", "represented", "parents", "children", "graphs")
 
+    word_ids: torch.Tensor
+    words: torch.Tensor
+    represented: torch.Tensor
+    graphs: DependencyGraphs
+    states: torch.Tensor
+    parents: torch.Tensor
+    children: torch.Tensor
+
     def __init__(self, features: TapeFeatures):
         self.features = features
-        self.terms = None
+        self.terms: Terms | None = None
         super().__init__()
 
     def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
@@ -46,7 +57,7 @@ class GraphCache(StructureCache):
             graph (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): Graphs; only the arcs between the new
                 words and earlier ones are read.
         """
-        is_first = self.word_ids is None
+        is_first = not self.holds_structure
         self.append(word_ids=word_ids)
         if is_first:
             self.words = word_ids.amax(1)
@@ -61,18 +72,13 @@ class GraphCache(StructureCache):
         """The tape of one token of each row, after its word has been inserted where it is new."""
         new = words.masked_fill(words <= self.words, 0)
         if new.any():
-            self._insert_words(new, graph)
+            arcs = known_arcs(graph, new)
+            rows = torch.arange(len(new), device=new.device)
+            self.insert_words(new, torch.stack([arcs[rows, :, new], arcs[rows, new]], dim=1))  # (B, 2, n + 1)
         return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)  # (B, F, n + 1)
 
-    def _insert_words(self, new: torch.Tensor, graph: torch.Tensor) -> None:
-        arcs = known_arcs(graph, new)
-        index = new.view(-1, 1, 1)  # (B, 1, 1)
-        heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)  # (B, n + 1)
-        dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)  # (B, n + 1)
-        self.insert_words(new, torch.stack([heads, dependents], dim=1))
-
     def insert_words(
-        self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None
+        self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: Sequence[torch.Tensor] | None = None
     ) -> None:
         """
         Takes in one new word of each row, before its first token comes.

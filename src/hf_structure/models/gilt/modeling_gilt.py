@@ -30,13 +30,13 @@ from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.causal_lm import next_tokens
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
     check_structure_layers,
+    next_tokens,
 )
 from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
@@ -59,12 +59,14 @@ class GraphKeys(TapeKeys):
 
     def forward(self, lookup: TapeLookup) -> torch.Tensor:
         """f_l of the embeddings of all values, `(features, values, hidden_size)`."""
-        return lookup.embeddings.to(self.fusion.device) @ self.fusion
+        assert lookup.embeddings is not None
+        return lookup.embeddings.to(self.fusion.device) @ self.fusion  # (F, values, hidden_size)
 
 
 class GiLTPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the GiLT models."""
 
+    config: GiLTConfig
     config_class = GiLTConfig
 
     @torch.no_grad()
@@ -87,8 +89,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         if config.graph_layers:
             values = len(config.graph_features) * (config.max_feature_value + 1)
             self.graph_embeddings = nn.Embedding(values, config.graph_embedding_size)  # Emb_f, shared by all layers
-        self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in config.structure_layers)
-        read_tapes(self.backbone, self.graph_keys)
+        self.graph_keys = read_tapes(self.backbone, [GraphKeys(config, layer) for layer in config.structure_layers])
         self.post_init()
 
     def feature_embeddings(self, device: torch.device) -> torch.Tensor:
@@ -103,7 +104,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        tapes: torch.ByteTensor | None = None,
+        tapes: torch.Tensor | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
         position_ids: torch.Tensor | None = None,
@@ -127,8 +128,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
                 without graph layers, or after tokens without one; tapes of other features or another size; positions
                 with gaps for a backbone that knows distances only.
         """
-        check_one_input(input_ids, inputs_embeds)
-        length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
+        length = check_one_input(input_ids, inputs_embeds).shape[1]
         if graph is not None and word_ids is not None and word_ids.shape[1] != length:
             raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")
         use_cache = self.wants_cache(use_cache, cache)
@@ -180,7 +180,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         super().__init__(config)
         self.model = GiLTModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
-        self.scorer = DependencyScorer(config) if config.graph_layers else None
+        if config.graph_layers:
+            self.scorer = DependencyScorer(config)
         self._tie_head()
         self.post_init()
         self._follow_base_plans()
@@ -193,7 +194,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        tapes: torch.ByteTensor | None = None,
+        tapes: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         cache: Cache | None = None,
@@ -233,11 +234,14 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         )
         states = _selected(outputs.hidden_states, wanted_states)
         result = self.predict_tokens(GiLTCausalLMOutput, outputs, logits_to_keep, hidden_states=states)
+        graph_sum = None
         if graph is not None and (has_loss or isinstance(outputs.cache, GraphCache)):
-            tokens = input_ids if inputs_embeds is None else inputs_embeds
-            self._read_words(result, outputs.hidden_states, tokens, attention_mask, word_ids, tapes)
-        if has_loss:
-            graph_sum = None if result.arc_logits is None else self._graph_loss(result, targets, graph)
+            tokens = check_one_input(input_ids, inputs_embeds)
+            scores = self._read_words(outputs, tokens, attention_mask, word_ids, tapes)
+            if scores is not None:
+                result.arc_logits, result.count_logits = scores
+                graph_sum = self._graph_loss(*scores, targets, graph) if targets is not None else None
+        if targets is not None:
             self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
         return result
 
@@ -307,31 +311,35 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         if marginals and beam_size == 1:
             raise ValueError("marginals are over the graphs of a beam: they need a beam_size above 1")
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)
-        log_probs = found.graph_log_probs.double().log_softmax(1)
-        output = DecoderOutput(graphs=found.graphs[:, :k], log_probs=log_probs[:, :k])
+        _, _, graphs, log_probs = found.to_tuple()
+        log_probs = log_probs.double().log_softmax(1)
+        output = DecoderOutput(graphs=graphs[:, :k], log_probs=log_probs[:, :k])
         if beam_size > 1:
-            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), found.graphs.double())  # (B, n + 1, n + 1)
+            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), graphs.double())  # (B, n + 1, n + 1)
             output.arc_probs = shares.clamp(max=1.0)
-        if marginals:
-            output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
+            if marginals:
+                output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
 
     @uncompiled  # which tokens begin words, and which pairs there are, is found in the data
-    def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
-        """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
-        cache = result.cache if isinstance(result.cache, GraphCache) else None
-        has_past = cache is not None and cache.states is not None
-        words = self._first_vectors(hidden_states, tokens, word_ids, attention_mask, cache if has_past else None)
+    def _read_words(
+        self, outputs, tokens, attention_mask, word_ids, tapes
+    ) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """
+        Keeps the words in the cache, if there is one; the scores of the arcs of whole sentences whose tapes are given.
+        """
+        cache = outputs.cache if isinstance(outputs.cache, GraphCache) else None
+        past = None if cache is None or cache.states is None else cache
+        words = self._first_vectors(outputs.hidden_states, tokens, word_ids, attention_mask, past)
         if cache is not None:
             cache.update_words(**words)
-        if tapes is not None and not has_past:
-            places = (words["rows"], words["words"])
-            nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
-            roles = [
-                torch.index_put(nothing, places, words[role]) for role in ("parents", "children")
-            ]  # (B, n + 1, d)
-            lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer(*roles, tapes, lengths)
+        if tapes is None or past is not None:
+            return None
+        places = (words["rows"], words["words"])
+        nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
+        parents = torch.index_put(nothing, places, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
+        children = torch.index_put(nothing, places, words["children"])
+        return self.scorer(parents, children, tapes, without_padding(word_ids, attention_mask).amax(1))
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
@@ -348,7 +356,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         states = without_padding(states, attention_mask)
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]
-            return {"states": states, "rows": none, "words": none, "parents": None, "children": None}
+            nothing = cache.parents[:0, 0]  # (0, 2 * scorer_hidden_size)
+            return {"states": states, "rows": none, "words": none, "parents": nothing, "children": nothing}
         word_ids = without_padding(word_ids, attention_mask)
         before = torch.zeros_like(states[:, :1]) if cache is None else cache.states[:, -1:]
         starts = (word_ids > 0) & (word_ids != nn.functional.pad(word_ids, (1, 0))[:, :-1])
@@ -366,13 +375,13 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             words = nn.functional.pad(words, (len(states), 0))
         return {"states": states, "rows": rows, "words": words, "parents": parents, "children": children}
 
-    def _graph_loss(self, result: GiLTCausalLMOutput, targets: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
+    def _graph_loss(
+        self, arc_logits: torch.Tensor, count_logits: torch.Tensor, targets: torch.Tensor, graph: torch.Tensor
+    ) -> torch.Tensor:
         """
         The graphs' part of eq. 6, summed over the batch: means over a sentence's candidate arcs, 2i - 1 of word i, and
         over its words, weighted, times its number of tokens.
         """
-        arc_logits = result.arc_logits
-        count_logits = result.count_logits
         possible = arc_logits > -torch.inf
         scores = arc_logits.masked_fill(~possible, 0.0)
         arcs = nn.functional.binary_cross_entropy_with_logits(scores, graph.to(scores.dtype), reduction="none")
@@ -390,7 +399,10 @@ def _selected(
     states: tuple[torch.Tensor | None, ...] | None, wanted: bool | int | list[int]
 ) -> tuple[torch.Tensor | None, ...] | None:
     """Hidden states as transformers gives them: all, or those of some layers and None for the others."""
-    if not wanted or wanted is True:
-        return states if wanted else None
-    layers = {layer % len(states) for layer in selected_hidden_states(wanted) if -len(states) <= layer < len(states)}
+    if states is None or wanted is True:
+        return states
+    chosen = selected_hidden_states(wanted)
+    if not chosen:
+        return None
+    layers = {layer % len(states) for layer in chosen if -len(states) <= layer < len(states)}
     return tuple(state if layer in layers else None for layer, state in enumerate(states))

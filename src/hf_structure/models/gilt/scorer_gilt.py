@@ -24,7 +24,7 @@ looked up. It needs no second map either:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -36,6 +36,8 @@ from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.modules.affine import all_rows, scaled, weight_and_bias, without_bias
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
+
+Parts = tuple[nn.LayerNorm, nn.Linear, nn.ReLU, nn.Linear]  # of a perceptron
 
 
 def perceptron(size: int, out_size: int) -> nn.Sequential:
@@ -56,8 +58,7 @@ class RoleTerms(NamedTuple):
 class Terms(NamedTuple):
     """What both read; they depend on the parameters only, and on how many distances there are."""
 
-    parents: RoleTerms
-    children: RoleTerms
+    roles: Sequence[RoleTerms]  # for parents and for children
     distances: int
 
 
@@ -72,8 +73,8 @@ class DependencyScorer(nn.Module):
 
     def __init__(self, config: GiLTConfig):
         super().__init__()
-        self.hidden_size = config.scorer_hidden_size
-        self.size = config.scorer_size
+        self.hidden_size = cast(int, config.scorer_hidden_size)  # set by the configuration
+        self.size = cast(int, config.scorer_size)  # the same
         self.chunk_size = config.scorer_chunk_size
         self.max_new_arcs = config.max_new_arcs
         self.count_self_pair = config.count_self_pair
@@ -110,9 +111,7 @@ class DependencyScorer(nn.Module):
         """
         First vectors, as parent and as child, `(..., 2 * scorer_hidden_size)`, of words `(..., 3 * hidden_size)`.
         """
-        parents = as_term(self.parent_second, self.parent_first(words))
-        children = as_term(self.child_second, self.child_first(words))
-        return parents, children
+        return as_term(self._second(0), self.parent_first(words)), as_term(self._second(1), self.child_first(words))
 
     @by_call
     def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -131,7 +130,7 @@ class DependencyScorer(nn.Module):
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
-        return Terms(*roles, distances)
+        return Terms(roles, distances)
 
     def _encode(self, role: int, distances: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """What distances `(number,)` add to first vectors, `(number, scorer_hidden_size)`."""
@@ -236,27 +235,25 @@ class DependencyScorer(nn.Module):
         zeros = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
         return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)
 
-    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> list[torch.Tensor]:
+    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        vectors = []
-        for role, words in enumerate((parents, children)):
-            hidden = self._hidden(role, words + terms[role].itself.to(words.dtype), terms)
-            vectors.append(self._second(role)[-1](hidden))
-        return vectors
+        sums = (words + terms.roles[role].itself.to(words.dtype) for role, words in enumerate((parents, children)))
+        parent, child = (self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
+        return parent, child
 
-    def _second(self, role: int) -> nn.Sequential:
-        return self.child_second if role else self.parent_second
+    def _second(self, role: int) -> Parts:
+        return cast(Parts, tuple(self.child_second if role else self.parent_second))
 
     def _hidden_of_pairs(self, role: int, words, terms: Terms, place, keys) -> torch.Tensor:
         """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
-        others = nn.functional.embedding_bag(keys, terms[role].table, mode="sum")
+        others = nn.functional.embedding_bag(keys, terms.roles[role].table, mode="sum")
         return self._hidden(role, words.index_select(0, place).add_(others), terms)
 
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
         """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""
         centred, mapped = sums.chunk(2, dim=-1)
         scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
-        return torch.addcmul(terms[role].offset, mapped, scale.to(mapped.dtype)).relu_()
+        return torch.addcmul(terms.roles[role].offset, mapped, scale.to(mapped.dtype)).relu_()
 
     def _queries(
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
@@ -265,10 +262,11 @@ class DependencyScorer(nn.Module):
         matrix = self.arc_matrix
         transposed = matrix if matrix.dim() == 1 else matrix.T
         queries = (times(matrix, children), times(transposed, parents))
-        roles = (terms.parents, terms.children)
-        return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, roles, strict=True)]
+        return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, terms.roles, strict=True)]
 
-    def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _pairs_in_chunks(
+        self, older, terms, queries, **pairs
+    ) -> tuple[torch.Tensor, torch.Tensor, Sequence[torch.Tensor]]:
         """
         All pairs, some at a time, kept for the gradient by their indices alone: for each pair the logits of its arcs,
         older -> newer and back, and for each step the sums of hidden units.
@@ -276,7 +274,7 @@ class DependencyScorer(nn.Module):
         split = {name: values.split(self.chunk_size) for name, values in pairs.items()}
         arcs_in = []
         arcs_out = []
-        sums = 0
+        sums = torch.zeros(())
         for number in range(len(split["step"])):
             chunk = {name: values[number] for name, values in split.items()}
             if torch.is_grad_enabled() and len(pairs["step"]) > self.chunk_size:
@@ -286,7 +284,7 @@ class DependencyScorer(nn.Module):
             arcs_in.append(into)
             arcs_out.append(out)
             sums = sums + parts
-        return torch.cat(arcs_in), torch.cat(arcs_out), sums
+        return torch.cat(arcs_in), torch.cat(arcs_out), sums.unbind()
 
     def _pairs(
         self, older, terms, queries, step, place, keys, is_word
@@ -304,7 +302,7 @@ class DependencyScorer(nn.Module):
         return *arcs, torch.stack(sums)
 
     def _count(
-        self, new: list[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor, terms: Terms
+        self, new: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor, terms: Terms
     ) -> torch.Tensor:
         """
         Logits `(steps, max_new_arcs + 1)` of the number of arcs of the words `newer`: at most the 2i - 1 that there
@@ -312,8 +310,9 @@ class DependencyScorer(nn.Module):
         """
         number = newer.unsqueeze(-1)
         of_parents, of_children = (hidden.to(new[0].dtype) for hidden in sums)
-        parents = of_parents @ terms.parents.weight.T + number * terms.parents.bias
-        children = of_children @ terms.children.weight.T + (number - 1) * terms.children.bias
+        of_parent, of_child = terms.roles
+        parents = of_parents @ of_parent.weight.T + number * of_parent.bias
+        children = of_children @ of_child.weight.T + (number - 1) * of_child.bias
         new_child = times(self.count_matrix, new[1])
         summary = new[0] * times(self.count_matrix, children) + parents * new_child
         candidates = pairs = 2 * number - 1
@@ -329,7 +328,7 @@ def times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     return vectors * matrix if matrix.dim() == 1 else vectors @ matrix.T
 
 
-def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
+def as_term(second: Parts, vectors: torch.Tensor) -> torch.Tensor:
     """Vectors `(..., size)` as terms of what a second perceptron reads: x~ and W1 (g * x~), `(..., 2 * size)`."""
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)

@@ -9,6 +9,8 @@ where W_{k-1} is the tape of the token before, d an embedding of depths and r ar
 there is another perceptron of the same input in the place of the first two terms.
 """
 
+from typing import cast
+
 import torch
 from torch import nn
 
@@ -24,7 +26,7 @@ class AttachmentScorer(nn.Module):
     def __init__(self, config: PushdownLMConfig):
         super().__init__()
         self.hidden_size = config.hidden_size
-        self.size = config.attachment_size
+        self.size = cast(int, config.attachment_size)  # set by the configuration
         self.max_depth = config.max_depth
         self.query_mlp, self.shift_mlp = (
             nn.Sequential(

@@ -39,13 +39,14 @@ class StackHypotheses(Hypotheses):
         keys ([`SharedRows`]): What the scorer makes of the tokens, as `"keys"`.
     """
 
+    model: "PushdownLMForCausalLM"
     output_class = StackBeamOutput
 
     def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.is_last = model.is_last(ids)
         self.embedded = model.get_input_embeddings()(ids)
-        self.stacks = Stacks.empty(*ids.shape, ids.device)
+        self.stacks = Stacks.empty(len(ids), ids.shape[1], ids.device)
         self.attachments = torch.zeros_like(ids)
         self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)
 

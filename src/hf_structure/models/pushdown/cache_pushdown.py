@@ -22,6 +22,12 @@ class StackCache(StructureCache):
     _of_tokens = ("attachments", "is_token", "states", "keys")
     _of_rows = ("stacks",)
 
+    attachments: torch.Tensor
+    is_token: torch.Tensor
+    states: torch.Tensor
+    keys: torch.Tensor
+    stacks: Stacks
+
     def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """
         Takes in the attachments of new tokens, `(batch_size, queries)`.

@@ -30,13 +30,14 @@ from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.causal_lm import next_tokens, sum_of_losses
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
     check_structure_layers,
+    next_tokens,
+    sum_of_losses,
 )
 from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
@@ -64,6 +65,7 @@ class Replay(NamedTuple):
 class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the Pushdown-LM models."""
 
+    config: PushdownLMConfig
     config_class = PushdownLMConfig
 
     @torch.no_grad()
@@ -80,8 +82,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
     def __init__(self, config: PushdownLMConfig):
         super().__init__(config)
         self.backbone = new_backbone(config)
-        self.depth_keys = nn.ModuleList(DepthKeys(config, layer) for layer in config.structure_layers)
-        read_tapes(self.backbone, self.depth_keys)
+        self.depth_keys = read_tapes(self.backbone, [DepthKeys(config, layer) for layer in config.structure_layers])
         self.post_init()
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -111,10 +112,9 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
                 another shape than the tokens, or after tokens without; positions with gaps for a backbone that knows
                 distances only.
         """
-        check_one_input(input_ids, inputs_embeds)
+        tokens = check_one_input(input_ids, inputs_embeds)
         use_cache = self.wants_cache(use_cache, cache)
         if attachments is not None:
-            tokens = input_ids if inputs_embeds is None else inputs_embeds
             replay, cache = self.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
         return self.run_backbone(
@@ -167,7 +167,8 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         super().__init__(config)
         self.model = PushdownLMModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
-        self.scorer = AttachmentScorer(config) if config.stack_layers else None
+        if config.stack_layers:
+            self.scorer = AttachmentScorer(config)
         self._tie_head()
         self.post_init()
         self._follow_base_plans()
@@ -207,8 +208,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         has_loss = targets is not None
         use_cache = self.model.wants_cache(use_cache, cache, has_loss)
         if attachments is not None:  # here, for the scorer reads the stacks, too
-            check_one_input(input_ids, inputs_embeds)
-            tokens = input_ids if inputs_embeds is None else inputs_embeds
+            tokens = check_one_input(input_ids, inputs_embeds)
             replay, cache = self.model.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
         outputs = self.model(
@@ -304,12 +304,13 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
         beam_size = self.decoding_beam_size(decoder, k, beam_size)
         found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size)
+        _, _, best, log_probs = found.to_tuple()
         is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         if word_ids is None:
             inner = ~self.is_last(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
             word_ids = inner.cumsum(1) * inner
         trees = []
-        for attachments, words, known in zip(found.attachments[:, 0], word_ids, is_token.bool(), strict=True):
+        for attachments, words, known in zip(best[:, 0], word_ids, is_token.bool(), strict=True):
             words = words[known].clamp(min=0).tolist()
             spans = set(word_spans(attachments_to_spans(attachments[known].tolist()), words))
             if max(words) > 1:
@@ -317,7 +318,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
-        return DecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, :1])
+        return DecoderOutput(spans=spans, log_probs=log_probs[:, :1])
 
 
 @uncompiled  # a question about values

@@ -62,7 +62,8 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
         if len(open_spans) == config.max_open:
             continue
         actions[start].append(labels[label])
-        open_spans.append((end, len(labels) + labels[label] * config.label_closings))
+        closing = labels[label] if config.label_closings else 0
+        open_spans.append((end, len(labels) + closing))
     close_until(length)
     return actions
 
@@ -148,7 +149,7 @@ def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list
     """
     places = [word - 1 for word in word_ids[:-1]] + [len(actions) - 1]
     return [
-        actions[place] if number and place != before else []
+        list(actions[place]) if number and place != before else []
         for number, (before, place) in enumerate(zip([None, *places], places, strict=False))
     ]
 

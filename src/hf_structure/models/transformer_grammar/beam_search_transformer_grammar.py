@@ -74,6 +74,7 @@ class GrammarHypotheses(Hypotheses):
         lengths (`torch.LongTensor` of shape `(rows,)`): How many events there are.
     """
 
+    model: "TransformerGrammarForCausalLM"
     output_class = GrammarBeamOutput
     reads_words = True
 

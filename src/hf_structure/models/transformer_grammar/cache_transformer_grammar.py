@@ -1,5 +1,7 @@
 """The cache of a transformer grammar: keys and values of all events, and the machines."""
 
+import torch
+
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import Machine
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
@@ -20,7 +22,10 @@ class GrammarCache(StructureCache):
     _of_tokens = ("embedded", "word_ids")
     _of_rows = ("machine", "last")
 
-    machine: Machine | None
+    embedded: torch.Tensor
+    word_ids: torch.Tensor
+    machine: Machine
+    last: torch.Tensor
 
     def crop(self, tokens_to_remove: int) -> None:
         """

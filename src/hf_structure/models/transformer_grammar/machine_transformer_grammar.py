@@ -61,11 +61,13 @@ class Machine:
 
     def with_room(self, columns: int, items: int) -> "Machine":
         """The same with room for so many more keys and items."""
-        columns = (0, max(self.used + columns - self.items.shape[1], 0))
-        items = (0, max(int(self.size.max()) + items - self.labels.shape[1], 0))
-        grown = {name: torch.nn.functional.pad(getattr(self, name), columns, value=-1) for name in ("items", "times")}
+        more_columns = max(self.used + columns - self.items.shape[1], 0)
+        more_items = max(int(self.size.max()) + items - self.labels.shape[1], 0)
+        grown = {}
+        for name in ("items", "times"):
+            grown[name] = torch.nn.functional.pad(getattr(self, name), (0, more_columns), value=-1)
         for name in ("labels", "heads", "by_right"):
-            grown[name] = torch.nn.functional.pad(getattr(self, name), items)
+            grown[name] = torch.nn.functional.pad(getattr(self, name), (0, more_items))
         return replace(self, **grown)
 
     def select(self, rows: torch.Tensor) -> "Machine":
@@ -270,7 +272,11 @@ class Replay:
             steps.append((view.visible, view.positions, machine.legal(), heads))
         visible, positions, legal, heads = zip(*steps, strict=True)
         return cls(
-            *(torch.stack(each, dim) for each, dim in ((visible, 2), (positions, 1), (legal, 1), (heads, 1))), machine
+            torch.stack(visible, dim=2),
+            torch.stack(positions, dim=1),
+            torch.stack(legal, dim=1),
+            torch.stack(heads, dim=1),
+            machine,
         )
 
 

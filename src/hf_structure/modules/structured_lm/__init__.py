@@ -6,7 +6,7 @@ attention is biased by it. Each piece has one owner:
 - `tape_attention`: what tapes add to attention scores;
 - `structure_cache`: keys, values and the structure so far; `search_cache`: those of a search;
 - `hypotheses`, `beam_search`: structures of given sentences; `generation`: text and structure together;
-- `configuration`, `modeling`, `causal_lm`: what configurations, model classes and losses have in common.
+- `configuration`, `modeling`: what configurations, model classes and losses have in common.
 
 A family adds, in its own folder:
 

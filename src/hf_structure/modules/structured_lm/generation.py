@@ -14,6 +14,7 @@ import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMode
+from transformers.generation.utils import GenerateOutput
 from transformers.utils import ModelOutput
 from transformers.utils.deprecation import deprecate_kwarg
 
@@ -82,7 +83,7 @@ class StructureWriter:
         """Logits `(batch_size, vocab_size)` of texts from those of the rows of the cache."""
         return logits
 
-    def finish(self, model: PreTrainedModel, result: ModelOutput) -> ModelOutput:
+    def finish(self, model: PreTrainedModel, result: GenerateOutput) -> ModelOutput:
         """The output of transformers with the structures. The last token has not been read."""
         raise NotImplementedError
 
@@ -131,7 +132,7 @@ class StructureGenerationMixin(GenerationMixin):
                 )
         writer = kind.of(model, sample_structure, kwargs, **options)
         result = parent.generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
-        return writer.finish(model, result) if isinstance(result, ModelOutput) else result
+        return result if isinstance(result, torch.Tensor) else writer.finish(model, result)
 
     def prepare_inputs_for_generation(
         self,

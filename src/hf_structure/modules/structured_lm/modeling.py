@@ -15,9 +15,9 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
 from hf_structure.modules.calls import MixinBase
+from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.backbones import positions_for
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE, beam_search
-from hf_structure.modules.structured_lm.causal_lm import label_count, sum_of_losses
 from hf_structure.modules.structured_lm.grafting import GraftMixin
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 
@@ -84,9 +84,8 @@ class StructuredModelMixin(MixinBase):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """Calls the backbone with the positions that it needs; `kwargs` may have a `tape_lookup`."""
-        tokens = input_ids if inputs_embeds is None else inputs_embeds
-        assert tokens is not None
-        kwargs |= positions_for(self.backbone, position_ids, attention_mask, tokens.shape[1])
+        length = check_one_input(input_ids, inputs_embeds).shape[1]
+        kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
         return self.backbone(input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask, **kwargs)
 
 
@@ -209,3 +208,28 @@ def check_structure_layers(config: PreTrainedConfig, consequence: str) -> None:
     if not config.structure_layers:
         name = config.grafted.removesuffix("s")
         raise ValueError(f"this model has no {name} layers (config.{name}_layers): {consequence}")
+
+
+def next_tokens(
+    labels: torch.Tensor | None, shift_labels: torch.Tensor | None, attention_mask: torch.Tensor | None
+) -> torch.Tensor | None:
+    """
+    What each token is to predict, `(batch_size, seq_len)`, -100 where nothing: `shift_labels`, or else the `labels`,
+    which are the tokens themselves; None without either. Padding on the left predicts nothing.
+    """
+    if shift_labels is None:
+        if labels is None:
+            return None
+        shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
+    return without_padding(shift_labels, attention_mask, -100)
+
+
+def sum_of_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Sum of the cross-entropies of targets `(batch_size, seq_len)`, -100 where they do not count."""
+    return nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum")
+
+
+def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+    """What sums of losses are divided by: the number given, or else that of the targets; at least 1."""
+    count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
+    return count.to(targets.device).clamp(min=1)
