@@ -78,7 +78,7 @@ class GraphHypotheses(Hypotheses):
         log_probs[rows] = counts.log_softmax(-1)
         candidates = arcs.new_full((len(beam), *arcs.shape[1:]), -torch.inf)
         candidates[rows] = arcs
-        beam, (origins, choices) = beam.branch(log_probs, beam_size)
+        beam, origins, choices = beam.branch(log_probs, beam_size)
         self.select(origins)
         self.add_words(self.new[beam.sentences, place], best_new_arcs(candidates[origins], choices))
         return beam

@@ -17,34 +17,23 @@ class GraphCache(StructureCache):
 
     Args:
         features ([`TapeFeatures`]): What is read from graphs.
-
-    Attributes:
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word of each token, 0 for none.
-        words (`torch.LongTensor` of shape `(batch_size,)`): Number of words.
-        represented (`torch.LongTensor` of shape `(batch_size,)`): How many of them have first vectors.
-        graphs ([`DependencyGraphs`]): Their graphs.
-        states (`torch.FloatTensor` of shape `(batch_size, seq_len, 2 * hidden_size)`):
-            The layers of each token that the scorer reads.
-        parents, children (`torch.FloatTensor` of shape `(batch_size, words + 1, 2 * scorer_hidden_size)`):
-            First vectors of the root and the words, for the scorer.
-        terms ([`Terms`], *optional*): For the scorer; they depend on the parameters only.
     """
 
     _structure = "graph"
     _of_tokens = ("word_ids", "states")
     _of_rows = ("words", "represented", "parents", "children", "graphs")
 
-    word_ids: torch.Tensor
-    words: torch.Tensor
-    represented: torch.Tensor
+    word_ids: torch.Tensor  # (batch_size, seq_len): word of each token, 0 for none
+    states: torch.Tensor  # (batch_size, seq_len, 2 * hidden_size): the layers of each token that the scorer reads
+    words: torch.Tensor  # (batch_size,): number of words
+    represented: torch.Tensor  # (batch_size,): how many of them have first vectors
+    parents: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): first vectors of the root and the words
+    children: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): the same as children
     graphs: DependencyGraphs
-    states: torch.Tensor
-    parents: torch.Tensor
-    children: torch.Tensor
 
     def __init__(self, features: TapeFeatures):
         self.features = features
-        self.terms: Terms | None = None
+        self.terms: Terms | None = None  # for the scorer
         super().__init__()
 
     def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:

@@ -156,10 +156,9 @@ class GraphWriter(StructureWriter):
             self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
         new = words.masked_fill(words <= cache.words, 0) if cache.holds_structure else words
         if new.any():
-            first_vectors = model.represent_word(tokens, cache)
-            arcs, counts = model.score_word(first_vectors, cache)
+            first_vectors, arcs, counts = model.score_word(tokens, cache)
             if self.beam is not None:
-                self.beam, (origins, choices) = self.beam.branch(new_arc_log_probs(counts, new), self.num_beams)
+                self.beam, origins, choices = self.beam.branch(new_arc_log_probs(counts, new), self.num_beams)
                 cache.batch_select_indices(origins)
                 mask = None if mask is None else mask[origins]
                 kept = (each[origins] for each in (tokens, words, new, arcs, *first_vectors))

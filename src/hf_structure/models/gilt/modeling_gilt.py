@@ -35,7 +35,6 @@ from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
-    check_structure_layers,
     next_tokens,
 )
 from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
@@ -139,7 +138,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         )
 
     def _lookup(self, word_ids, graph, tapes, attention_mask, cache, use_cache) -> tuple[TapeLookup, Cache | None]:
-        check_structure_layers(self.config, "do not give it a graph")
+        self.config.require_structure_layers("do not give it a graph")
         if word_ids is None:
             raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
         features = self.config.tape_features
@@ -182,9 +181,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         if config.graph_layers:
             self.scorer = DependencyScorer(config)
-        self._tie_head()
         self.post_init()
-        self._follow_base_plans()
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -213,8 +210,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         a graph it is the language model's alone.
         """
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
-        has_loss = targets is not None
-        if graph is not None and tapes is None and has_loss:
+        if graph is not None and tapes is None and targets is not None:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
         wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         if graph is not None and wanted_states is not True:  # the scorer reads some, too
@@ -226,7 +222,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             graph=graph,
             tapes=tapes,
             cache=cache,
-            use_cache=self.model.wants_cache(use_cache, cache, has_loss),
+            use_cache=self.model.wants_cache(use_cache, cache, targets is not None),
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
             output_hidden_states=kept_states,
@@ -235,37 +231,30 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         states = _selected(outputs.hidden_states, wanted_states)
         result = self.predict_tokens(GiLTCausalLMOutput, outputs, logits_to_keep, hidden_states=states)
         graph_sum = None
-        if graph is not None and (has_loss or isinstance(outputs.cache, GraphCache)):
+        if graph is not None and (targets is not None or isinstance(outputs.cache, GraphCache)):
             tokens = check_one_input(input_ids, inputs_embeds)
             scores = self._read_words(outputs, tokens, attention_mask, word_ids, tapes)
             if scores is not None:
                 result.arc_logits, result.count_logits = scores
-                graph_sum = self._graph_loss(*scores, targets, graph) if targets is not None else None
+                graph_sum = None if targets is None else self._graph_loss(*scores, targets, graph)
         if targets is not None:
             self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
         return result
 
-    def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors of words that come next, as parents and children, from their first tokens `(batch_size,)`."""
-        return self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
-
     def score_word(
-        self, first_vectors: tuple[torch.Tensor, torch.Tensor], cache: GraphCache
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, input_ids: torch.Tensor, cache: GraphCache
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]:
         """
-        The dependencies of words that come next, before their first tokens are processed (section 3.1), from what
-        [`represent_word`] gives: logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf`
-        where there can be none, and of their number, `(batch_size, max_new_arcs + 1)`.
+        The dependencies of words that come next, whose first tokens `(batch_size,)` have not been processed yet
+        (section 3.1): the words' first vectors, as parents and children, and what [`DependencyScorer.step`] gives.
         """
+        first_vectors = self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
         batch, size = cache.parents.shape[:2]
-        return self.scorer.step(
-            first_vectors,
-            cache.words + 1,
-            (cache.parents.flatten(0, 1), cache.children.flatten(0, 1)),
-            torch.arange(batch * size, device=cache.words.device).view(batch, size),  # (B, n + 1)
-            cache.graphs.tape(cache.words)[..., :size],
-            self._scorer_terms(cache, size + 1),
-        )
+        older = (cache.parents.flatten(0, 1), cache.children.flatten(0, 1))  # (B * (n + 1), 2 * scorer_hidden_size)
+        places = torch.arange(batch * size, device=cache.words.device).view(batch, size)  # (B, n + 1)
+        tape = cache.graphs.tape(cache.words)[..., :size]
+        terms = self._scorer_terms(cache, size + 1)
+        return first_vectors, *self.scorer.step(first_vectors, cache.words + 1, older, places, tape, terms)
 
     def _scorer_terms(self, cache: GraphCache, distances: int) -> Terms:
         """From the cache, unless there are too few or a gradient is to go through them."""
@@ -322,15 +311,11 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         return output
 
     @uncompiled  # which tokens begin words, and which pairs there are, is found in the data
-    def _read_words(
-        self, outputs, tokens, attention_mask, word_ids, tapes
-    ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """
-        Keeps the words in the cache, if there is one; the scores of the arcs of whole sentences whose tapes are given.
-        """
+    def _read_words(self, outputs, tokens, mask, word_ids, tapes) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Keeps the words in a cache of graphs; scores of the arcs of whole sentences whose tapes are given."""
         cache = outputs.cache if isinstance(outputs.cache, GraphCache) else None
         past = None if cache is None or cache.states is None else cache
-        words = self._first_vectors(outputs.hidden_states, tokens, word_ids, attention_mask, past)
+        words = self._first_vectors(outputs.hidden_states, tokens, word_ids, mask, past)
         if cache is not None:
             cache.update_words(**words)
         if tapes is None or past is not None:
@@ -339,7 +324,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
         parents = torch.index_put(nothing, places, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
         children = torch.index_put(nothing, places, words["children"])
-        return self.scorer(parents, children, tapes, without_padding(word_ids, attention_mask).amax(1))
+        return self.scorer(parents, children, tapes, without_padding(word_ids, mask).amax(1))
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """

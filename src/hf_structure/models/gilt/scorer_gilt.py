@@ -58,7 +58,7 @@ class RoleTerms(NamedTuple):
 class Terms(NamedTuple):
     """What both read; they depend on the parameters only, and on how many distances there are."""
 
-    roles: Sequence[RoleTerms]  # for parents and for children
+    roles: Sequence[RoleTerms]  # for parents, and for children
     distances: int
 
 
@@ -80,7 +80,6 @@ class DependencyScorer(nn.Module):
         self.count_self_pair = config.count_self_pair
         self.num_values = config.max_feature_value + 1
         self.num_features = len(config.graph_features)
-        self.word_size = config.hidden_size
         word_size = 3 * config.hidden_size
         values = self.num_features * self.num_values
         self.root = nn.Parameter(torch.empty(word_size))
@@ -91,7 +90,9 @@ class DependencyScorer(nn.Module):
         self.parent_features = nn.Embedding(values, self.hidden_size)
         self.child_features = nn.Embedding(values, self.hidden_size)
         self.position_maps = None
+        self.encoding_size = self.hidden_size
         if config.scorer_position_maps:
+            self.encoding_size = config.hidden_size
             maps = (nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
             self.position_maps = nn.ModuleList(maps)
         matrix = (self.size,) if config.scorer_diagonal else (self.size, self.size)
@@ -125,18 +126,14 @@ class DependencyScorer(nn.Module):
         for role, embedding in enumerate((self.parent_features, self.child_features)):
             features = all_rows(embedding, device)
             norm, linear, _, last = self._second(role)
-            encoded = self._encode(role, torch.arange(distances, device=device), features.dtype)
+            encoded = sinusoids(torch.arange(distances, device=device), self.encoding_size).to(features.dtype)
+            if self.position_maps is not None:
+                encoded = self.position_maps[role](encoded)
             table = as_term(self._second(role), torch.cat([encoded, features]))
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
         return Terms(roles, distances)
-
-    def _encode(self, role: int, distances: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """What distances `(number,)` add to first vectors, `(number, scorer_hidden_size)`."""
-        if self.position_maps is None:
-            return sinusoids(distances, self.hidden_size).to(dtype)
-        return self.position_maps[role](sinusoids(distances, self.word_size).to(dtype))
 
     def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
@@ -160,7 +157,7 @@ class DependencyScorer(nn.Module):
         terms = self.terms(size, parents.device)
         number = position[1:].repeat(batch)  # (batch_size * n,)
         new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)  # (B * n, size)
-        arcs_in, arcs_out, sums = self._pairs_in_chunks(
+        arcs_in, arcs_out, *sums = self._pairs_in_chunks(
             (parents.flatten(0, 1), children.flatten(0, 1)),  # (B * (n + 1), size) each
             terms,
             self._queries(*new, terms),
@@ -203,15 +200,15 @@ class DependencyScorer(nn.Module):
         distances = (newer.unsqueeze(1) - position).clamp(min=0)  # (B, n + 1)
         pairs, pair = self._distinct(places, distances, tape, terms, is_parent)
         lookup = Lookup(pair)
-        new = self._newer(*new, terms)
+        own = self._newer(*new, terms)
         arcs = []
         sums = []
-        for role, (query, constant) in enumerate(self._queries(*new, terms)):
+        for role, (query, constant) in enumerate(self._queries(*own, terms)):
             hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
             scores = lookup.dots(query.to(hidden.dtype), hidden, constant.unsqueeze(-1))
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
             sums.append(lookup.weighted_sums(are_older[role].to(hidden.dtype), hidden))
-        return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
+        return torch.stack(arcs, dim=1), self._count(own, sums, newer, terms)
 
     def _distinct(
         self, places: torch.Tensor, distances: torch.Tensor, tape: torch.Tensor, terms: Terms, is_pair: torch.Tensor
@@ -235,11 +232,10 @@ class DependencyScorer(nn.Module):
         zeros = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
         return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)
 
-    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
+    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, ...]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
         sums = (words + terms.roles[role].itself.to(words.dtype) for role, words in enumerate((parents, children)))
-        parent, child = (self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
-        return parent, child
+        return tuple(self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
 
     def _second(self, role: int) -> Parts:
         return cast(Parts, tuple(self.child_second if role else self.parent_second))
@@ -264,9 +260,7 @@ class DependencyScorer(nn.Module):
         queries = (times(matrix, children), times(transposed, parents))
         return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, terms.roles, strict=True)]
 
-    def _pairs_in_chunks(
-        self, older, terms, queries, **pairs
-    ) -> tuple[torch.Tensor, torch.Tensor, Sequence[torch.Tensor]]:
+    def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, ...]:
         """
         All pairs, some at a time, kept for the gradient by their indices alone: for each pair the logits of its arcs,
         older -> newer and back, and for each step the sums of hidden units.
@@ -284,11 +278,9 @@ class DependencyScorer(nn.Module):
             arcs_in.append(into)
             arcs_out.append(out)
             sums = sums + parts
-        return torch.cat(arcs_in), torch.cat(arcs_out), sums.unbind()
+        return torch.cat(arcs_in), torch.cat(arcs_out), *sums
 
-    def _pairs(
-        self, older, terms, queries, step, place, keys, is_word
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _pairs(self, older, terms, queries, step, place, keys, is_word) -> tuple[torch.Tensor, ...]:
         """One chunk of pairs: their arcs, and sums `(2, steps, scorer_hidden_size)`."""
         arcs = []
         sums = []

@@ -67,7 +67,7 @@ class StackHypotheses(Hypotheses):
         attachments = torch.zeros_like(beam.sentences)
         if place:
             log_probs = self.score(place, beam.sentences).log_softmax(-1)
-            beam, (origins, choices) = beam.branch(log_probs, beam_size)
+            beam, origins, choices = beam.branch(log_probs, beam_size)
             self.select(origins)
             attachments = place - choices
         self.stacks = self.stacks.push(place, attachments)

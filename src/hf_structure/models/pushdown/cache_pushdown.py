@@ -7,26 +7,17 @@ from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
 class StackCache(StructureCache):
-    """
-    [`~transformers.DynamicCache`] with the stacks over the tokens in it.
-
-    Attributes:
-        attachments, is_token (`torch.LongTensor` of shape `(batch_size, seq_len)`): Attachments of the tokens, and 1
-            for tokens, 0 for padding.
-        states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): The last layer's.
-        keys (`torch.FloatTensor` of shape `(batch_size, seq_len, attachment_size)`): What the scorer makes of them.
-        stacks ([`~hf_structure.algorithms.stack.Stacks`]): The stacks after the last token.
-    """
+    """[`~transformers.DynamicCache`] with the stacks over the tokens in it."""
 
     _structure = "stack"
     _of_tokens = ("attachments", "is_token", "states", "keys")
     _of_rows = ("stacks",)
 
-    attachments: torch.Tensor
-    is_token: torch.Tensor
-    states: torch.Tensor
-    keys: torch.Tensor
-    stacks: Stacks
+    attachments: torch.Tensor  # (batch_size, seq_len)
+    is_token: torch.Tensor  # (batch_size, seq_len): 1 for tokens, 0 for padding
+    states: torch.Tensor  # (batch_size, seq_len, hidden_size): the last layer's
+    keys: torch.Tensor  # (batch_size, seq_len, attachment_size): what the scorer makes of them
+    stacks: Stacks  # after the last token
 
     def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """

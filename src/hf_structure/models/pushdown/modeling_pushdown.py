@@ -35,7 +35,6 @@ from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
-    check_structure_layers,
     next_tokens,
     sum_of_losses,
 )
@@ -131,7 +130,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
         use_cache: bool,
     ) -> tuple[Replay, Cache | None]:
         """The stacks while tokens of these attachments are read, and the cache that has them; as in `forward`."""
-        check_structure_layers(self.config, "do not give it attachments")
+        self.config.require_structure_layers("do not give it attachments")
         if attachments.shape != tokens.shape[:2]:
             raise ValueError(
                 f"attachments of shape {tuple(attachments.shape)} do not fit tokens of shape {tuple(tokens.shape[:2])}"
@@ -169,9 +168,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         if config.stack_layers:
             self.scorer = AttachmentScorer(config)
-        self._tie_head()
         self.post_init()
-        self._follow_base_plans()
 
     def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""

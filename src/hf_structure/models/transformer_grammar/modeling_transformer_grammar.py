@@ -288,9 +288,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         super().__init__(config)
         self.model = TransformerGrammarModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
-        self._tie_head()
         self.post_init()
-        self._follow_base_plans()
 
     def is_end(self, ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""

@@ -14,18 +14,16 @@ class GraftMixin(MixinBase):
     `model.backbone` and an `lm_head`, which are those of the pretrained model.
     """
 
-    def _follow_base_plans(self) -> None:
-        """Called last in `__init__`: what the head of the pretrained model says of several devices."""
+    def post_init(self):
+        """The head shares its weight with the input embeddings, and follows the pretrained one's plan for devices."""
+        embeddings = self.model.get_input_embeddings()
+        name = next(name for name, module in self.model.named_modules() if module is embeddings)
+        self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
+        super().post_init()
         if self.config.base_config is not None:
             base: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(self.config.base_config)]
             for plan in ("_tp_plan", "_pp_plan"):
                 getattr(self, plan).update(getattr(base, plan) or {})
-
-    def _tie_head(self) -> None:
-        """Called before `post_init`: the head shares its weight with the input embeddings, wherever these are."""
-        embeddings = self.model.get_input_embeddings()
-        name = next(name for name, module in self.model.named_modules() if module is embeddings)
-        self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
 
     @classmethod
     def from_pretrained_lm(cls, name_or_model: str | PreTrainedModel, **settings) -> PreTrainedModel:

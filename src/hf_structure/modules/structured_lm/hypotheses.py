@@ -59,9 +59,7 @@ class Hypotheses:
     def room_for(cls, k: int, *columns: torch.Tensor) -> torch.Tensor:
         """
         Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words.
-
-        Raises:
-            ValueError: sentences that structures cannot be found of.
+        Raises `ValueError` for sentences that structures cannot be found of.
         """
         raise NotImplementedError
 

@@ -3,12 +3,10 @@ What the classes of a structured language model share. A family has a `<Family>P
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -17,9 +15,8 @@ from transformers.utils import ModelOutput
 from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.backbones import positions_for
-from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE, beam_search
+from hf_structure.modules.structured_lm.beam_search import BeamSearchMixin
 from hf_structure.modules.structured_lm.grafting import GraftMixin
-from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 
 Output = TypeVar("Output", bound=ModelOutput)
 
@@ -89,10 +86,10 @@ class StructuredModelMixin(MixinBase):
         return self.backbone(input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask, **kwargs)
 
 
-class StructuredLMMixin(GraftMixin):
+class StructuredLMMixin(GraftMixin, BeamSearchMixin):
     """
-    For a family's causal language model, which names its `hypotheses_class` and the argument of `forward` that gives
-    structures, the `structure_input`. Arguments of `forward` that all families share, beside those of
+    For a family's causal language model, which names the argument of `forward` that gives structures, the
+    `structure_input`. Arguments of `forward` that all families share, beside those of
     [`StructuredModelMixin`]:
         labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The tokens themselves, -100 where
             they do not count; each is predicted from the one before.
@@ -106,8 +103,6 @@ class StructuredLMMixin(GraftMixin):
 
     model: Any
     lm_head: nn.Linear
-    writer_class: ClassVar[Any]
-    hypotheses_class: ClassVar[type[Hypotheses]]
     structure_input: ClassVar[str]
 
     def predict_tokens(
@@ -138,76 +133,6 @@ class StructuredLMMixin(GraftMixin):
             loss = structure_sum / count
             result.loss = result.loss + loss
             result[structure_loss] = loss.detach()
-
-    def beam_search(
-        self,
-        input_ids: torch.Tensor,
-        word_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        *,
-        beam_size: int = 1,
-        k: int = 1,
-        max_tokens: int | None = None,
-        watch: Callable | None = None,
-    ) -> ModelOutput:
-        """
-        How probable given sentences are, summed over the structures of a beam, and the best structures.
-
-        With each token or word a structure grows in all possible or in the likeliest ways; the `beam_size` most
-        probable structures of each sentence are kept.
-
-        Args:
-            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in `forward`;
-                the first token, which belongs to no word, is given. Words are read for structures over words alone.
-            beam_size (`int`): Structures kept for each sentence; 1 is greedy.
-            k (`int`): How many of them are returned.
-            max_tokens (`int`, *optional*): Tokens of all hypotheses that are searched at a time, which bounds the
-                memory; a sentence is not split. By default 65536, or fewer for large models, such that keys and values
-                take 1 GiB, but at least 16384.
-            watch (`Callable`, *optional*): Called before each token but the first with the numbers of the sentences of
-                a group, the place of the token, the first sentence of the group that equals each of them up to there,
-                the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
-
-        Returns:
-            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
-
-        Raises:
-            ValueError: a model without layers that read structures; a sentence without tokens or, with structures
-                over words, one that begins with a word; `beam_size`, `k` or `max_tokens` below 1.
-        """
-        check_structure_layers(self.config, f"there are no {self.writer_class.structures} to search for")
-        options = {"beam_size": beam_size, "k": k, "max_tokens": max_tokens, "watch": watch}
-        return beam_search(self, self.hypotheses_class, input_ids, word_ids, attention_mask, **options)
-
-    def decoding_beam_size(self, decoder: str, k: int, beam_size: int | None) -> int:
-        """
-        How many structures `decode` follows: 16 by default, or `4 * k` if that is more.
-
-        Raises:
-            ValueError: another decoder than `"tree"`, what every model understands; `k` that is not between 1 and
-                `beam_size`.
-        """
-        if decoder != "tree":
-            name = type(self).__name__
-            raise ValueError(f"{name} finds {self.writer_class.structures} with a beam alone: leave decoder out")
-        if beam_size is None:
-            beam_size = max(BEAM_SIZE, 4 * k)
-        if not 1 <= k <= beam_size:
-            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
-        return beam_size
-
-    def predict_structures(
-        self, input_ids: torch.Tensor, word_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """The structures of given sentences, built greedily, as `forward` reads them; see [`beam_search`]."""
-        return self.beam_search(input_ids, word_ids, attention_mask).to_tuple()[2][:, 0]
-
-
-def check_structure_layers(config: PreTrainedConfig, consequence: str) -> None:
-    """Raises `ValueError` for a model without layers that read structures."""
-    if not config.structure_layers:
-        name = config.grafted.removesuffix("s")
-        raise ValueError(f"this model has no {name} layers (config.{name}_layers): {consequence}")
 
 
 def next_tokens(
