@@ -114,7 +114,7 @@ class GraphCache(StructureCache):
             if kept is None:
                 kept = vectors.new_zeros(len(self.words), size, vectors.shape[-1])
             if kept.shape[1] < size:
-                kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))
+                kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))  # (B, words + 1, d)
             if kept.requires_grad or vectors.requires_grad:
                 kept = torch.index_put(kept, (rows, words), vectors)
             else:
@@ -130,7 +130,7 @@ class GraphCache(StructureCache):
 def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:
     """Graphs with one more word each, of numbers `(batch_size,)`, 0 for none, and arcs `(batch_size, 2, n + 1)`."""
     missing = graphs.arcs.shape[-1] - arcs.shape[-1]
-    heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
+    heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)  # (B, n + 1) each
     return graphs.insert(words, heads, dependents)
 
 

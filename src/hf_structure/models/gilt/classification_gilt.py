@@ -57,8 +57,9 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             input_ids, attention_mask=attention_mask, word_ids=word_ids, graph=graph, tapes=tapes, **kwargs
         )
         logits = self.score(last_states(outputs.last_hidden_state, attention_mask))
+        loss = None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch)
         return SequenceClassifierOutputWithPast(
-            loss=None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch),
+            loss=loss,
             logits=logits,
             cache=outputs.cache,
             hidden_states=outputs.hidden_states,

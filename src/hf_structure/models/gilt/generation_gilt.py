@@ -118,8 +118,9 @@ class GraphWriter(StructureWriter):
             self.beam = Beam.start(len(ids), ids.device)
         if graph is not None and start < given:  # tokens of a given graph are read at once
             known = min(end, given)
-            prompt = {**inputs, "input_ids": ids[:, : known - start], "word_ids": word_ids[:, start:known]}
-            prompt |= {"graph": graph, "attention_mask": None if mask is None else mask[:, :known]}
+            seen = None if mask is None else mask[:, :known]
+            prompt = {**inputs, "input_ids": ids[:, : known - start], "attention_mask": seen}
+            prompt |= {"graph": graph, "word_ids": word_ids[:, start:known]}
             if known == end:
                 return prompt
             self.mix(model(**prompt, return_dict=True).logits[:, -1])
@@ -168,12 +169,12 @@ class GraphWriter(StructureWriter):
             else:
                 choices = counts.argmax(-1)
             cache.insert_words(new, best_new_arcs(arcs, choices), first_vectors)
-        root = torch.zeros(len(tokens), 1, 1, dtype=torch.bool, device=tokens.device)
+        graph = cache.graphs.arcs if cache.holds_structure else tokens.new_zeros(len(tokens), 1, 1, dtype=torch.bool)
         return {
             "input_ids": tokens.unsqueeze(1),
             "attention_mask": mask,
             "word_ids": words.unsqueeze(1),
-            "graph": cache.graphs.arcs if cache.holds_structure else root,
+            "graph": graph,
         }
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
@@ -219,7 +220,7 @@ class GraphWriter(StructureWriter):
             cache = copy.copy(self.cache_for(model, result.cache))
             cache.layers = []  # of no use any more: not to be moved
             last = self.read_token(model, cache, sequences[:, -1], sample=bool(self.sample))
-        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)
+        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)  # (rows, sequence_length)
         graphs: dict[str, Any] = {"graphs": last["graph"], "word_ids": word_ids}
         if self.beam is not None:
             rows = self.beam.best(1, len(sequences)).squeeze(1)
@@ -248,7 +249,7 @@ def new_arc_log_probs(counts: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Log-probabilities of numbers of arcs `(rows, max_new_arcs + 1)`, by logits; rows without a new word get none."""
     nothing = torch.full_like(counts, -torch.inf)
     nothing[:, 0] = 0.0
-    return torch.where((new > 0).unsqueeze(1), counts.log_softmax(-1), nothing)
+    return torch.where((new > 0).unsqueeze(1), counts.log_softmax(-1), nothing)  # (rows, max_new_arcs + 1)
 
 
 def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None) -> torch.Tensor:
@@ -265,11 +266,12 @@ def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None)
     kinds[: len(word_starts)][word_starts.cpu().bool()] = BEGINS
     special = config if tokenizer is None else tokenizer
     for ids in (special.bos_token_id, special.eos_token_id, special.pad_token_id):
-        kinds[[] if ids is None else ids] = NO_WORD
+        if ids is not None:
+            kinds[ids] = NO_WORD
     return kinds
 
 
 def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
     """Graphs with room for exactly so many words."""
     missing = words + 1 - graph.shape[-1]
-    return torch.nn.functional.pad(graph, (0, missing, 0, missing))
+    return torch.nn.functional.pad(graph, (0, missing, 0, missing))  # (B, words + 1, words + 1)

@@ -74,7 +74,8 @@ class GiLTPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrained
         if isinstance(module, GraphKeys):
             # Grafted, a graph says nothing at first; its embeddings do, so that the gradient gets through.
             fan = self.config.num_hidden_layers * module.fusion.shape[:2].numel()
-            init.normal_(module.fusion, std=math.sqrt(2 / fan) if self.config.base_config is None else 0.0)
+            std = math.sqrt(2 / fan) if self.config.base_config is None else 0.0
+            init.normal_(module.fusion, std=std)
         elif isinstance(module, DependencyScorer):
             module.init_weights()
 
@@ -93,7 +94,8 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
 
     def feature_embeddings(self, device: torch.device) -> torch.Tensor:
         """`(features, values, graph_embedding_size)`: Emb_f."""
-        return all_rows(self.graph_embeddings, device).unflatten(0, (len(self.config.graph_features), -1))
+        rows = all_rows(self.graph_embeddings, device)
+        return rows.unflatten(0, (len(self.config.graph_features), -1))  # (F, values, graph_embedding_size)
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -323,7 +325,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         places = (words["rows"], words["words"])
         nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
         parents = torch.index_put(nothing, places, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
-        children = torch.index_put(nothing, places, words["children"])
+        children = torch.index_put(nothing, places, words["children"])  # the same
         return self.scorer(parents, children, tapes, without_padding(word_ids, mask).amax(1))
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -337,7 +339,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
 
     def _first_vectors(self, hidden_states, tokens, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
         """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
-        states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)
+        states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)  # (B, Q, 2 * size)
         states = without_padding(states, attention_mask)
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]
@@ -354,7 +356,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         parents, children = self.scorer.represent(self.represent_words(before, tokens[starts]))
         if cache is None:  # the roots, too, in front
             root_parent, root_child = (vector.expand(len(states), -1) for vector in self.scorer.root_vectors())
-            parents = torch.cat([root_parent.to(parents.dtype), parents])
+            parents = torch.cat([root_parent.to(parents.dtype), parents])  # (B + words, 2 * scorer_hidden_size)
             children = torch.cat([root_child.to(children.dtype), children])
             rows = torch.cat([torch.arange(len(states), device=rows.device), rows])
             words = nn.functional.pad(words, (len(states), 0))

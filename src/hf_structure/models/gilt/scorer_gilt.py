@@ -104,9 +104,10 @@ class DependencyScorer(nn.Module):
     def init_weights(self):
         """Arcs start undecided, whatever the width."""
         is_diagonal = self.arc_matrix.dim() == 1
+        arc_std, count_std = (self.size**-0.5, 1.0) if is_diagonal else (1 / self.size, self.size**-0.5)
         init.normal_(self.root)
-        init.normal_(self.arc_matrix, std=self.size**-0.5 if is_diagonal else 1 / self.size)
-        init.normal_(self.count_matrix, std=1.0 if is_diagonal else self.size**-0.5)
+        init.normal_(self.arc_matrix, std=arc_std)
+        init.normal_(self.count_matrix, std=count_std)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -129,7 +130,7 @@ class DependencyScorer(nn.Module):
             encoded = sinusoids(torch.arange(distances, device=device), self.encoding_size).to(features.dtype)
             if self.position_maps is not None:
                 encoded = self.position_maps[role](encoded)
-            table = as_term(self._second(role), torch.cat([encoded, features]))
+            table = as_term(self._second(role), torch.cat([encoded, features]))  # (distances + F * values, 2 * size)
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
@@ -151,7 +152,8 @@ class DependencyScorer(nn.Module):
         """
         batch, size = parents.shape[:2]
         position = torch.arange(size, device=parents.device)
-        is_pair = (position < position.unsqueeze(1)) & (position.unsqueeze(1) <= lengths.view(-1, 1, 1))
+        later = position.unsqueeze(1)
+        is_pair = (position < later) & (later <= lengths.view(-1, 1, 1))  # (B, n + 1, n + 1): newer words in rows
         row, newer, older = is_pair.nonzero(as_tuple=True)
         is_word = older > 0  # the root is nobody's dependent
         terms = self.terms(size, parents.device)
@@ -169,7 +171,8 @@ class DependencyScorer(nn.Module):
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
         logits = torch.index_put(logits, (row, older, newer), arcs_in)  # (B, n + 1, n + 1)
         logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
-        return logits, self._count(new, sums, number, terms).unflatten(0, (batch, size - 1))
+        counts = self._count(new, sums, number, terms)  # (B * n, max_new_arcs + 1)
+        return logits, counts.unflatten(0, (batch, size - 1))  # (B, n, max_new_arcs + 1)
 
     @by_call
     def step(
@@ -208,7 +211,7 @@ class DependencyScorer(nn.Module):
             scores = lookup.dots(query.to(hidden.dtype), hidden, constant.unsqueeze(-1))
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
             sums.append(lookup.weighted_sums(are_older[role].to(hidden.dtype), hidden))
-        return torch.stack(arcs, dim=1), self._count(own, sums, newer, terms)
+        return torch.stack(arcs, dim=1), self._count(own, sums, newer, terms)  # (B, 2, n + 1), (B, max_new_arcs + 1)
 
     def _distinct(
         self, places: torch.Tensor, distances: torch.Tensor, tape: torch.Tensor, terms: Terms, is_pair: torch.Tensor
@@ -230,20 +233,23 @@ class DependencyScorer(nn.Module):
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
         """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
         zeros = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
-        return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)
+        return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)  # (pairs, 1 + F)
 
-    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, ...]:
+    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
         sums = (words + terms.roles[role].itself.to(words.dtype) for role, words in enumerate((parents, children)))
-        return tuple(self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
+        parent, child = (self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
+        return parent, child
 
     def _second(self, role: int) -> Parts:
-        return cast(Parts, tuple(self.child_second if role else self.parent_second))
+        second = self.child_second if role else self.parent_second
+        return cast(Parts, tuple(second))
 
     def _hidden_of_pairs(self, role: int, words, terms: Terms, place, keys) -> torch.Tensor:
         """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
         others = nn.functional.embedding_bag(keys, terms.roles[role].table, mode="sum")
-        return self._hidden(role, words.index_select(0, place).add_(others), terms)
+        sums = words.index_select(0, place).add_(others)  # (pairs, 2 * scorer_hidden_size)
+        return self._hidden(role, sums, terms)
 
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
         """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""

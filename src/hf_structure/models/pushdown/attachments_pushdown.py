@@ -55,14 +55,15 @@ class AttachmentScorer(nn.Module):
         Returns:
             `torch.FloatTensor` of shape `(batch_size, queries, tokens)`: of no meaning for tokens still to come.
         """
-        inputs = torch.cat([states, embedded.to(states.dtype)], dim=-1)
+        inputs = torch.cat([states, embedded.to(states.dtype)], dim=-1)  # (B, Q, 2 * hidden_size)
         query = self.query_mlp(inputs)
         shift = self.shift_mlp(inputs)
         token = torch.arange(keys.shape[1], device=keys.device)
         distance = token[-inputs.shape[1] :].unsqueeze(1) - token
-        by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T
+        by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T  # (B, Q, max_depth + 1)
         scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))  # (B, Q, tokens)
         scores = torch.where(distance == 0, (query * shift).sum(-1, keepdim=True), scores)
         positions = self.distance_key(sinusoids(token, self.hidden_size).to(query.dtype))
-        distance = distance.clamp(min=0).expand_as(tapes)
-        return (scores + (query @ positions.T).gather(-1, distance)).float() * self.size**-0.5
+        distance = distance.clamp(min=0).expand_as(tapes)  # (B, Q, tokens)
+        scores = scores + (query @ positions.T).gather(-1, distance)  # (B, Q, tokens)
+        return scores.float() * self.size**-0.5

@@ -56,7 +56,7 @@ class StackHypotheses(Hypotheses):
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-        order = order.unsqueeze(1).expand_as(structures)
+        order = order.unsqueeze(1).expand_as(structures)  # (B, k, n)
         return torch.zeros_like(structures).scatter(2, order, structures)  # (B, k, n)
 
     def structures(self) -> torch.Tensor:

@@ -31,7 +31,8 @@ class StackCache(StructureCache):
         candidates, tapes, self.stacks = replay_stacks(attachments, is_token, past)
         first = past.with_room(tapes.shape[2]).depths.unsqueeze(1)
         self.append(attachments=attachments, is_token=is_token)
-        return candidates, torch.cat([first, tapes[:, :-1]], dim=1), tapes
+        before = torch.cat([first, tapes[:, :-1]], dim=1)  # (B, Q, tokens)
+        return candidates, before, tapes
 
     def _rebuild(self) -> None:
         self.stacks = replay_stacks(self.attachments, self.is_token)[2]

@@ -41,4 +41,5 @@ class StackWriter(StructureWriter):
     def finish(self, model: "PushdownLMForCausalLM", result: GenerateOutput) -> StackGenerateOutput:
         cache = self.cache_for(model, result.cache)
         last = self.attach(model, result.sequences[:, -1], cache).unsqueeze(1)
-        return StackGenerateOutput(**result, attachments=torch.cat([cache.attachments, last], dim=1))
+        attachments = torch.cat([cache.attachments, last], dim=1)  # (B, sequence_length)
+        return StackGenerateOutput(**result, attachments=attachments)

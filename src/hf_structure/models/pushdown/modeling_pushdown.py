@@ -35,6 +35,7 @@ from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
+    is_one_of,
     next_tokens,
     sum_of_losses,
 )
@@ -71,8 +72,8 @@ class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreT
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
         if isinstance(module, DepthKeys):  # grafted, a tape says nothing at first
-            is_graft = self.config.base_config is not None
-            init.normal_(module.depths, std=0.0 if is_graft else math.sqrt(2 / self.config.num_hidden_layers))
+            std = math.sqrt(2 / self.config.num_hidden_layers) if self.config.base_config is None else 0.0
+            init.normal_(module.depths, std=std)
 
 
 class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
@@ -172,9 +173,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
 
     def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
-        ends = self.config.eos_token_id
-        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=input_ids.device)
-        return torch.isin(input_ids, ends.view(-1))
+        return is_one_of(input_ids, self.config.eos_token_id)
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -258,7 +257,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         place = cache.keys.shape[1]
         stacks = cache.stacks.with_room(place + 1)
         embedded = self.get_input_embeddings()(input_ids).unsqueeze(1)
-        keys = nn.functional.pad(cache.keys, (0, 0, 0, 1))
+        keys = nn.functional.pad(cache.keys, (0, 0, 0, 1))  # (B, seq_len + 1, attachment_size)
         logits = self.scorer(cache.states[:, -1:], embedded, keys, stacks.depths.unsqueeze(1)).squeeze(1)
         return logits.masked_fill(~stacks.candidates(place, self.is_last(input_ids)), -torch.inf)
 

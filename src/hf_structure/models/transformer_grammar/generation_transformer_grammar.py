@@ -130,5 +130,5 @@ class GrammarWriter(StructureWriter):
         most = max(actions.shape[2] for actions in self.actions)
         actions = [torch.nn.functional.pad(each, (0, most - each.shape[2]), value=-1) for each in self.actions]
         last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)
-        word_ids = torch.cat([*self.word_ids, last], dim=1)
+        word_ids = torch.cat([*self.word_ids, last], dim=1)  # (B, sequence_length)
         return GrammarGenerateOutput(**result, actions=torch.cat(actions, dim=1), word_ids=word_ids)

@@ -53,6 +53,7 @@ from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
+    is_one_of,
     next_tokens,
 )
 
@@ -161,9 +162,10 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             known.embedded.gather(1, places.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
             for places in (tape.places, replay.heads)
         )  # each (B, length, hidden_size)
+        kept = known if use_cache or known is cache else None
         outputs = self.backbone(
             inputs_embeds=self.embed_events(tape.actions, tokens, heads),
-            cache=known if use_cache or known is cache else None,
+            cache=kept,
             use_cache=use_cache,
             **self.what_is_seen(replay.visible, replay.positions, time + (tape.events != NOTHING).cumsum(1) - 1),
             **kwargs,
@@ -172,7 +174,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         if outputs.cache is not None:
             last = reading.at(reading.states, tape.starts[:, -1, -1:] - 1).squeeze(1)
             has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
-            known.last = torch.where(has_read, last, last if known.last is None else known.last)
+            before = last if known.last is None else known.last
+            known.last = torch.where(has_read, last, before)  # (B, hidden_size)
         return reading
 
     @uncompiled  # a question about values
@@ -191,8 +194,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             ValueError: more tokens and actions than a pretrained backbone has positions for.
         """
         if self.config.base_config is None:
-            scores = scores_at(positions, self.config, visible if is_search else None)
-            return {"attention_mask": None if is_search else visible, "position_scores": scores}
+            seen, mask = (visible, None) if is_search else (None, visible)
+            return {"attention_mask": mask, "position_scores": scores_at(positions, self.config, seen)}
         if (most := self.config.max_position_embeddings) <= int(times.max()):
             raise ValueError(f"a text of {int(times.max()) + 1} tokens and actions: this model has {most} positions")
         mask = torch.zeros_like(visible, dtype=self.dtype).masked_fill(~visible, torch.finfo(self.dtype).min)
@@ -225,7 +228,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         if word_ids is None:
             word_ids = 0 * all_words(embedded)
         known.append(embedded=embedded, word_ids=word_ids)
-        before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]
+        before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]  # (B, tokens)
         is_piece = (word_ids > 0) & (word_ids == before)
         events = without_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
         tape = Tape.of(actions, events, self.config, past)
@@ -292,9 +295,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
 
     def is_end(self, ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
-        ends = self.config.eos_token_id
-        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=ids.device)
-        return torch.isin(ids, ends.view(-1))
+        return is_one_of(ids, self.config.eos_token_id)
 
     def predict(self, states: torch.Tensor, legal: torch.Tensor, logits: torch.Tensor | None = None) -> Predictions:
         """
@@ -310,9 +311,9 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         is_end = self.is_end(torch.arange(scores.shape[-1], device=scores.device))
         may_come = torch.where(is_end, legal[..., 1:2], legal[..., :1])  # (..., vocab_size)
         tokens = scores.masked_fill(~may_come, torch.finfo(scores.dtype).min)
-        actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T
-        kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)
-        may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)
+        actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T  # (..., actions)
+        kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)  # (..., 1 + actions)
+        may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)  # (..., 1 + actions)
         return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -376,9 +377,10 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
         place = places[row, token, number]
         others = self.predict(reading.states[row, place], reading.legal[row, place]).kinds  # (events, 1 + actions)
-        kinds = torch.cat([kinds[counts], others])
-        gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])
-        check_events(result.logits, targets, kinds, gold, torch.cat([counts.nonzero()[:, 0], row]))
+        kinds = torch.cat([kinds[counts], others])  # (events, 1 + actions)
+        gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])  # (events,)
+        texts = torch.cat([counts.nonzero()[:, 0], row])  # (events,)
+        check_events(result.logits, targets, kinds, gold, texts)
         return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")
 
     def decode(
@@ -446,6 +448,7 @@ def check_events(
     """
     scores = logits.gather(2, targets.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, seq_len)
     wrong = ((scores == torch.finfo(scores.dtype).min) & (targets != -100)).any(1)
-    wrong[texts[kinds.gather(1, gold.unsqueeze(1)).squeeze(1) == -torch.inf]] = True
+    chosen = kinds.gather(1, gold.unsqueeze(1)).squeeze(1)  # (events,)
+    wrong[texts[chosen == -torch.inf]] = True
     if wrong.any():
         raise ValueError(f"the actions of text {int(wrong.byte().argmax())} are not those of a tree")

@@ -93,19 +93,14 @@ class BeamSearchMixin(MixinBase):
         for name, value in {"beam_size": beam_size, "k": k, "max_tokens": max_tokens}.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
-        columns = [input_ids]
-        if kind.reads_words:
-            if word_ids is None:
-                raise ValueError(
-                    "structures over words are searched for: pass `word_ids` of shape (batch_size, seq_len)"
-                )
-            columns.append(word_ids)
+        if kind.reads_words and word_ids is None:
+            raise ValueError("structures over words are searched for: pass `word_ids` of shape (batch_size, seq_len)")
+        columns = [input_ids, word_ids] if kind.reads_words and word_ids is not None else [input_ids]
         lengths, order, columns = right_padded(attention_mask, *columns)
         log_probs = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
         structures = kind.room_for(k, *columns)
-        found = Found(
-            log_probs[:, 0].clone(), log_probs, structures, log_probs.new_full(structures.shape[:2], -torch.inf)
-        )
+        nothing = log_probs.new_full(structures.shape[:2], -torch.inf)  # (B, k)
+        found = Found(log_probs[:, 0].clone(), log_probs, structures, nothing)
         for group in _groups(lengths, max_tokens // beam_size):
             longest = int(lengths[group].max())
             parts = [column[group, :longest] for column in columns]

@@ -118,4 +118,4 @@ class Hypotheses:
     def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
         self.keys_values.select(rows)
-        self.last = self.last.index_select(0, rows)
+        self.last = self.last.index_select(0, rows)  # (rows, hidden_size)

@@ -3,10 +3,12 @@ What the classes of a structured language model share. A family has a `<Family>P
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
 """
 
+import copy
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -16,7 +18,6 @@ from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.backbones import positions_for
 from hf_structure.modules.structured_lm.beam_search import BeamSearchMixin
-from hf_structure.modules.structured_lm.grafting import GraftMixin
 
 Output = TypeVar("Output", bound=ModelOutput)
 
@@ -86,7 +87,7 @@ class StructuredModelMixin(MixinBase):
         return self.backbone(input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask, **kwargs)
 
 
-class StructuredLMMixin(GraftMixin, BeamSearchMixin):
+class StructuredLMMixin(BeamSearchMixin):
     """
     For a family's causal language model, which names the argument of `forward` that gives structures, the
     `structure_input`. Arguments of `forward` that all families share, beside those of
@@ -104,6 +105,17 @@ class StructuredLMMixin(GraftMixin, BeamSearchMixin):
     model: Any
     lm_head: nn.Linear
     structure_input: ClassVar[str]
+
+    def post_init(self):
+        """The head shares its weight with the input embeddings, and follows the pretrained one's plan for devices."""
+        embeddings = self.model.get_input_embeddings()
+        name = next(name for name, module in self.model.named_modules() if module is embeddings)
+        self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
+        super().post_init()
+        if self.config.base_config is not None:
+            base: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(self.config.base_config)]
+            for plan in ("_tp_plan", "_pp_plan"):
+                getattr(self, plan).update(getattr(base, plan) or {})
 
     def predict_tokens(
         self, kind: type[Output], outputs: Any, logits_to_keep: int | torch.Tensor, **fields: Any
@@ -134,6 +146,57 @@ class StructuredLMMixin(GraftMixin, BeamSearchMixin):
             result.loss = result.loss + loss
             result[structure_loss] = loss.detach()
 
+    @classmethod
+    def from_pretrained_lm(cls, name_or_model: str | PreTrainedModel, **settings) -> PreTrainedModel:
+        """
+        Grafts structures on a pretrained language model, whose weights are all kept. Without a structure the result is
+        that model, and with one it begins as that model.
+
+        Args:
+            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (Gemma, GPT-2,
+                GPT-NeoX, Llama, OPT, Qwen2 or Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one
+                from. A model given is copied.
+            settings: Fields of the configuration, such as which layers read structures; all by default.
+
+        Raises:
+            ValueError: a family of models that structures cannot be grafted on.
+        """
+        source: Any = name_or_model
+        if not isinstance(source, PreTrainedModel):
+            source = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False)
+        config_class: Any = cls.config_class
+        config = config_class(base_config=copy.deepcopy(source.config), **settings)
+        model: Any = cls(config)
+        model = model.to(dtype=source.dtype, device=source.device)
+        model.model.backbone.load_state_dict(source.base_model.state_dict())
+        head: Any = source.get_output_embeddings()
+        model.lm_head.load_state_dict(head.state_dict())
+        model.tie_weights()
+        model.generation_config = copy.deepcopy(source.generation_config)
+        return model.eval()
+
+    def to_base_lm(self) -> PreTrainedModel:
+        """
+        The language model that was grafted on, with its present weights and without structures. Raises `ValueError`
+        for a model from scratch.
+        """
+        if self.config.base_config is None:
+            raise ValueError("this model was trained from scratch: there is no model of transformers to go back to")
+        base = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.base_config))
+        base = base.to(dtype=self.dtype, device=self.device)
+        base.base_model.load_state_dict(self.model.backbone.state_dict())
+        base.get_output_embeddings().load_state_dict(self.lm_head.state_dict())
+        base.tie_weights()
+        base.generation_config = copy.deepcopy(self.generation_config)
+        return base.eval()
+
+    def init_continuous_batching(self, *args, **kwargs):
+        """As in transformers, for grafted backbones without structures. Raises `ValueError` for others."""
+        if self.config.base_config is None:
+            raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
+        generation: Any = super()
+        return generation.init_continuous_batching(*args, **kwargs)
+
 
 def next_tokens(
     labels: torch.Tensor | None, shift_labels: torch.Tensor | None, attention_mask: torch.Tensor | None
@@ -145,7 +208,7 @@ def next_tokens(
     if shift_labels is None:
         if labels is None:
             return None
-        shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
+        shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # (B, n)
     return without_padding(shift_labels, attention_mask, -100)
 
 
@@ -158,3 +221,9 @@ def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | 
     """What sums of losses are divided by: the number given, or else that of the targets; at least 1."""
     count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
     return count.to(targets.device).clamp(min=1)
+
+
+def is_one_of(input_ids: torch.Tensor, token_ids: int | list[int] | None) -> torch.Tensor:
+    """Which tokens are one of some, given as in configurations, such as those that end a text; of the same shape."""
+    some = [] if token_ids is None else token_ids
+    return torch.isin(input_ids, torch.tensor(some, dtype=torch.long, device=input_ids.device).view(-1))

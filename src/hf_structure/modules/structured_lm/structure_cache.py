@@ -59,7 +59,8 @@ class StructureCache(DynamicCache):
         """Extends tensors by those of new tokens, `(batch_size, queries, ...)`."""
         for name, values in new.items():
             kept = getattr(self, name)
-            setattr(self, name, values if kept is None else torch.cat([kept, values], dim=1))
+            known = values if kept is None else torch.cat([kept, values], dim=1)  # (B, tokens, ...)
+            setattr(self, name, known)
 
     def crop(self, tokens_to_remove: int) -> None:
         """Removes the last tokens, given as a negative number, and what they have added to the structure."""
@@ -94,7 +95,8 @@ class StructureCache(DynamicCache):
             return
         rows = rows.to(getattr(self, self._of_tokens[0]).device)
         for name, kept in self._known(self._of_tokens + self._of_rows):
-            setattr(self, name, kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows))
+            chosen = kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows)
+            setattr(self, name, chosen)
 
     def _known(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         for name in names:

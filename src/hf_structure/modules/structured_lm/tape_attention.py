@@ -63,11 +63,11 @@ class TapeKeys(nn.Module):
         if lookup is None:
             return args, kwargs
         if isinstance(attention, RelativeAttention):
-            kwargs["score_bias"] = lambda content, position: self.bias(
-                attention, position if self.relative else content, lookup
-            )
+            # The queries are those for content, and those for positions.
+            kwargs["score_bias"] = lambda *queries: self.bias(attention, queries[int(self.relative)], lookup)
         else:
-            query = tape_queries(attention, args[0] if args else kwargs["hidden_states"])
+            hidden_states = args[0] if args else kwargs["hidden_states"]
+            query = tape_queries(attention, hidden_states)
             bias = self.bias(attention, query, lookup) * attention.scaling
             kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
         return args, kwargs
