@@ -27,8 +27,8 @@ class GraphCache(StructureCache):
     states: torch.Tensor  # (batch_size, seq_len, 2 * hidden_size): the layers of each token that the scorer reads
     words: torch.Tensor  # (batch_size,): number of words
     represented: torch.Tensor  # (batch_size,): how many of them have first vectors
-    parents: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): first vectors of the root and the words
-    children: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): the same as children
+    parents: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): first vectors of root and words, for arcs
+    children: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): from them, and for arcs to them
     graphs: DependencyGraphs
 
     def __init__(self, features: TapeFeatures):
