@@ -35,7 +35,7 @@ def literal_branches(beam: Beam, log_probs: torch.Tensor, beam_size: int) -> dic
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_the_best_of_each_sentence_are_kept(seed, beam_size):
     beam, log_probs = random_beam(seed)
-    after, (origins, choices) = beam.branch(log_probs, beam_size)
+    after, origins, choices = beam.branch(log_probs, beam_size)
     expected = literal_branches(beam, log_probs, beam_size)
     assert set(after.sentences.tolist()) == {0, 1, 2}  # no beam is empty
     for owner, rows in expected.items():
@@ -51,7 +51,7 @@ def test_the_best_of_each_sentence_are_kept(seed, beam_size):
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_hypotheses_stay_in_their_rows_and_can_be_moved_in_place(seed, beam_size):
     beam, log_probs = random_beam(seed)
-    after, (origins, _) = beam.branch(log_probs, beam_size)
+    after, origins, _ = beam.branch(log_probs, beam_size)
     for origin in set(origins.tolist()):
         assert origin >= len(after) or int(origins[origin]) == origin
     rows = torch.zeros(64).scatter(0, torch.arange(len(beam)), torch.rand(len(beam)))
@@ -71,7 +71,7 @@ def test_masses(seed):
     beam, log_probs = random_beam(seed)
     expected = torch.stack([beam.log_probs[beam.sentences == owner].logsumexp(0) for owner in range(3)])
     assert_close(beam.masses(3), expected)
-    everything, _ = beam.branch(log_probs, 10**6)
+    everything, *_ = beam.branch(log_probs, 10**6)
     assert_close(everything.masses(3), expected)  # the choices of each add up to one
     pruned = [beam.branch(log_probs, size)[0].masses(3) for size in range(1, 20)]
     assert all((more >= less - 1e-6).all() for less, more in zip(pruned, [*pruned[1:], expected], strict=True))
@@ -84,7 +84,7 @@ def test_masses_of_impossible_and_absent_hypotheses():
 
 def test_equally_good_ones_are_kept_in_their_order():
     beam = Beam(torch.tensor([1, 0, 1]), torch.tensor([-1.0, -3.0, -1.0]))
-    after, (origins, choices) = beam.branch(torch.full((3, 4), 0.25).log(), 3)
+    after, origins, choices = beam.branch(torch.full((3, 4), 0.25).log(), 3)
     kept = sorted(zip(after.sentences.tolist(), origins.tolist(), choices.tolist(), strict=True))
     assert kept == [(0, 1, 0), (0, 1, 1), (0, 1, 2), (1, 0, 0), (1, 0, 1), (1, 0, 2)]
     assert after.best(2, 2).tolist() == [
@@ -96,7 +96,7 @@ def test_equally_good_ones_are_kept_in_their_order():
 
 def test_a_hypothesis_that_cannot_come_is_still_none_without_a_choice():
     beam = Beam(torch.tensor([0]), torch.tensor([-torch.inf]))
-    after, _ = beam.branch(torch.zeros(1, 2), 5)
+    after, *_ = beam.branch(torch.zeros(1, 2), 5)
     assert len(after) == 2
 
 

@@ -45,7 +45,7 @@ def tiny_model(backbone: str = "transformer_xl", **settings) -> PushdownLMForCau
         model = randomise_biases(PushdownLMForCausalLM(tiny_config(**settings)).eval())
     model.config.eos_token_id = 3
     let_structures_matter(model)
-    if model.scorer is not None:  # sure of something, but not of one tree
+    if model.config.stack_layers:  # sure of something, but not of one tree
         for parameter in model.scorer.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
     return model
@@ -381,7 +381,7 @@ def test_greater_depths_are_read_as_the_greatest():
 def test_without_stack_layers_it_is_a_transformer_xl():
     model, batch = PushdownLMForCausalLM(tiny_config(stack_layers=0)), batch_of((9,))
     assert model.config.abilities.structures == ()
-    assert model.scorer is None
+    assert not hasattr(model, "scorer")
     attachments = batch.pop("attachments")
     assert model(**batch).loss.isfinite()
     with pytest.raises(ValueError, match="no stack layers"):

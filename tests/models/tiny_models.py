@@ -33,7 +33,7 @@ SIZES = {**TINY, "num_hidden_layers": 2, "intermediate_size": 16, **GRAPHS}
 
 def next_word_scores(model: GiLTForCausalLM, token: torch.Tensor, cache: Cache) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits of the arcs and of their number for the words that begin with tokens `(batch_size,)` after a cache."""
-    return model.score_word(model.represent_word(token, cache), cache)
+    return model.score_word(token, cache)[1:]
 
 
 def randomise(model: PreTrainedModel, std: float = 0.5) -> PreTrainedModel:

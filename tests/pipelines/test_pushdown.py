@@ -115,6 +115,6 @@ def test_exported_code_gives_the_same(folder, tmp_path):
     assert {
         "modeling_pushdown.py",
         "modules_structured_lm_transformer_xl.py",
-        "modules_structured_lm_grafting.py",
+        "modules_structured_lm_modeling.py",
     } <= files
     assert not any("gilt" in name for name in files)

@@ -6,7 +6,6 @@ log-probability. A hypothesis *branches* into one for each choice that it has, a
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 
@@ -14,13 +13,6 @@ _KEYS_VALUES = 2**28  # of all hypotheses at a time, by default: 1 GiB in single
 # Tokens of all hypotheses at a time, by default, however large or small the model is.
 _LEAST = 2**14
 _MOST = 2**16
-
-
-class Branches(NamedTuple):
-    """Where the hypotheses of a beam come from."""
-
-    origins: torch.Tensor  # (rows,): row of each one's origin in the beam before
-    choices: torch.Tensor  # (rows,): choice that was made there
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class Beam:
         sums = torch.zeros_like(largest).index_add(0, self.sentences, shares)  # (batch_size,)
         return largest + sums.log()
 
-    def branch(self, log_probs: torch.Tensor, beam_size: int) -> tuple["Beam", Branches]:
+    def branch(self, log_probs: torch.Tensor, beam_size: int) -> tuple["Beam", torch.Tensor, torch.Tensor]:
         """
         Extends all hypotheses by all their choices and keeps the best of each sentence; equally good ones in their
         order.
@@ -67,7 +59,8 @@ class Beam:
             beam_size (`int`): How many hypotheses of a sentence are kept.
 
         Returns:
-            The new beam, in which every hypothesis is in the row of its origin if no other is, and its origins.
+            The new beam, in which every hypothesis is in the row of its origin if no other is; the rows `(rows,)` of
+            their origins, and the choices made there, `(rows,)`.
 
         Raises:
             ValueError: a hypothesis with nothing to choose.
@@ -79,7 +72,7 @@ class Beam:
         beam = Beam(self.sentences[origins], self.log_probs[origins] + log_probs[origins, choices])
         kept = (beam.ranks() < beam_size).nonzero().squeeze(1)  # (kept,)
         kept = kept[settle(origins[kept])]
-        return beam.select(kept), Branches(origins[kept], choices[kept])
+        return beam.select(kept), origins[kept], choices[kept]
 
     def ranks(self) -> torch.Tensor:
         """`(rows,)`: rank of each hypothesis among those of its sentence, 0 for the best."""

@@ -141,10 +141,8 @@ def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> to
 
 def replay(arcs: torch.Tensor, features: TapeFeatures) -> tuple[torch.Tensor, DependencyGraphs]:
     """
-    Inserts all words of whole graphs, one after the other.
-
-    Returns:
-        The tapes of all prefixes, as from [`prefix_tapes`], and the graphs at the end.
+    Inserts all words of whole graphs, one after the other: the tapes of all prefixes, as from [`prefix_tapes`], and
+    the graphs at the end.
     """
     size = arcs.shape[-1]
     kinds = [name for name in features.names if name != "degree"]

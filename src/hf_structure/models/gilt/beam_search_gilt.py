@@ -36,6 +36,7 @@ class GraphHypotheses(Hypotheses):
         states (`torch.FloatTensor` of shape `(rows, 2 * hidden_size)`): What the scorer reads of the last token.
     """
 
+    model: "GiLTForCausalLM"
     output_class = GraphBeamOutput
     reads_words = True
 
@@ -77,7 +78,7 @@ class GraphHypotheses(Hypotheses):
         log_probs[rows] = counts.log_softmax(-1)
         candidates = arcs.new_full((len(beam), *arcs.shape[1:]), -torch.inf)
         candidates[rows] = arcs
-        beam, (origins, choices) = beam.branch(log_probs, beam_size)
+        beam, origins, choices = beam.branch(log_probs, beam_size)
         self.select(origins)
         self.add_words(self.new[beam.sentences, place], best_new_arcs(candidates[origins], choices))
         return beam
@@ -90,7 +91,8 @@ class GraphHypotheses(Hypotheses):
 
     def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         states = super().read(place, sentences)
-        self.states = torch.cat([states[layer] for layer in self.model.config.scorer_layers], dim=-1).squeeze(1)
+        read = [states[layer] for layer in self.model.config.scorer_layers]
+        self.states = torch.cat(read, dim=-1).squeeze(1)  # (rows, 2 * hidden_size)
         return states
 
     def score_words(
@@ -100,7 +102,8 @@ class GraphHypotheses(Hypotheses):
         scorer = self.model.scorer
         first = self.first_vectors
         known = int(numbers.max())
-        new = scorer.represent(self.model.represent_words(self.states.index_select(0, rows), tokens))
+        states = self.states.index_select(0, rows)  # (number, 2 * hidden_size)
+        new = scorer.represent(self.model.represent_words(states, tokens))
         tape = self.tape.index_select(0, rows)  # (rows, F, words + 1)
         tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]  # (rows, F, known)
         older = (first.tables["parents"], first.tables["children"])
@@ -125,5 +128,5 @@ class GraphHypotheses(Hypotheses):
         """New words `(rows,)`, 0 for none, with their heads and dependents `(rows, 2, n + 1)` among the others."""
         self.graphs = insert_words(self.graphs.with_room(int(words.max())), words, arcs)
         tape = self.graphs.tape(words)
-        old = torch.nn.functional.pad(self.tape, (0, tape.shape[-1] - self.tape.shape[-1]))
+        old = torch.nn.functional.pad(self.tape, (0, tape.shape[-1] - self.tape.shape[-1]))  # (rows, F, n + 1)
         self.tape = torch.where((words > 0).view(-1, 1, 1), tape, old)  # (rows, features, n + 1)

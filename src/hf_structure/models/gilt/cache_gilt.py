@@ -1,8 +1,11 @@
 """The cache of a GiLT that reads or builds graphs: keys and values, and everything about words and graphs so far."""
 
+from collections.abc import Sequence
+
 import torch
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
+from hf_structure.models.gilt.scorer_gilt import Terms
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 _ROOM = 16  # words for which there is new room at a time
@@ -14,26 +17,23 @@ class GraphCache(StructureCache):
 
     Args:
         features ([`TapeFeatures`]): What is read from graphs.
-
-    Attributes:
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): Word of each token, 0 for none.
-        words (`torch.LongTensor` of shape `(batch_size,)`): Number of words.
-        represented (`torch.LongTensor` of shape `(batch_size,)`): How many of them have first vectors.
-        graphs ([`DependencyGraphs`]): Their graphs.
-        states (`torch.FloatTensor` of shape `(batch_size, seq_len, 2 * hidden_size)`):
-            The layers of each token that the scorer reads.
-        parents, children (`torch.FloatTensor` of shape `(batch_size, words + 1, 2 * scorer_hidden_size)`):
-            First vectors of the root and the words, for the scorer.
-        terms (`Terms`, *optional*): For the scorer; they depend on the parameters only.
     """
 
     _structure = "graph"
     _of_tokens = ("word_ids", "states")
     _of_rows = ("words", "represented", "parents", "children", "graphs")
 
+    word_ids: torch.Tensor  # (batch_size, seq_len): word of each token, 0 for none
+    states: torch.Tensor  # (batch_size, seq_len, 2 * hidden_size): the layers of each token that the scorer reads
+    words: torch.Tensor  # (batch_size,): number of words
+    represented: torch.Tensor  # (batch_size,): how many of them have first vectors
+    parents: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): first vectors of root and words, for arcs
+    children: torch.Tensor  # (batch_size, words + 1, 2 * scorer_hidden_size): from them, and for arcs to them
+    graphs: DependencyGraphs
+
     def __init__(self, features: TapeFeatures):
         self.features = features
-        self.terms = None
+        self.terms: Terms | None = None  # for the scorer
         super().__init__()
 
     def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
@@ -46,7 +46,7 @@ class GraphCache(StructureCache):
             graph (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): Graphs; only the arcs between the new
                 words and earlier ones are read.
         """
-        is_first = self.word_ids is None
+        is_first = not self.holds_structure
         self.append(word_ids=word_ids)
         if is_first:
             self.words = word_ids.amax(1)
@@ -61,18 +61,13 @@ class GraphCache(StructureCache):
         """The tape of one token of each row, after its word has been inserted where it is new."""
         new = words.masked_fill(words <= self.words, 0)
         if new.any():
-            self._insert_words(new, graph)
+            arcs = known_arcs(graph, new)
+            rows = torch.arange(len(new), device=new.device)
+            self.insert_words(new, torch.stack([arcs[rows, :, new], arcs[rows, new]], dim=1))  # (B, 2, n + 1)
         return self.graphs.tape(words) * (words > 0).view(-1, 1, 1)  # (B, F, n + 1)
 
-    def _insert_words(self, new: torch.Tensor, graph: torch.Tensor) -> None:
-        arcs = known_arcs(graph, new)
-        index = new.view(-1, 1, 1)  # (B, 1, 1)
-        heads = arcs.gather(2, index.expand(-1, arcs.shape[-1], -1)).squeeze(2)  # (B, n + 1)
-        dependents = arcs.gather(1, index.expand(-1, -1, arcs.shape[-1])).squeeze(1)  # (B, n + 1)
-        self.insert_words(new, torch.stack([heads, dependents], dim=1))
-
     def insert_words(
-        self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: tuple[torch.Tensor, torch.Tensor] | None = None
+        self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: Sequence[torch.Tensor] | None = None
     ) -> None:
         """
         Takes in one new word of each row, before its first token comes.
@@ -119,7 +114,7 @@ class GraphCache(StructureCache):
             if kept is None:
                 kept = vectors.new_zeros(len(self.words), size, vectors.shape[-1])
             if kept.shape[1] < size:
-                kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))
+                kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))  # (B, words + 1, d)
             if kept.requires_grad or vectors.requires_grad:
                 kept = torch.index_put(kept, (rows, words), vectors)
             else:
@@ -135,7 +130,7 @@ class GraphCache(StructureCache):
 def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:
     """Graphs with one more word each, of numbers `(batch_size,)`, 0 for none, and arcs `(batch_size, 2, n + 1)`."""
     missing = graphs.arcs.shape[-1] - arcs.shape[-1]
-    heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)
+    heads, dependents = torch.nn.functional.pad(arcs, (0, missing)).unbind(1)  # (B, n + 1) each
     return graphs.insert(words, heads, dependents)
 
 

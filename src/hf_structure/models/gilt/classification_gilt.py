@@ -1,5 +1,7 @@
 """GiLT with a linear map of its final state: classes or scores of whole texts (section 4.3)."""
 
+from typing import cast
+
 import torch
 from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutputWithPast
@@ -25,7 +27,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = GiLTModel(config)
-        self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.score = nn.Linear(config.hidden_size, cast(int, config.num_labels), bias=False)
         self.post_init()
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -36,7 +38,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        tapes: torch.ByteTensor | None = None,
+        tapes: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs,
@@ -55,8 +57,9 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             input_ids, attention_mask=attention_mask, word_ids=word_ids, graph=graph, tapes=tapes, **kwargs
         )
         logits = self.score(last_states(outputs.last_hidden_state, attention_mask))
+        loss = None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch)
         return SequenceClassifierOutputWithPast(
-            loss=None if labels is None else sequence_loss(self, logits, labels, num_items_in_batch),
+            loss=loss,
             logits=logits,
             cache=outputs.cache,
             hidden_states=outputs.hidden_states,

@@ -102,12 +102,7 @@ class GiLTConfig(StructuredLMConfig):
     @property
     def tape_features(self) -> TapeFeatures:
         """What is read from graphs."""
-        return TapeFeatures(
-            tuple(self.graph_features),
-            tuple(self.degree_weights),
-            tuple(self.distance_weights),
-            self.max_feature_value,
-        )
+        return TapeFeatures(self.graph_features, self.degree_weights, self.distance_weights, self.max_feature_value)
 
     @property
     def scorer_layers(self) -> tuple[int, int]:

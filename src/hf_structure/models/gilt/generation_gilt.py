@@ -12,9 +12,10 @@ import torch
 from transformers import GenerationConfig
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMode
+from transformers.generation.utils import GenerateOutput
 from transformers.utils import ModelOutput
 
-from hf_structure.algorithms.beam import Beam, Branches
+from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import best_new_arcs
 from hf_structure.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.models.gilt.cache_gilt import GraphCache
@@ -31,8 +32,7 @@ class GraphWriter(StructureWriter):
     Builds the graphs of texts while their tokens are read one by one.
 
     Args:
-        kinds (`torch.LongTensor` of shape `(vocab_size,)`, *optional*): What tokens do with words, from
-            [`token_kinds`]. Not needed where the words of all tokens are given.
+        kinds (`torch.LongTensor` of shape `(vocab_size,)`): What tokens do with words, from [`token_kinds`].
         sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
             as the text.
         num_beams (`int`): How many graphs of each text are kept.
@@ -52,13 +52,13 @@ class GraphWriter(StructureWriter):
     options = ("word_starts", "num_graph_beams")
     given = "graph"
 
-    def __init__(self, kinds: torch.Tensor | None = None, sample: bool | None = None, num_beams: int = 1):
+    def __init__(self, kinds: torch.Tensor, sample: bool | None = None, num_beams: int = 1):
         super().__init__(sample)
         self.kinds = kinds
         self.num_beams = num_beams
         self.beam: Beam | None = None
         self.log_probs: torch.Tensor | None = None
-        self.prompt: dict | None = None
+        self.prompt: dict[str, Any] = {}
         self.token_beams = 1
 
     @classmethod
@@ -98,7 +98,7 @@ class GraphWriter(StructureWriter):
         inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
         self.prompt = self.prompt or dict(inputs)
         self.kinds = self.kinds.to(inputs["input_ids"].device)
-        return self.read_tokens(model, inputs, sample=self.sample and not is_prompt)
+        return self.read_tokens(model, inputs, sample=bool(self.sample) and not is_prompt)
 
     def read_tokens(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
         """
@@ -109,16 +109,18 @@ class GraphWriter(StructureWriter):
         ids = inputs["input_ids"]
         mask = inputs.get("attention_mask")
         word_ids = inputs.pop("word_ids", None)
+        word_ids = ids[:, :0] if word_ids is None else word_ids
         graph = inputs.pop("graph", None)
         start = cache.get_seq_length()
         end = start + ids.shape[1]
-        given = 0 if word_ids is None else word_ids.shape[1]
+        given = word_ids.shape[1]
         if self.num_beams > 1 and self.beam is None:
             self.beam = Beam.start(len(ids), ids.device)
         if graph is not None and start < given:  # tokens of a given graph are read at once
             known = min(end, given)
-            prompt = {**inputs, "input_ids": ids[:, : known - start], "word_ids": word_ids[:, start:known]}
-            prompt |= {"graph": graph, "attention_mask": None if mask is None else mask[:, :known]}
+            seen = None if mask is None else mask[:, :known]
+            prompt = {**inputs, "input_ids": ids[:, : known - start], "attention_mask": seen}
+            prompt |= {"graph": graph, "word_ids": word_ids[:, start:known]}
             if known == end:
                 return prompt
             self.mix(model(**prompt, return_dict=True).logits[:, -1])
@@ -143,33 +145,36 @@ class GraphWriter(StructureWriter):
         sample: bool = False,
     ) -> dict:
         """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
-        tokens, mask, words = self._of_rows(tokens, mask, words)
-        if words is None:
-            words = self._words(cache, tokens)
+        rows = slice(None) if self.beam is None else self.beam.sentences
+        tokens = tokens[rows]
+        words = self._words(cache, tokens) if words is None else words[rows]
         if mask is not None:
+            mask = mask[rows]
             words = words * mask[:, -1].long()
-        if self.log_probs is not None:
-            self._weigh(tokens, words, cache)
-        new = words if cache.words is None else words.masked_fill(words <= cache.words, 0)
+        if self.beam is not None and self.log_probs is not None:
+            log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)  # (rows,)
+            is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)  # after the end, which tells no graphs apart
+            self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
+        new = words.masked_fill(words <= cache.words, 0) if cache.holds_structure else words
         if new.any():
-            first_vectors = model.represent_word(tokens, cache)
-            arcs, counts = model.score_word(first_vectors, cache)
+            first_vectors, arcs, counts = model.score_word(tokens, cache)
             if self.beam is not None:
-                origins, choices = self._branch(counts, new)
+                self.beam, origins, choices = self.beam.branch(new_arc_log_probs(counts, new), self.num_beams)
                 cache.batch_select_indices(origins)
-                tokens, mask, words, new, arcs = select(origins, tokens, mask, words, new, arcs)
-                first_vectors = select(origins, *first_vectors)
+                mask = None if mask is None else mask[origins]
+                kept = (each[origins] for each in (tokens, words, new, arcs, *first_vectors))
+                tokens, words, new, arcs, *first_vectors = kept
             elif sample:
                 choices = torch.multinomial(counts.softmax(-1), 1).squeeze(1)
             else:
                 choices = counts.argmax(-1)
             cache.insert_words(new, best_new_arcs(arcs, choices), first_vectors)
-        root = torch.zeros(len(tokens), 1, 1, dtype=torch.bool, device=tokens.device)
+        graph = cache.graphs.arcs if cache.holds_structure else tokens.new_zeros(len(tokens), 1, 1, dtype=torch.bool)
         return {
             "input_ids": tokens.unsqueeze(1),
             "attention_mask": mask,
             "word_ids": words.unsqueeze(1),
-            "graph": root if cache.graphs is None else cache.graphs.arcs,
+            "graph": graph,
         }
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
@@ -188,26 +193,16 @@ class GraphWriter(StructureWriter):
         sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())  # (B, vocab_size)
         return largest + sums.log()
 
-    def best_rows(self, graphs: torch.Tensor) -> torch.Tensor:
-        """The rows of each text's likeliest graph."""
-        if self.beam is None:
-            return torch.arange(len(graphs), device=graphs.device)
-        return self.beam.best(1, int(self.beam.sentences.max()) + 1).squeeze(1)
-
-    def _of_rows(self, *values: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """From texts to rows of the cache."""
-        return values if self.beam is None else select(self.beam.sentences, *values)
-
     def _words(self, cache: GraphCache, tokens: torch.Tensor) -> torch.Tensor:
         """The words that tokens belong to, numbered as `number_words` does it for a whole text."""
         kinds = self.kinds[tokens]
-        if cache.words is None:
+        if not cache.holds_structure:
             return (kinds != NO_WORD).long()
         begins = (kinds == BEGINS) | (cache.word_ids[:, -1] == 0)
         return (cache.words + begins).masked_fill(kinds == NO_WORD, 0)
 
-    def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor | None) -> None:
-        is_word = self.kinds[ids] != NO_WORD if word_ids is None else word_ids > 0
+    def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor) -> None:
+        is_word = word_ids > 0 if word_ids.shape[1] else self.kinds[ids] != NO_WORD
         first = torch.zeros_like(ids[:, :1]) if mask is None else mask.long().argmax(1, keepdim=True)
         if is_word.gather(1, first).any():  # (B, 1)
             raise ValueError(
@@ -215,68 +210,55 @@ class GraphWriter(StructureWriter):
                 "tokenizer's beginning token"
             )
 
-    def _weigh(self, tokens: torch.Tensor, words: torch.Tensor, cache: GraphCache) -> None:
-        """A new token tells graphs apart by its probability; padding after the end does not."""
-        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)  # (rows,)
-        is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)
-        self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
-
-    def _branch(self, count_logits: torch.Tensor, new: torch.Tensor) -> Branches:
-        """The likeliest pairs of a graph and a number of new arcs; texts without a new word keep their graphs."""
-        nothing = torch.full_like(count_logits, -torch.inf)
-        nothing[:, 0] = 0.0
-        log_probs = torch.where((new > 0).unsqueeze(1), count_logits.log_softmax(-1), nothing)
-        self.beam, branches = self.beam.branch(log_probs, self.num_beams)
-        return branches
-
-    def finish(self, model: "GiLTForCausalLM", result: ModelOutput) -> ModelOutput:
+    def finish(self, model: "GiLTForCausalLM", result: GenerateOutput) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""
         sequences = result.sequences
         if self.token_beams > 1:  # what was finished before the others is no longer in the cache
-            last = GraphWriter(self.kinds)._read_all(model, self._as_prompt(sequences))
+            last = self._read_again(model, sequences)
             cache = last["cache"]
         else:
-            cache = copy.copy(result.cache)
+            cache = copy.copy(self.cache_for(model, result.cache))
             cache.layers = []  # of no use any more: not to be moved
-            last = self.read_token(model, cache, sequences[:, -1], sample=self.sample)
-        rows = self.best_rows(sequences)
-        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)[rows]
-        graphs = {"graphs": cut(last["graph"][rows], int(word_ids.max())), "word_ids": word_ids}
+            last = self.read_token(model, cache, sequences[:, -1], sample=bool(self.sample))
+        word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)  # (rows, sequence_length)
+        graphs: dict[str, Any] = {"graphs": last["graph"], "word_ids": word_ids}
+        if self.beam is not None:
+            rows = self.beam.best(1, len(sequences)).squeeze(1)
+            shares = self.beam.log_probs - self.beam.masses(len(sequences))[self.beam.sentences]
+            graphs = {"graphs": last["graph"][rows], "word_ids": word_ids[rows], "graph_probs": shares[rows].exp()}
+        graphs["graphs"] = cut(graphs["graphs"], int(graphs["word_ids"].max()))
         if self.token_beams > 1:
             return GraphGenerateBeamOutput(**result, **graphs)
-        if self.beam is not None:
-            shares = self.beam.log_probs - self.beam.masses(len(sequences))[self.beam.sentences]
-            graphs["graph_probs"] = shares[rows].exp()
         return GraphGenerateOutput(**result, **graphs)
 
-    def _as_prompt(self, sequences: torch.Tensor) -> dict:
-        """What to call `forward` with for whole texts, in which the prompt's mask, words and graph are kept."""
+    @torch.no_grad()
+    def _read_again(self, model: "GiLTForCausalLM", sequences: torch.Tensor) -> dict:
+        """Reads whole texts but their last tokens, greedily; the prompts' mask, words and graphs are kept."""
         repeats = len(sequences) * self.token_beams // len(self.prompt["input_ids"])
         rows = torch.arange(len(sequences), device=sequences.device) // repeats * self.token_beams
-        inputs = {name: self.prompt.get(name) for name in ("attention_mask", "word_ids", "graph")}
-        inputs = dict(zip(inputs, select(rows, *inputs.values()), strict=True))
-        if (mask := inputs["attention_mask"]) is not None:
+        names = ("attention_mask", "word_ids", "graph")
+        inputs = {name: self.prompt[name][rows] for name in names if self.prompt.get(name) is not None}
+        if (mask := inputs.get("attention_mask")) is not None:
             new = sequences.shape[1] - mask.shape[1]
-            inputs["attention_mask"] = torch.nn.functional.pad(mask, (0, new), value=1)
-        return {"input_ids": sequences, **inputs}
-
-    @torch.no_grad()
-    def _read_all(self, model: "GiLTForCausalLM", inputs: dict) -> dict:
-        """Greedily, from the first token to before the last."""
-        inputs |= {"cache": self.cache_for(model, None), "use_cache": True, "logits_to_keep": 1}
-        return self.read_tokens(model, inputs)
+            inputs["attention_mask"] = torch.nn.functional.pad(mask, (0, new), value=1)  # (B, n)
+        settings = {"cache": self.cache_for(model, None), "use_cache": True, "logits_to_keep": 1}
+        return GraphWriter(self.kinds).read_tokens(model, {"input_ids": sequences, **inputs, **settings})
 
 
-def select(rows: torch.Tensor, *values: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-    """The given rows of each tensor."""
-    return tuple(None if value is None else value[rows] for value in values)
+def new_arc_log_probs(counts: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities of numbers of arcs `(rows, max_new_arcs + 1)`, by logits; rows without a new word get none."""
+    nothing = torch.full_like(counts, -torch.inf)
+    nothing[:, 0] = 0.0
+    return torch.where((new > 0).unsqueeze(1), counts.log_softmax(-1), nothing)  # (rows, max_new_arcs + 1)
 
 
 def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None) -> torch.Tensor:
     """`(vocab_size,)`: whether each token belongs to no word, goes on with one, or begins one."""
-    if tokenizer is None and word_starts is None:
-        raise ValueError("graphs are built over words: pass `tokenizer`, or `word_starts`, to tell where they begin")
     if word_starts is None:
+        if tokenizer is None:
+            raise ValueError(
+                "graphs are built over words: pass `tokenizer`, or `word_starts`, to tell where they begin"
+            )
         from hf_structure.tokenization import word_start_mask
 
         word_starts = word_start_mask(tokenizer)
@@ -284,11 +266,12 @@ def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None)
     kinds[: len(word_starts)][word_starts.cpu().bool()] = BEGINS
     special = config if tokenizer is None else tokenizer
     for ids in (special.bos_token_id, special.eos_token_id, special.pad_token_id):
-        kinds[[] if ids is None else ids] = NO_WORD
+        if ids is not None:
+            kinds[ids] = NO_WORD
     return kinds
 
 
 def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
     """Graphs with room for exactly so many words."""
     missing = words + 1 - graph.shape[-1]
-    return torch.nn.functional.pad(graph, (0, missing, 0, missing))
+    return torch.nn.functional.pad(graph, (0, missing, 0, missing))  # (B, words + 1, words + 1)

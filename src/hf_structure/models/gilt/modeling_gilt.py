@@ -30,13 +30,12 @@ from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.causal_lm import next_tokens
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
-    check_structure_layers,
+    next_tokens,
 )
 from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
@@ -59,12 +58,14 @@ class GraphKeys(TapeKeys):
 
     def forward(self, lookup: TapeLookup) -> torch.Tensor:
         """f_l of the embeddings of all values, `(features, values, hidden_size)`."""
-        return lookup.embeddings.to(self.fusion.device) @ self.fusion
+        assert lookup.embeddings is not None
+        return lookup.embeddings.to(self.fusion.device) @ self.fusion  # (F, values, hidden_size)
 
 
 class GiLTPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the GiLT models."""
 
+    config: GiLTConfig
     config_class = GiLTConfig
 
     @torch.no_grad()
@@ -73,7 +74,8 @@ class GiLTPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrained
         if isinstance(module, GraphKeys):
             # Grafted, a graph says nothing at first; its embeddings do, so that the gradient gets through.
             fan = self.config.num_hidden_layers * module.fusion.shape[:2].numel()
-            init.normal_(module.fusion, std=math.sqrt(2 / fan) if self.config.base_config is None else 0.0)
+            std = math.sqrt(2 / fan) if self.config.base_config is None else 0.0
+            init.normal_(module.fusion, std=std)
         elif isinstance(module, DependencyScorer):
             module.init_weights()
 
@@ -87,13 +89,13 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         if config.graph_layers:
             values = len(config.graph_features) * (config.max_feature_value + 1)
             self.graph_embeddings = nn.Embedding(values, config.graph_embedding_size)  # Emb_f, shared by all layers
-        self.graph_keys = nn.ModuleList(GraphKeys(config, layer) for layer in config.structure_layers)
-        read_tapes(self.backbone, self.graph_keys)
+        self.graph_keys = read_tapes(self.backbone, [GraphKeys(config, layer) for layer in config.structure_layers])
         self.post_init()
 
     def feature_embeddings(self, device: torch.device) -> torch.Tensor:
         """`(features, values, graph_embedding_size)`: Emb_f."""
-        return all_rows(self.graph_embeddings, device).unflatten(0, (len(self.config.graph_features), -1))
+        rows = all_rows(self.graph_embeddings, device)
+        return rows.unflatten(0, (len(self.config.graph_features), -1))  # (F, values, graph_embedding_size)
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -103,7 +105,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        tapes: torch.ByteTensor | None = None,
+        tapes: torch.Tensor | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
         position_ids: torch.Tensor | None = None,
@@ -127,8 +129,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
                 without graph layers, or after tokens without one; tapes of other features or another size; positions
                 with gaps for a backbone that knows distances only.
         """
-        check_one_input(input_ids, inputs_embeds)
-        length = (input_ids if inputs_embeds is None else inputs_embeds).shape[1]
+        length = check_one_input(input_ids, inputs_embeds).shape[1]
         if graph is not None and word_ids is not None and word_ids.shape[1] != length:
             raise ValueError(f"word_ids of shape {tuple(word_ids.shape)} do not fit texts of {length} tokens")
         use_cache = self.wants_cache(use_cache, cache)
@@ -139,7 +140,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
         )
 
     def _lookup(self, word_ids, graph, tapes, attention_mask, cache, use_cache) -> tuple[TapeLookup, Cache | None]:
-        check_structure_layers(self.config, "do not give it a graph")
+        self.config.require_structure_layers("do not give it a graph")
         if word_ids is None:
             raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
         features = self.config.tape_features
@@ -180,10 +181,9 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         super().__init__(config)
         self.model = GiLTModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
-        self.scorer = DependencyScorer(config) if config.graph_layers else None
-        self._tie_head()
+        if config.graph_layers:
+            self.scorer = DependencyScorer(config)
         self.post_init()
-        self._follow_base_plans()
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -193,7 +193,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        tapes: torch.ByteTensor | None = None,
+        tapes: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         cache: Cache | None = None,
@@ -212,8 +212,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         a graph it is the language model's alone.
         """
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
-        has_loss = targets is not None
-        if graph is not None and tapes is None and has_loss:
+        if graph is not None and tapes is None and targets is not None:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
         wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         if graph is not None and wanted_states is not True:  # the scorer reads some, too
@@ -225,7 +224,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             graph=graph,
             tapes=tapes,
             cache=cache,
-            use_cache=self.model.wants_cache(use_cache, cache, has_loss),
+            use_cache=self.model.wants_cache(use_cache, cache, targets is not None),
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
             output_hidden_states=kept_states,
@@ -233,35 +232,31 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         )
         states = _selected(outputs.hidden_states, wanted_states)
         result = self.predict_tokens(GiLTCausalLMOutput, outputs, logits_to_keep, hidden_states=states)
-        if graph is not None and (has_loss or isinstance(outputs.cache, GraphCache)):
-            tokens = input_ids if inputs_embeds is None else inputs_embeds
-            self._read_words(result, outputs.hidden_states, tokens, attention_mask, word_ids, tapes)
-        if has_loss:
-            graph_sum = None if result.arc_logits is None else self._graph_loss(result, targets, graph)
+        graph_sum = None
+        if graph is not None and (targets is not None or isinstance(outputs.cache, GraphCache)):
+            tokens = check_one_input(input_ids, inputs_embeds)
+            scores = self._read_words(outputs, tokens, attention_mask, word_ids, tapes)
+            if scores is not None:
+                result.arc_logits, result.count_logits = scores
+                graph_sum = None if targets is None else self._graph_loss(*scores, targets, graph)
+        if targets is not None:
             self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
         return result
 
-    def represent_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[torch.Tensor, torch.Tensor]:
-        """First vectors of words that come next, as parents and children, from their first tokens `(batch_size,)`."""
-        return self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
-
     def score_word(
-        self, first_vectors: tuple[torch.Tensor, torch.Tensor], cache: GraphCache
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, input_ids: torch.Tensor, cache: GraphCache
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]:
         """
-        The dependencies of words that come next, before their first tokens are processed (section 3.1), from what
-        [`represent_word`] gives: logits of the arcs to the new word and from it, `(batch_size, 2, n + 1)`, `-inf`
-        where there can be none, and of their number, `(batch_size, max_new_arcs + 1)`.
+        The dependencies of words that come next, whose first tokens `(batch_size,)` have not been processed yet
+        (section 3.1): the words' first vectors, as parents and children, and what [`DependencyScorer.step`] gives.
         """
+        first_vectors = self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
         batch, size = cache.parents.shape[:2]
-        return self.scorer.step(
-            first_vectors,
-            cache.words + 1,
-            (cache.parents.flatten(0, 1), cache.children.flatten(0, 1)),
-            torch.arange(batch * size, device=cache.words.device).view(batch, size),  # (B, n + 1)
-            cache.graphs.tape(cache.words)[..., :size],
-            self._scorer_terms(cache, size + 1),
-        )
+        older = (cache.parents.flatten(0, 1), cache.children.flatten(0, 1))  # (B * (n + 1), 2 * scorer_hidden_size)
+        places = torch.arange(batch * size, device=cache.words.device).view(batch, size)  # (B, n + 1)
+        tape = cache.graphs.tape(cache.words)[..., :size]
+        terms = self._scorer_terms(cache, size + 1)
+        return first_vectors, *self.scorer.step(first_vectors, cache.words + 1, older, places, tape, terms)
 
     def _scorer_terms(self, cache: GraphCache, distances: int) -> Terms:
         """From the cache, unless there are too few or a gradient is to go through them."""
@@ -307,31 +302,31 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         if marginals and beam_size == 1:
             raise ValueError("marginals are over the graphs of a beam: they need a beam_size above 1")
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)
-        log_probs = found.graph_log_probs.double().log_softmax(1)
-        output = DecoderOutput(graphs=found.graphs[:, :k], log_probs=log_probs[:, :k])
+        _, _, graphs, log_probs = found.to_tuple()
+        log_probs = log_probs.double().log_softmax(1)
+        output = DecoderOutput(graphs=graphs[:, :k], log_probs=log_probs[:, :k])
         if beam_size > 1:
-            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), found.graphs.double())  # (B, n + 1, n + 1)
+            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), graphs.double())  # (B, n + 1, n + 1)
             output.arc_probs = shares.clamp(max=1.0)
-        if marginals:
-            output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
+            if marginals:
+                output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
 
     @uncompiled  # which tokens begin words, and which pairs there are, is found in the data
-    def _read_words(self, result, hidden_states, tokens, attention_mask, word_ids, tapes) -> None:
-        """Scores the arcs of whole sentences whose tapes are given; keeps the words in the cache, if there is one."""
-        cache = result.cache if isinstance(result.cache, GraphCache) else None
-        has_past = cache is not None and cache.states is not None
-        words = self._first_vectors(hidden_states, tokens, word_ids, attention_mask, cache if has_past else None)
+    def _read_words(self, outputs, tokens, mask, word_ids, tapes) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Keeps the words in a cache of graphs; scores of the arcs of whole sentences whose tapes are given."""
+        cache = outputs.cache if isinstance(outputs.cache, GraphCache) else None
+        past = None if cache is None or cache.states is None else cache
+        words = self._first_vectors(outputs.hidden_states, tokens, word_ids, mask, past)
         if cache is not None:
             cache.update_words(**words)
-        if tapes is not None and not has_past:
-            places = (words["rows"], words["words"])
-            nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
-            roles = [
-                torch.index_put(nothing, places, words[role]) for role in ("parents", "children")
-            ]  # (B, n + 1, d)
-            lengths = without_padding(word_ids, attention_mask).amax(1)
-            result.arc_logits, result.count_logits = self.scorer(*roles, tapes, lengths)
+        if tapes is None or past is not None:
+            return None
+        places = (words["rows"], words["words"])
+        nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
+        parents = torch.index_put(nothing, places, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
+        children = torch.index_put(nothing, places, words["children"])  # the same
+        return self.scorer(parents, children, tapes, without_padding(word_ids, mask).amax(1))
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
@@ -344,11 +339,12 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
 
     def _first_vectors(self, hidden_states, tokens, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
         """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
-        states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)
+        states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)  # (B, Q, 2 * size)
         states = without_padding(states, attention_mask)
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]
-            return {"states": states, "rows": none, "words": none, "parents": None, "children": None}
+            nothing = cache.parents[:0, 0]  # (0, 2 * scorer_hidden_size)
+            return {"states": states, "rows": none, "words": none, "parents": nothing, "children": nothing}
         word_ids = without_padding(word_ids, attention_mask)
         before = torch.zeros_like(states[:, :1]) if cache is None else cache.states[:, -1:]
         starts = (word_ids > 0) & (word_ids != nn.functional.pad(word_ids, (1, 0))[:, :-1])
@@ -360,19 +356,19 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         parents, children = self.scorer.represent(self.represent_words(before, tokens[starts]))
         if cache is None:  # the roots, too, in front
             root_parent, root_child = (vector.expand(len(states), -1) for vector in self.scorer.root_vectors())
-            parents = torch.cat([root_parent.to(parents.dtype), parents])
+            parents = torch.cat([root_parent.to(parents.dtype), parents])  # (B + words, 2 * scorer_hidden_size)
             children = torch.cat([root_child.to(children.dtype), children])
             rows = torch.cat([torch.arange(len(states), device=rows.device), rows])
             words = nn.functional.pad(words, (len(states), 0))
         return {"states": states, "rows": rows, "words": words, "parents": parents, "children": children}
 
-    def _graph_loss(self, result: GiLTCausalLMOutput, targets: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
+    def _graph_loss(
+        self, arc_logits: torch.Tensor, count_logits: torch.Tensor, targets: torch.Tensor, graph: torch.Tensor
+    ) -> torch.Tensor:
         """
         The graphs' part of eq. 6, summed over the batch: means over a sentence's candidate arcs, 2i - 1 of word i, and
         over its words, weighted, times its number of tokens.
         """
-        arc_logits = result.arc_logits
-        count_logits = result.count_logits
         possible = arc_logits > -torch.inf
         scores = arc_logits.masked_fill(~possible, 0.0)
         arcs = nn.functional.binary_cross_entropy_with_logits(scores, graph.to(scores.dtype), reduction="none")
@@ -390,7 +386,10 @@ def _selected(
     states: tuple[torch.Tensor | None, ...] | None, wanted: bool | int | list[int]
 ) -> tuple[torch.Tensor | None, ...] | None:
     """Hidden states as transformers gives them: all, or those of some layers and None for the others."""
-    if not wanted or wanted is True:
-        return states if wanted else None
-    layers = {layer % len(states) for layer in selected_hidden_states(wanted) if -len(states) <= layer < len(states)}
+    if states is None or wanted is True:
+        return states
+    chosen = selected_hidden_states(wanted)
+    if not chosen:
+        return None
+    layers = {layer % len(states) for layer in chosen if -len(states) <= layer < len(states)}
     return tuple(state if layer in layers else None for layer, state in enumerate(states))

@@ -24,7 +24,7 @@ looked up. It needs no second map either:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -36,6 +36,8 @@ from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.modules.affine import all_rows, scaled, weight_and_bias, without_bias
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
+
+Parts = tuple[nn.LayerNorm, nn.Linear, nn.ReLU, nn.Linear]  # of a perceptron
 
 
 def perceptron(size: int, out_size: int) -> nn.Sequential:
@@ -56,8 +58,7 @@ class RoleTerms(NamedTuple):
 class Terms(NamedTuple):
     """What both read; they depend on the parameters only, and on how many distances there are."""
 
-    parents: RoleTerms
-    children: RoleTerms
+    roles: Sequence[RoleTerms]  # for parents, and for children
     distances: int
 
 
@@ -72,14 +73,13 @@ class DependencyScorer(nn.Module):
 
     def __init__(self, config: GiLTConfig):
         super().__init__()
-        self.hidden_size = config.scorer_hidden_size
-        self.size = config.scorer_size
+        self.hidden_size = cast(int, config.scorer_hidden_size)  # set by the configuration
+        self.size = cast(int, config.scorer_size)  # the same
         self.chunk_size = config.scorer_chunk_size
         self.max_new_arcs = config.max_new_arcs
         self.count_self_pair = config.count_self_pair
         self.num_values = config.max_feature_value + 1
         self.num_features = len(config.graph_features)
-        self.word_size = config.hidden_size
         word_size = 3 * config.hidden_size
         values = self.num_features * self.num_values
         self.root = nn.Parameter(torch.empty(word_size))
@@ -90,7 +90,9 @@ class DependencyScorer(nn.Module):
         self.parent_features = nn.Embedding(values, self.hidden_size)
         self.child_features = nn.Embedding(values, self.hidden_size)
         self.position_maps = None
+        self.encoding_size = self.hidden_size
         if config.scorer_position_maps:
+            self.encoding_size = config.hidden_size
             maps = (nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
             self.position_maps = nn.ModuleList(maps)
         matrix = (self.size,) if config.scorer_diagonal else (self.size, self.size)
@@ -102,17 +104,16 @@ class DependencyScorer(nn.Module):
     def init_weights(self):
         """Arcs start undecided, whatever the width."""
         is_diagonal = self.arc_matrix.dim() == 1
+        arc_std, count_std = (self.size**-0.5, 1.0) if is_diagonal else (1 / self.size, self.size**-0.5)
         init.normal_(self.root)
-        init.normal_(self.arc_matrix, std=self.size**-0.5 if is_diagonal else 1 / self.size)
-        init.normal_(self.count_matrix, std=1.0 if is_diagonal else self.size**-0.5)
+        init.normal_(self.arc_matrix, std=arc_std)
+        init.normal_(self.count_matrix, std=count_std)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
         First vectors, as parent and as child, `(..., 2 * scorer_hidden_size)`, of words `(..., 3 * hidden_size)`.
         """
-        parents = as_term(self.parent_second, self.parent_first(words))
-        children = as_term(self.child_second, self.child_first(words))
-        return parents, children
+        return as_term(self._second(0), self.parent_first(words)), as_term(self._second(1), self.child_first(words))
 
     @by_call
     def root_vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -126,18 +127,14 @@ class DependencyScorer(nn.Module):
         for role, embedding in enumerate((self.parent_features, self.child_features)):
             features = all_rows(embedding, device)
             norm, linear, _, last = self._second(role)
-            encoded = self._encode(role, torch.arange(distances, device=device), features.dtype)
-            table = as_term(self._second(role), torch.cat([encoded, features]))
+            encoded = sinusoids(torch.arange(distances, device=device), self.encoding_size).to(features.dtype)
+            if self.position_maps is not None:
+                encoded = self.position_maps[role](encoded)
+            table = as_term(self._second(role), torch.cat([encoded, features]))  # (distances + F * values, 2 * size)
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
-        return Terms(*roles, distances)
-
-    def _encode(self, role: int, distances: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """What distances `(number,)` add to first vectors, `(number, scorer_hidden_size)`."""
-        if self.position_maps is None:
-            return sinusoids(distances, self.hidden_size).to(dtype)
-        return self.position_maps[role](sinusoids(distances, self.word_size).to(dtype))
+        return Terms(roles, distances)
 
     def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
@@ -155,13 +152,14 @@ class DependencyScorer(nn.Module):
         """
         batch, size = parents.shape[:2]
         position = torch.arange(size, device=parents.device)
-        is_pair = (position < position.unsqueeze(1)) & (position.unsqueeze(1) <= lengths.view(-1, 1, 1))
+        later = position.unsqueeze(1)
+        is_pair = (position < later) & (later <= lengths.view(-1, 1, 1))  # (B, n + 1, n + 1): newer words in rows
         row, newer, older = is_pair.nonzero(as_tuple=True)
         is_word = older > 0  # the root is nobody's dependent
         terms = self.terms(size, parents.device)
         number = position[1:].repeat(batch)  # (batch_size * n,)
         new = self._newer(parents[:, 1:].flatten(0, 1), children[:, 1:].flatten(0, 1), terms)  # (B * n, size)
-        arcs_in, arcs_out, sums = self._pairs_in_chunks(
+        arcs_in, arcs_out, *sums = self._pairs_in_chunks(
             (parents.flatten(0, 1), children.flatten(0, 1)),  # (B * (n + 1), size) each
             terms,
             self._queries(*new, terms),
@@ -173,7 +171,8 @@ class DependencyScorer(nn.Module):
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
         logits = torch.index_put(logits, (row, older, newer), arcs_in)  # (B, n + 1, n + 1)
         logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
-        return logits, self._count(new, sums, number, terms).unflatten(0, (batch, size - 1))
+        counts = self._count(new, sums, number, terms)  # (B * n, max_new_arcs + 1)
+        return logits, counts.unflatten(0, (batch, size - 1))  # (B, n, max_new_arcs + 1)
 
     @by_call
     def step(
@@ -204,15 +203,15 @@ class DependencyScorer(nn.Module):
         distances = (newer.unsqueeze(1) - position).clamp(min=0)  # (B, n + 1)
         pairs, pair = self._distinct(places, distances, tape, terms, is_parent)
         lookup = Lookup(pair)
-        new = self._newer(*new, terms)
+        own = self._newer(*new, terms)
         arcs = []
         sums = []
-        for role, (query, constant) in enumerate(self._queries(*new, terms)):
+        for role, (query, constant) in enumerate(self._queries(*own, terms)):
             hidden = self._hidden_of_pairs(role, older[role], terms, *pairs)
             scores = lookup.dots(query.to(hidden.dtype), hidden, constant.unsqueeze(-1))
             arcs.append(scores.float().masked_fill(~are_older[role], -torch.inf))
             sums.append(lookup.weighted_sums(are_older[role].to(hidden.dtype), hidden))
-        return torch.stack(arcs, dim=1), self._count(new, sums, newer, terms)
+        return torch.stack(arcs, dim=1), self._count(own, sums, newer, terms)  # (B, 2, n + 1), (B, max_new_arcs + 1)
 
     def _distinct(
         self, places: torch.Tensor, distances: torch.Tensor, tape: torch.Tensor, terms: Terms, is_pair: torch.Tensor
@@ -234,29 +233,29 @@ class DependencyScorer(nn.Module):
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
         """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
         zeros = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
-        return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)
+        return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)  # (pairs, 1 + F)
 
-    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> list[torch.Tensor]:
+    def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        vectors = []
-        for role, words in enumerate((parents, children)):
-            hidden = self._hidden(role, words + terms[role].itself.to(words.dtype), terms)
-            vectors.append(self._second(role)[-1](hidden))
-        return vectors
+        sums = (words + terms.roles[role].itself.to(words.dtype) for role, words in enumerate((parents, children)))
+        parent, child = (self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
+        return parent, child
 
-    def _second(self, role: int) -> nn.Sequential:
-        return self.child_second if role else self.parent_second
+    def _second(self, role: int) -> Parts:
+        second = self.child_second if role else self.parent_second
+        return cast(Parts, tuple(second))
 
     def _hidden_of_pairs(self, role: int, words, terms: Terms, place, keys) -> torch.Tensor:
         """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
-        others = nn.functional.embedding_bag(keys, terms[role].table, mode="sum")
-        return self._hidden(role, words.index_select(0, place).add_(others), terms)
+        others = nn.functional.embedding_bag(keys, terms.roles[role].table, mode="sum")
+        sums = words.index_select(0, place).add_(others)  # (pairs, 2 * scorer_hidden_size)
+        return self._hidden(role, sums, terms)
 
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
         """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""
         centred, mapped = sums.chunk(2, dim=-1)
         scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
-        return torch.addcmul(terms[role].offset, mapped, scale.to(mapped.dtype)).relu_()
+        return torch.addcmul(terms.roles[role].offset, mapped, scale.to(mapped.dtype)).relu_()
 
     def _queries(
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
@@ -265,10 +264,9 @@ class DependencyScorer(nn.Module):
         matrix = self.arc_matrix
         transposed = matrix if matrix.dim() == 1 else matrix.T
         queries = (times(matrix, children), times(transposed, parents))
-        roles = (terms.parents, terms.children)
-        return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, roles, strict=True)]
+        return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, terms.roles, strict=True)]
 
-    def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, ...]:
         """
         All pairs, some at a time, kept for the gradient by their indices alone: for each pair the logits of its arcs,
         older -> newer and back, and for each step the sums of hidden units.
@@ -276,7 +274,7 @@ class DependencyScorer(nn.Module):
         split = {name: values.split(self.chunk_size) for name, values in pairs.items()}
         arcs_in = []
         arcs_out = []
-        sums = 0
+        sums = torch.zeros(())
         for number in range(len(split["step"])):
             chunk = {name: values[number] for name, values in split.items()}
             if torch.is_grad_enabled() and len(pairs["step"]) > self.chunk_size:
@@ -286,11 +284,9 @@ class DependencyScorer(nn.Module):
             arcs_in.append(into)
             arcs_out.append(out)
             sums = sums + parts
-        return torch.cat(arcs_in), torch.cat(arcs_out), sums
+        return torch.cat(arcs_in), torch.cat(arcs_out), *sums
 
-    def _pairs(
-        self, older, terms, queries, step, place, keys, is_word
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _pairs(self, older, terms, queries, step, place, keys, is_word) -> tuple[torch.Tensor, ...]:
         """One chunk of pairs: their arcs, and sums `(2, steps, scorer_hidden_size)`."""
         arcs = []
         sums = []
@@ -304,7 +300,7 @@ class DependencyScorer(nn.Module):
         return *arcs, torch.stack(sums)
 
     def _count(
-        self, new: list[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor, terms: Terms
+        self, new: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], newer: torch.Tensor, terms: Terms
     ) -> torch.Tensor:
         """
         Logits `(steps, max_new_arcs + 1)` of the number of arcs of the words `newer`: at most the 2i - 1 that there
@@ -312,8 +308,9 @@ class DependencyScorer(nn.Module):
         """
         number = newer.unsqueeze(-1)
         of_parents, of_children = (hidden.to(new[0].dtype) for hidden in sums)
-        parents = of_parents @ terms.parents.weight.T + number * terms.parents.bias
-        children = of_children @ terms.children.weight.T + (number - 1) * terms.children.bias
+        of_parent, of_child = terms.roles
+        parents = of_parents @ of_parent.weight.T + number * of_parent.bias
+        children = of_children @ of_child.weight.T + (number - 1) * of_child.bias
         new_child = times(self.count_matrix, new[1])
         summary = new[0] * times(self.count_matrix, children) + parents * new_child
         candidates = pairs = 2 * number - 1
@@ -329,7 +326,7 @@ def times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     return vectors * matrix if matrix.dim() == 1 else vectors @ matrix.T
 
 
-def as_term(second: nn.Sequential, vectors: torch.Tensor) -> torch.Tensor:
+def as_term(second: Parts, vectors: torch.Tensor) -> torch.Tensor:
     """Vectors `(..., size)` as terms of what a second perceptron reads: x~ and W1 (g * x~), `(..., 2 * size)`."""
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)

@@ -9,6 +9,8 @@ where W_{k-1} is the tape of the token before, d an embedding of depths and r ar
 there is another perceptron of the same input in the place of the first two terms.
 """
 
+from typing import cast
+
 import torch
 from torch import nn
 
@@ -24,7 +26,7 @@ class AttachmentScorer(nn.Module):
     def __init__(self, config: PushdownLMConfig):
         super().__init__()
         self.hidden_size = config.hidden_size
-        self.size = config.attachment_size
+        self.size = cast(int, config.attachment_size)  # set by the configuration
         self.max_depth = config.max_depth
         self.query_mlp, self.shift_mlp = (
             nn.Sequential(
@@ -53,14 +55,15 @@ class AttachmentScorer(nn.Module):
         Returns:
             `torch.FloatTensor` of shape `(batch_size, queries, tokens)`: of no meaning for tokens still to come.
         """
-        inputs = torch.cat([states, embedded.to(states.dtype)], dim=-1)
+        inputs = torch.cat([states, embedded.to(states.dtype)], dim=-1)  # (B, Q, 2 * hidden_size)
         query = self.query_mlp(inputs)
         shift = self.shift_mlp(inputs)
         token = torch.arange(keys.shape[1], device=keys.device)
         distance = token[-inputs.shape[1] :].unsqueeze(1) - token
-        by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T
+        by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T  # (B, Q, max_depth + 1)
         scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))  # (B, Q, tokens)
         scores = torch.where(distance == 0, (query * shift).sum(-1, keepdim=True), scores)
         positions = self.distance_key(sinusoids(token, self.hidden_size).to(query.dtype))
-        distance = distance.clamp(min=0).expand_as(tapes)
-        return (scores + (query @ positions.T).gather(-1, distance)).float() * self.size**-0.5
+        distance = distance.clamp(min=0).expand_as(tapes)  # (B, Q, tokens)
+        scores = scores + (query @ positions.T).gather(-1, distance)  # (B, Q, tokens)
+        return scores.float() * self.size**-0.5

@@ -39,13 +39,14 @@ class StackHypotheses(Hypotheses):
         keys ([`SharedRows`]): What the scorer makes of the tokens, as `"keys"`.
     """
 
+    model: "PushdownLMForCausalLM"
     output_class = StackBeamOutput
 
     def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.is_last = model.is_last(ids)
         self.embedded = model.get_input_embeddings()(ids)
-        self.stacks = Stacks.empty(*ids.shape, ids.device)
+        self.stacks = Stacks.empty(len(ids), ids.shape[1], ids.device)
         self.attachments = torch.zeros_like(ids)
         self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)
 
@@ -55,7 +56,7 @@ class StackHypotheses(Hypotheses):
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-        order = order.unsqueeze(1).expand_as(structures)
+        order = order.unsqueeze(1).expand_as(structures)  # (B, k, n)
         return torch.zeros_like(structures).scatter(2, order, structures)  # (B, k, n)
 
     def structures(self) -> torch.Tensor:
@@ -66,7 +67,7 @@ class StackHypotheses(Hypotheses):
         attachments = torch.zeros_like(beam.sentences)
         if place:
             log_probs = self.score(place, beam.sentences).log_softmax(-1)
-            beam, (origins, choices) = beam.branch(log_probs, beam_size)
+            beam, origins, choices = beam.branch(log_probs, beam_size)
             self.select(origins)
             attachments = place - choices
         self.stacks = self.stacks.push(place, attachments)

@@ -7,20 +7,17 @@ from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
 class StackCache(StructureCache):
-    """
-    [`~transformers.DynamicCache`] with the stacks over the tokens in it.
-
-    Attributes:
-        attachments, is_token (`torch.LongTensor` of shape `(batch_size, seq_len)`): Attachments of the tokens, and 1
-            for tokens, 0 for padding.
-        states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): The last layer's.
-        keys (`torch.FloatTensor` of shape `(batch_size, seq_len, attachment_size)`): What the scorer makes of them.
-        stacks ([`~hf_structure.algorithms.stack.Stacks`]): The stacks after the last token.
-    """
+    """[`~transformers.DynamicCache`] with the stacks over the tokens in it."""
 
     _structure = "stack"
     _of_tokens = ("attachments", "is_token", "states", "keys")
     _of_rows = ("stacks",)
+
+    attachments: torch.Tensor  # (batch_size, seq_len)
+    is_token: torch.Tensor  # (batch_size, seq_len): 1 for tokens, 0 for padding
+    states: torch.Tensor  # (batch_size, seq_len, hidden_size): the last layer's
+    keys: torch.Tensor  # (batch_size, seq_len, attachment_size): what the scorer makes of them
+    stacks: Stacks  # after the last token
 
     def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """
@@ -34,7 +31,8 @@ class StackCache(StructureCache):
         candidates, tapes, self.stacks = replay_stacks(attachments, is_token, past)
         first = past.with_room(tapes.shape[2]).depths.unsqueeze(1)
         self.append(attachments=attachments, is_token=is_token)
-        return candidates, torch.cat([first, tapes[:, :-1]], dim=1), tapes
+        before = torch.cat([first, tapes[:, :-1]], dim=1)  # (B, Q, tokens)
+        return candidates, before, tapes
 
     def _rebuild(self) -> None:
         self.stacks = replay_stacks(self.attachments, self.is_token)[2]

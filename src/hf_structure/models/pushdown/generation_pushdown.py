@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from transformers.cache_utils import Cache
-from transformers.utils import ModelOutput
+from transformers.generation.utils import GenerateOutput
 
 from hf_structure.modeling_outputs import StackGenerateOutput
 from hf_structure.models.pushdown.cache_pushdown import StackCache
@@ -38,7 +38,8 @@ class StackWriter(StructureWriter):
         chosen = torch.multinomial(logits.softmax(-1), 1).squeeze(1) if self.sample else logits.argmax(-1)
         return logits.shape[1] - 1 - chosen
 
-    def finish(self, model: "PushdownLMForCausalLM", result: ModelOutput) -> StackGenerateOutput:
-        cache = result.cache
+    def finish(self, model: "PushdownLMForCausalLM", result: GenerateOutput) -> StackGenerateOutput:
+        cache = self.cache_for(model, result.cache)
         last = self.attach(model, result.sequences[:, -1], cache).unsqueeze(1)
-        return StackGenerateOutput(**result, attachments=torch.cat([cache.attachments, last], dim=1))
+        attachments = torch.cat([cache.attachments, last], dim=1)  # (B, sequence_length)
+        return StackGenerateOutput(**result, attachments=attachments)

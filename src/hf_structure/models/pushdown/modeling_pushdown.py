@@ -30,13 +30,14 @@ from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.causal_lm import next_tokens, sum_of_losses
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
-    check_structure_layers,
+    is_one_of,
+    next_tokens,
+    sum_of_losses,
 )
 from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
 
@@ -64,14 +65,15 @@ class Replay(NamedTuple):
 class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the Pushdown-LM models."""
 
+    config: PushdownLMConfig
     config_class = PushdownLMConfig
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
         if isinstance(module, DepthKeys):  # grafted, a tape says nothing at first
-            is_graft = self.config.base_config is not None
-            init.normal_(module.depths, std=0.0 if is_graft else math.sqrt(2 / self.config.num_hidden_layers))
+            std = math.sqrt(2 / self.config.num_hidden_layers) if self.config.base_config is None else 0.0
+            init.normal_(module.depths, std=std)
 
 
 class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
@@ -80,8 +82,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
     def __init__(self, config: PushdownLMConfig):
         super().__init__(config)
         self.backbone = new_backbone(config)
-        self.depth_keys = nn.ModuleList(DepthKeys(config, layer) for layer in config.structure_layers)
-        read_tapes(self.backbone, self.depth_keys)
+        self.depth_keys = read_tapes(self.backbone, [DepthKeys(config, layer) for layer in config.structure_layers])
         self.post_init()
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -111,10 +112,9 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
                 another shape than the tokens, or after tokens without; positions with gaps for a backbone that knows
                 distances only.
         """
-        check_one_input(input_ids, inputs_embeds)
+        tokens = check_one_input(input_ids, inputs_embeds)
         use_cache = self.wants_cache(use_cache, cache)
         if attachments is not None:
-            tokens = input_ids if inputs_embeds is None else inputs_embeds
             replay, cache = self.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
         return self.run_backbone(
@@ -131,7 +131,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
         use_cache: bool,
     ) -> tuple[Replay, Cache | None]:
         """The stacks while tokens of these attachments are read, and the cache that has them; as in `forward`."""
-        check_structure_layers(self.config, "do not give it attachments")
+        self.config.require_structure_layers("do not give it attachments")
         if attachments.shape != tokens.shape[:2]:
             raise ValueError(
                 f"attachments of shape {tuple(attachments.shape)} do not fit tokens of shape {tuple(tokens.shape[:2])}"
@@ -167,16 +167,13 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         super().__init__(config)
         self.model = PushdownLMModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
-        self.scorer = AttachmentScorer(config) if config.stack_layers else None
-        self._tie_head()
+        if config.stack_layers:
+            self.scorer = AttachmentScorer(config)
         self.post_init()
-        self._follow_base_plans()
 
     def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
-        ends = self.config.eos_token_id
-        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=input_ids.device)
-        return torch.isin(input_ids, ends.view(-1))
+        return is_one_of(input_ids, self.config.eos_token_id)
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -207,8 +204,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         has_loss = targets is not None
         use_cache = self.model.wants_cache(use_cache, cache, has_loss)
         if attachments is not None:  # here, for the scorer reads the stacks, too
-            check_one_input(input_ids, inputs_embeds)
-            tokens = input_ids if inputs_embeds is None else inputs_embeds
+            tokens = check_one_input(input_ids, inputs_embeds)
             replay, cache = self.model.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
         outputs = self.model(
@@ -261,7 +257,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         place = cache.keys.shape[1]
         stacks = cache.stacks.with_room(place + 1)
         embedded = self.get_input_embeddings()(input_ids).unsqueeze(1)
-        keys = nn.functional.pad(cache.keys, (0, 0, 0, 1))
+        keys = nn.functional.pad(cache.keys, (0, 0, 0, 1))  # (B, seq_len + 1, attachment_size)
         logits = self.scorer(cache.states[:, -1:], embedded, keys, stacks.depths.unsqueeze(1)).squeeze(1)
         return logits.masked_fill(~stacks.candidates(place, self.is_last(input_ids)), -torch.inf)
 
@@ -304,12 +300,13 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
         beam_size = self.decoding_beam_size(decoder, k, beam_size)
         found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size)
+        _, _, best, log_probs = found.to_tuple()
         is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         if word_ids is None:
             inner = ~self.is_last(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
             word_ids = inner.cumsum(1) * inner
         trees = []
-        for attachments, words, known in zip(found.attachments[:, 0], word_ids, is_token.bool(), strict=True):
+        for attachments, words, known in zip(best[:, 0], word_ids, is_token.bool(), strict=True):
             words = words[known].clamp(min=0).tolist()
             spans = set(word_spans(attachments_to_spans(attachments[known].tolist()), words))
             if max(words) > 1:
@@ -317,7 +314,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
-        return DecoderOutput(spans=spans, log_probs=found.attachment_log_probs[:, :1])
+        return DecoderOutput(spans=spans, log_probs=log_probs[:, :1])
 
 
 @uncompiled  # a question about values

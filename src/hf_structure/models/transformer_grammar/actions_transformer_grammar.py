@@ -42,8 +42,11 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
         ValueError: constituents that are empty, out of range or cross.
     """
     labels = {label: number for number, label in enumerate(config.label_names)}
-    labelled = ((start, end, rest[0] if config.labels else UNLABELLED) for start, end, *rest in spans)
-    known = [span for span in labelled if span[2] in labels]
+    known = []
+    for start, end, *rest in spans:
+        label = rest[0] if config.labels else UNLABELLED
+        if label in labels:
+            known.append((start, end, label))
     if not any((start, end) == (0, length) for start, end, _ in known):
         known.insert(0, (0, length, next(iter(labels))))
     known.sort(key=lambda span: (span[0], -span[1]))  # keeps the order of those of the same words
@@ -57,12 +60,14 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
 
     for start, end, label in known:
         close_until(start)
-        if not 0 <= start < end <= (open_spans[-1][0] if open_spans else length):
+        last = open_spans[-1][0] if open_spans else length
+        if not 0 <= start < end <= last:
             raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
         if len(open_spans) == config.max_open:
             continue
         actions[start].append(labels[label])
-        open_spans.append((end, len(labels) + labels[label] * config.label_closings))
+        closing = labels[label] if config.label_closings else 0
+        open_spans.append((end, len(labels) + closing))
     close_until(length)
     return actions
 
@@ -124,7 +129,8 @@ def actions_to_heads(actions: Sequence[Sequence[int]]) -> list[int]:
     for word, arcs in enumerate(actions[1:], start=1):
         stack.append(word)
         for arc in arcs:
-            dependent = stack.pop(-2 if arc == LEFT_ARC else -1)
+            place = -2 if arc == LEFT_ARC else -1
+            dependent = stack.pop(place)
             heads[dependent - 1] = stack[-1]
     return heads
 
@@ -148,7 +154,7 @@ def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list
     """
     places = [word - 1 for word in word_ids[:-1]] + [len(actions) - 1]
     return [
-        actions[place] if number and place != before else []
+        list(actions[place]) if number and place != before else []
         for number, (before, place) in enumerate(zip([None, *places], places, strict=False))
     ]
 

@@ -74,6 +74,7 @@ class GrammarHypotheses(Hypotheses):
         lengths (`torch.LongTensor` of shape `(rows,)`): How many events there are.
     """
 
+    model: "TransformerGrammarForCausalLM"
     output_class = GrammarBeamOutput
     reads_words = True
 
@@ -108,9 +109,10 @@ class GrammarHypotheses(Hypotheses):
         tokens = order.shape[1]
         actions = events.new_full((*events.shape[:2], tokens * most + 1), -1)
         where = (token * most + number).masked_fill(~is_action, tokens * most)
-        actions = actions.scatter(2, where, (events - FIRST_ACTION).masked_fill(~is_action, -1))[..., :-1]
+        new = (events - FIRST_ACTION).masked_fill(~is_action, -1)
+        actions = actions.scatter(2, where, new)[..., :-1]  # (B, k, tokens * actions)
         actions = actions.unflatten(2, (tokens, most))  # (B, k, tokens, actions)
-        order = order[:, None, :, None].expand_as(actions)
+        order = order[:, None, :, None].expand_as(actions)  # (B, k, n, actions)
         return torch.full_like(actions, -1).scatter(2, order, actions)  # (B, k, n, actions)
 
     def structures(self) -> torch.Tensor:
@@ -171,7 +173,7 @@ class GrammarHypotheses(Hypotheses):
         if self.config.formalism == "dependency":
             completes = completes & (actions == RIGHT_ARC)
         acts = legal[:, 2:] & ~is_piece & torch.where(is_end, joins, ~completes)
-        return torch.cat([comes, acts], dim=1)
+        return torch.cat([comes, acts], dim=1)  # (rows, 1 + actions)
 
     def act(self, rows: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor) -> None:
         """Some rows take actions; all `(number,)`."""

@@ -108,9 +108,11 @@ class TransformerGrammarConfig(StructuredLMConfig):
     @property
     def abilities(self) -> Abilities:
         """What the models give and read."""
+        has_labels = self.labels and self.formalism == "constituency"
+        span_labels = tuple(self.label_names) if has_labels else None
         return Abilities(
             structures=(self.formalism,),
-            span_labels=tuple(self.labels) if self.labels and self.formalism == "constituency" else None,
+            span_labels=span_labels,
             decoders=("tree",),
             k_best=self.formalism == "dependency",
             beam=True,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.cache_utils import Cache
 from transformers.generation import GenerateDecoderOnlyOutput
-from transformers.utils import ModelOutput
+from transformers.generation.utils import GenerateOutput
 
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.modules.structured_lm.generation import StructureWriter
@@ -126,9 +126,9 @@ class GrammarWriter(StructureWriter):
             taken.append(torch.where(is_going, choice - 1, -1))
             self.model.model.act(taken[-1], self.cache)
 
-    def finish(self, model: "TransformerGrammarForCausalLM", result: ModelOutput) -> GrammarGenerateOutput:
+    def finish(self, model: "TransformerGrammarForCausalLM", result: GenerateOutput) -> GrammarGenerateOutput:
         most = max(actions.shape[2] for actions in self.actions)
         actions = [torch.nn.functional.pad(each, (0, most - each.shape[2]), value=-1) for each in self.actions]
         last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)
-        word_ids = torch.cat([*self.word_ids, last], dim=1)
+        word_ids = torch.cat([*self.word_ids, last], dim=1)  # (B, sequence_length)
         return GrammarGenerateOutput(**result, actions=torch.cat(actions, dim=1), word_ids=word_ids)

@@ -61,24 +61,26 @@ class Machine:
 
     def with_room(self, columns: int, items: int) -> "Machine":
         """The same with room for so many more keys and items."""
-        columns = (0, max(self.used + columns - self.items.shape[1], 0))
-        items = (0, max(int(self.size.max()) + items - self.labels.shape[1], 0))
-        grown = {name: torch.nn.functional.pad(getattr(self, name), columns, value=-1) for name in ("items", "times")}
+        more_columns = max(self.used + columns - self.items.shape[1], 0)
+        more_items = max(int(self.size.max()) + items - self.labels.shape[1], 0)
+        grown = {}
+        for name in ("items", "times"):
+            grown[name] = torch.nn.functional.pad(getattr(self, name), (0, more_columns), value=-1)
         for name in ("labels", "heads", "by_right"):
-            grown[name] = torch.nn.functional.pad(getattr(self, name), items)
+            grown[name] = torch.nn.functional.pad(getattr(self, name), (0, more_items))
         return replace(self, **grown)
 
     def select(self, rows: torch.Tensor) -> "Machine":
         """The machines in some rows, in this order."""
-        tensors = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return replace(
-            self, **{n: each.index_select(0, rows) for n, each in tensors if isinstance(each, torch.Tensor)}
-        )
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        return replace(self, **{name: tensor.index_select(0, rows) for name, tensor in tensors.items()})
 
     def keep_columns(self, order: torch.Tensor) -> "Machine":
         """The keys in columns `(rows, columns)` alone, in this order."""
         items = self.items.gather(1, order)  # (rows, columns)
-        return replace(self, used=order.shape[1], items=items, times=self.times.gather(1, order))
+        times = self.times.gather(1, order)  # (rows, columns)
+        return replace(self, used=order.shape[1], items=items, times=times)
 
     @property
     def _is_open(self) -> torch.Tensor:
@@ -181,7 +183,7 @@ class Machine:
         is_inside = (innermost < 0) | (after.times >= opened)
         restricted = [is_outside] * config.buffer_heads + [is_inside] * config.stack_heads
         rest = config.num_attention_heads - len(restricted)
-        heads = torch.stack([*restricted, *[torch.ones_like(is_inside)] * rest], dim=1)
+        heads = torch.stack([*restricted, *[torch.ones_like(is_inside)] * rest], dim=1)  # (rows, num_heads, columns)
         return heads & seen  # (rows, num_heads, columns)
 
     def _positions(self, own: torch.Tensor, is_left: torch.Tensor, column: torch.Tensor, times: torch.Tensor):
@@ -189,7 +191,7 @@ class Machine:
         config = self.config
         if config.relative_positions == "linear":
             return (self.time.unsqueeze(1) - times).masked_fill(times < 0, 0)
-        level = torch.arange(self.labels.shape[1], device=own.device).expand_as(self.labels)
+        level = torch.arange(self.labels.shape[1], device=own.device).expand_as(self.labels)  # (rows, room)
         if config.formalism == "constituency":
             is_open = self._is_open.long()
             level = (is_open.cumsum(1) - is_open + 1) * (level > 0)  # one deeper than what it is in
@@ -223,10 +225,9 @@ class Tape:
         """
         batch, tokens, most = actions.shape
         actions = torch.nn.functional.pad(actions, (0, 1), value=-1).flatten(1)  # (B, tokens * (actions + 1))
-        events = torch.cat(
-            [torch.full_like(actions.view(batch, tokens, -1)[..., :-1], NOTHING), events.unsqueeze(2)], 2
-        )
-        events = torch.where(actions >= 0, actions + FIRST_ACTION, events.flatten(1))  # (B, length)
+        nothing = torch.full((batch, tokens, most), NOTHING, device=events.device)
+        events = torch.cat([nothing, events.unsqueeze(2)], dim=2).flatten(1)  # (B, tokens * (actions + 1))
+        events = torch.where(actions >= 0, actions + FIRST_ACTION, events)
         is_read = events != NOTHING
         is_double = is_join(events, config) & (config.composition == "compose")
         ends = (is_read.long() + is_double.long()).cumsum(1)
@@ -270,7 +271,11 @@ class Replay:
             steps.append((view.visible, view.positions, machine.legal(), heads))
         visible, positions, legal, heads = zip(*steps, strict=True)
         return cls(
-            *(torch.stack(each, dim) for each, dim in ((visible, 2), (positions, 1), (legal, 1), (heads, 1))), machine
+            torch.stack(visible, dim=2),
+            torch.stack(positions, dim=1),
+            torch.stack(legal, dim=1),
+            torch.stack(heads, dim=1),
+            machine,
         )
 
 
@@ -294,12 +299,14 @@ def scores_at(
         visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`, *optional*):
             Which keys are seen, where there is no mask.
     """
-    lowest, highest = (-1, config.max_depth) if config.relative_positions == "depth" else (0, int(positions.max()))
+    is_depth = config.relative_positions == "depth"
+    lowest, highest = (-1, config.max_depth) if is_depth else (0, int(positions.max()))
     index = (highest - positions).unsqueeze(1)  # (B, 1, Q, keys): the highest comes first
 
     def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
         keys = attention.position_keys(highest + 1, query, lowest)  # (H, values, head_dim)
-        found = torch.einsum("bhqd,hvd->bhqv", query, keys).gather(-1, index.expand(-1, len(keys), -1, -1))
+        of_values = torch.einsum("bhqd,hvd->bhqv", query, keys)  # (B, H, Q, values)
+        found = of_values.gather(-1, index.expand(-1, len(keys), -1, -1))  # (B, H, Q, keys)
         return found if visible is None else found.masked_fill(~visible, torch.finfo(found.dtype).min)
 
     return scores

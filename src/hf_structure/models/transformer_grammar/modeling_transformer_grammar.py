@@ -48,12 +48,13 @@ from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone
-from hf_structure.modules.structured_lm.causal_lm import next_tokens
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
     StructuredPreTrainedMixin,
+    is_one_of,
+    next_tokens,
 )
 
 
@@ -63,6 +64,7 @@ class Reading(NamedTuple):
     tape: Tape  # the events
     legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each
     outputs: BaseModelOutputWithPast  # the backbone's, for each event
+    states: torch.Tensor  # (batch_size, length, hidden_size): the last of them
 
     @property
     def next_places(self) -> torch.Tensor:
@@ -78,6 +80,7 @@ class Reading(NamedTuple):
 class TransformerGrammarPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
     """Base of the transformer grammars."""
 
+    config: TransformerGrammarConfig
     config_class = TransformerGrammarConfig
 
     @torch.no_grad()
@@ -138,7 +141,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
         reading = self.read(embedded, attention_mask, word_ids, actions, cache, use_cache, **kwargs)
         outputs = reading.outputs
-        outputs.last_hidden_state = reading.at(outputs.last_hidden_state, reading.next_places[..., -1])
+        outputs.last_hidden_state = reading.at(reading.states, reading.next_places[..., -1])
         return outputs
 
     def read(
@@ -159,21 +162,23 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             known.embedded.gather(1, places.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
             for places in (tape.places, replay.heads)
         )  # each (B, length, hidden_size)
+        kept = known if use_cache or known is cache else None
         outputs = self.backbone(
             inputs_embeds=self.embed_events(tape.actions, tokens, heads),
-            cache=known if use_cache or known is cache else None,
+            cache=kept,
             use_cache=use_cache,
             **self.what_is_seen(replay.visible, replay.positions, time + (tape.events != NOTHING).cumsum(1) - 1),
             **kwargs,
         )
-        reading = Reading(tape, replay.legal, outputs)
+        reading = Reading(tape, replay.legal, outputs, outputs.last_hidden_state)
         if outputs.cache is not None:
-            last = reading.at(outputs.last_hidden_state, tape.starts[:, -1, -1:] - 1).squeeze(1)
+            last = reading.at(reading.states, tape.starts[:, -1, -1:] - 1).squeeze(1)
             has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
-            known.last = torch.where(has_read, last, last if known.last is None else known.last)
+            before = last if known.last is None else known.last
+            known.last = torch.where(has_read, last, before)  # (B, hidden_size)
         return reading
 
-    @torch.compiler.disable  # a question about values
+    @uncompiled  # a question about values
     def what_is_seen(
         self, visible: torch.Tensor, positions: torch.Tensor, times: torch.Tensor, is_search: bool = False
     ) -> dict[str, Any]:
@@ -189,8 +194,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             ValueError: more tokens and actions than a pretrained backbone has positions for.
         """
         if self.config.base_config is None:
-            scores = scores_at(positions, self.config, visible if is_search else None)
-            return {"attention_mask": None if is_search else visible, "position_scores": scores}
+            seen, mask = (visible, None) if is_search else (None, visible)
+            return {"attention_mask": mask, "position_scores": scores_at(positions, self.config, seen)}
         if (most := self.config.max_position_embeddings) <= int(times.max()):
             raise ValueError(f"a text of {int(times.max()) + 1} tokens and actions: this model has {most} positions")
         mask = torch.zeros_like(visible, dtype=self.dtype).masked_fill(~visible, torch.finfo(self.dtype).min)
@@ -223,7 +228,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         if word_ids is None:
             word_ids = 0 * all_words(embedded)
         known.append(embedded=embedded, word_ids=word_ids)
-        before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]
+        before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]  # (B, tokens)
         is_piece = (word_ids > 0) & (word_ids == before)
         events = without_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
         tape = Tape.of(actions, events, self.config, past)
@@ -286,15 +291,11 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         super().__init__(config)
         self.model = TransformerGrammarModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
-        self._tie_head()
         self.post_init()
-        self._follow_base_plans()
 
     def is_end(self, ids: torch.Tensor) -> torch.Tensor:
         """Which tokens end a text, of the same shape."""
-        ends = self.config.eos_token_id
-        ends = torch.tensor([] if ends is None else ends, dtype=torch.long, device=ids.device)
-        return torch.isin(ids, ends.view(-1))
+        return is_one_of(ids, self.config.eos_token_id)
 
     def predict(self, states: torch.Tensor, legal: torch.Tensor, logits: torch.Tensor | None = None) -> Predictions:
         """
@@ -305,13 +306,14 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             legal (`torch.BoolTensor` of shape `(..., 2 + actions)`): As from [`Machine.legal`].
             logits (`torch.FloatTensor` of shape `(..., vocab_size)`, *optional*): What the head makes of the states.
         """
-        logits = (self.lm_head(states) if logits is None else logits).float()
-        is_end = self.is_end(torch.arange(logits.shape[-1], device=logits.device))
-        may_come = torch.where(is_end, legal[..., 1:2], legal[..., :1])
-        tokens = logits.masked_fill(~may_come, torch.finfo(logits.dtype).min)
-        actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T
-        kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)
-        may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)
+        scores = self.lm_head(states) if logits is None else logits
+        scores = scores.float()
+        is_end = self.is_end(torch.arange(scores.shape[-1], device=scores.device))
+        may_come = torch.where(is_end, legal[..., 1:2], legal[..., :1])  # (..., vocab_size)
+        tokens = scores.masked_fill(~may_come, torch.finfo(scores.dtype).min)
+        actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T  # (..., actions)
+        kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)  # (..., 1 + actions)
+        may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)  # (..., 1 + actions)
         return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -362,23 +364,23 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
     ) -> tuple[TransformerGrammarCausalLMOutput, torch.Tensor | None]:
         """The logits of the tokens, and with targets the sum of the cross-entropies of what kind of event comes."""
         outputs = reading.outputs
-        states = outputs.last_hidden_state
         places = reading.next_places
-        last_places = places[..., -1]
-        outputs.last_hidden_state = reading.at(states, last_places)
+        last_states = reading.at(reading.states, places[..., -1])
+        outputs.last_hidden_state = last_states
         result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, 0)
-        legal = reading.at(reading.legal, last_places)
-        result.logits, kinds = self.predict(outputs.last_hidden_state, legal, result.logits)
+        legal = reading.at(reading.legal, places[..., -1])
+        result.logits, kinds = self.predict(last_states, legal, result.logits)
         if targets is None:
             return result, None
         counts = targets != -100
         actions = nn.functional.pad(actions, (0, 0, 0, 1), value=-1)[:, 1:]  # after each token, (B, seq_len, actions)
         row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
         place = places[row, token, number]
-        others = self.predict(states[row, place], reading.legal[row, place]).kinds  # (events, 1 + actions)
-        kinds = torch.cat([kinds[counts], others])
-        gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])
-        check_events(result.logits, targets, kinds, gold, torch.cat([counts.nonzero()[:, 0], row]))
+        others = self.predict(reading.states[row, place], reading.legal[row, place]).kinds  # (events, 1 + actions)
+        kinds = torch.cat([kinds[counts], others])  # (events, 1 + actions)
+        gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])  # (events,)
+        texts = torch.cat([counts.nonzero()[:, 0], row])  # (events,)
+        check_events(result.logits, targets, kinds, gold, texts)
         return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")
 
     def decode(
@@ -418,13 +420,13 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             word_ids = inner.cumsum(1) * inner
         word_ids = word_ids.clamp(min=0)
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=k)
+        _, _, best, log_probs = found.to_tuple()
         trees = []  # for each sentence its best trees
-        for sentence, words, known in zip(found.actions, word_ids, is_token.bool(), strict=True):
+        for sentence, words, known in zip(best, word_ids, is_token.bool(), strict=True):
             numbers = words[known].tolist()
             trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
-        log_probs = found.action_log_probs
         if not is_dependency:
-            spans = [torch.tensor(decoded_spans(best, self.config), dtype=torch.long).view(-1, 3) for (best,) in trees]
+            spans = [torch.tensor(decoded_spans(tree, self.config), dtype=torch.long).view(-1, 3) for (tree,) in trees]
             spans = nn.utils.rnn.pad_sequence(spans, True, padding_value=-1)  # (B, num_spans, 3)
             labels = spans[..., 2] if self.config.labels else None
             return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)
@@ -446,6 +448,7 @@ def check_events(
     """
     scores = logits.gather(2, targets.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, seq_len)
     wrong = ((scores == torch.finfo(scores.dtype).min) & (targets != -100)).any(1)
-    wrong[texts[kinds.gather(1, gold.unsqueeze(1)).squeeze(1) == -torch.inf]] = True
+    chosen = kinds.gather(1, gold.unsqueeze(1)).squeeze(1)  # (events,)
+    wrong[texts[chosen == -torch.inf]] = True
     if wrong.any():
         raise ValueError(f"the actions of text {int(wrong.byte().argmax())} are not those of a tree")

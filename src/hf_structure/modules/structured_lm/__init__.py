@@ -2,11 +2,12 @@
 The machine of structured language models: causal language models that build a structure while they read, and whose
 attention is biased by it. Each piece has one owner:
 
-- `transformer_xl`, `backbones`: the layers below, from scratch or of transformers; `grafting`: to and from the latter;
+- `transformer_xl`, `backbones`: the layers below, from scratch or of transformers;
 - `tape_attention`: what tapes add to attention scores;
 - `structure_cache`: keys, values and the structure so far; `search_cache`: those of a search;
 - `hypotheses`, `beam_search`: structures of given sentences; `generation`: text and structure together;
-- `configuration`, `modeling`, `causal_lm`: what configurations, model classes and losses have in common.
+- `configuration`, `modeling`: what configurations, model classes and losses have in common; to and from the models
+  of transformers that are grafted on.
 
 A family adds, in its own folder:
 

@@ -27,10 +27,7 @@ def positions_for(
 ) -> dict[str, torch.Tensor | None]:
     """
     What a backbone is told of the positions of the last `length` tokens: those given, or else counted without the
-    padding. Nothing from scratch, where distances are what counts.
-
-    Raises:
-        ValueError: positions with gaps for a backbone that knows distances only.
+    padding. Nothing from scratch, where distances are what counts: raises `ValueError` for positions with gaps there.
     """
     if isinstance(backbone, TransformerXLModel):
         if position_ids is not None and length > 1:

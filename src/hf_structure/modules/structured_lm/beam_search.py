@@ -10,14 +10,13 @@ Sentences that begin alike have the same hypotheses until they differ: these are
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
-from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam, default_max_tokens, settle
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import MixinBase, uncompiled
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 
 BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
@@ -43,43 +42,96 @@ class Found:
         self.structures[(*place, *map(slice, structures.shape[1:]))] = structures[rows]
 
 
-@torch.no_grad()
-@uncompiled
-def beam_search(
-    model: PreTrainedModel,
-    kind: type[Hypotheses],
-    input_ids: torch.Tensor,
-    word_ids: torch.Tensor | None,
-    attention_mask: torch.Tensor | None,
-    *,
-    beam_size: int,
-    k: int,
-    max_tokens: int | None,
-    watch: Callable | None = None,
-) -> ModelOutput:
-    """The search of [`StructuredLMMixin.beam_search`], with hypotheses of a `kind`."""
-    if max_tokens is None:
-        max_tokens = default_max_tokens(model.config.num_hidden_layers, model.config.hidden_size)
-    for name, value in {"beam_size": beam_size, "k": k, "max_tokens": max_tokens}.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
-    columns = [input_ids]
-    if kind.reads_words:
-        if word_ids is None:
+class BeamSearchMixin(MixinBase):
+    """For causal language models that name their `hypotheses_class`."""
+
+    hypotheses_class: ClassVar[type[Hypotheses]]
+    writer_class: ClassVar[Any]
+
+    @torch.no_grad()
+    @uncompiled
+    def beam_search(
+        self,
+        input_ids: torch.Tensor,
+        word_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        beam_size: int = 1,
+        k: int = 1,
+        max_tokens: int | None = None,
+        watch: Callable | None = None,
+    ) -> ModelOutput:
+        """
+        How probable given sentences are, summed over the structures of a beam, and the best structures.
+
+        With each token or word a structure grows in all possible or in the likeliest ways; the `beam_size` most
+        probable structures of each sentence are kept.
+
+        Args:
+            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in `forward`;
+                the first token, which belongs to no word, is given. Words are read for structures over words alone.
+            beam_size (`int`): Structures kept for each sentence; 1 is greedy.
+            k (`int`): How many of them are returned.
+            max_tokens (`int`, *optional*): Tokens of all hypotheses that are searched at a time, which bounds the
+                memory; a sentence is not split. By default 65536, or fewer for large models, such that keys and values
+                take 1 GiB, but at least 16384.
+            watch (`Callable`, *optional*): Called before each token but the first with the numbers of the sentences of
+                a group, the place of the token, the first sentence of the group that equals each of them up to there,
+                the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
+
+        Returns:
+            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
+
+        Raises:
+            ValueError: a model without layers that read structures; a sentence without tokens or, with structures
+                over words, one that begins with a word; `beam_size`, `k` or `max_tokens` below 1.
+        """
+        self.config.require_structure_layers(f"there are no {self.writer_class.structures} to search for")
+        kind = self.hypotheses_class
+        if max_tokens is None:
+            max_tokens = default_max_tokens(self.config.num_hidden_layers, self.config.hidden_size)
+        for name, value in {"beam_size": beam_size, "k": k, "max_tokens": max_tokens}.items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if kind.reads_words and word_ids is None:
             raise ValueError("structures over words are searched for: pass `word_ids` of shape (batch_size, seq_len)")
-        columns.append(word_ids)
-    lengths, order, columns = right_padded(attention_mask, *columns)
-    log_probs = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
-    structures = kind.room_for(k, *columns)
-    found = Found(log_probs[:, 0].clone(), log_probs, structures, log_probs.new_full(structures.shape[:2], -torch.inf))
-    for group in _groups(lengths, max_tokens // beam_size):
-        longest = int(lengths[group].max())
-        parts = [column[group, :longest] for column in columns]
-        hypotheses = cast(Any, kind)(model, *parts, len(group) * beam_size)
-        _search_group(hypotheses, parts, lengths[group], beam_size, found, group, watch)
-    log_probs = torch.zeros_like(log_probs).scatter(1, order, log_probs)  # (B, n)
-    structures = kind.at_tokens(found.structures, order)
-    return kind.output_class(found.log_prob, log_probs, structures, found.structure_log_probs)
+        columns = [input_ids, word_ids] if kind.reads_words and word_ids is not None else [input_ids]
+        lengths, order, columns = right_padded(attention_mask, *columns)
+        log_probs = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
+        structures = kind.room_for(k, *columns)
+        nothing = log_probs.new_full(structures.shape[:2], -torch.inf)  # (B, k)
+        found = Found(log_probs[:, 0].clone(), log_probs, structures, nothing)
+        for group in _groups(lengths, max_tokens // beam_size):
+            longest = int(lengths[group].max())
+            parts = [column[group, :longest] for column in columns]
+            hypotheses = cast(Any, kind)(self, *parts, len(group) * beam_size)
+            _search_group(hypotheses, parts, lengths[group], beam_size, found, group, watch)
+        log_probs = torch.zeros_like(log_probs).scatter(1, order, log_probs)  # (B, n)
+        structures = kind.at_tokens(found.structures, order)
+        return kind.output_class(found.log_prob, log_probs, structures, found.structure_log_probs)
+
+    def decoding_beam_size(self, decoder: str, k: int, beam_size: int | None) -> int:
+        """
+        How many structures `decode` follows: 16 by default, or `4 * k` if that is more.
+
+        Raises:
+            ValueError: another decoder than `"tree"`, what every model understands; `k` that is not between 1 and
+                `beam_size`.
+        """
+        if decoder != "tree":
+            name = type(self).__name__
+            raise ValueError(f"{name} finds {self.writer_class.structures} with a beam alone: leave decoder out")
+        if beam_size is None:
+            beam_size = max(BEAM_SIZE, 4 * k)
+        if not 1 <= k <= beam_size:
+            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
+        return beam_size
+
+    def predict_structures(
+        self, input_ids: torch.Tensor, word_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The structures of given sentences, built greedily, as `forward` reads them; see [`beam_search`]."""
+        return self.beam_search(input_ids, word_ids, attention_mask).to_tuple()[2][:, 0]
 
 
 def right_padded(

@@ -77,6 +77,12 @@ class StructuredLMConfig(StructureConfig):
         name = f"{self.grafted.removesuffix('s')}_layers"
         return chosen_layers(name, getattr(self, name), self.num_hidden_layers)
 
+    def require_structure_layers(self, consequence: str) -> None:
+        """Raises `ValueError` for a model without layers that read structures."""
+        if not self.structure_layers:
+            name = self.grafted.removesuffix("s")
+            raise ValueError(f"this model has no {name} layers (config.{name}_layers): {consequence}")
+
     def _follow_base(self) -> None:
         base: Any = self.base_config
         if base.model_type not in BASE_MODEL_TYPES:

@@ -8,15 +8,17 @@ has been read.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMode
+from transformers.generation.utils import GenerateOutput
 from transformers.utils import ModelOutput
 from transformers.utils.deprecation import deprecate_kwarg
 
+from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
@@ -82,12 +84,12 @@ class StructureWriter:
         """Logits `(batch_size, vocab_size)` of texts from those of the rows of the cache."""
         return logits
 
-    def finish(self, model: PreTrainedModel, result: ModelOutput) -> ModelOutput:
+    def finish(self, model: PreTrainedModel, result: GenerateOutput) -> ModelOutput:
         """The output of transformers with the structures. The last token has not been read."""
         raise NotImplementedError
 
 
-class StructureGenerationMixin(GenerationMixin):
+class StructureGenerationMixin(GenerationMixin, MixinBase):
     """`generate` with structures, for causal language models that name their `writer_class`."""
 
     writer_class: ClassVar[type[StructureWriter]]
@@ -119,7 +121,6 @@ class StructureGenerationMixin(GenerationMixin):
             ValueError: a mode, settings or prompts that structures cannot be built with.
         """
         kind = self.writer_class
-        model: Any = self
         parent: Any = super()
         options = {name: kwargs.pop(name) for name in kind.options if name in kwargs}
         if not use_structure and kwargs.get(kind.given) is None:
@@ -129,9 +130,9 @@ class StructureGenerationMixin(GenerationMixin):
                 raise ValueError(
                     f"{kind.structures} are built over the tokens of texts: {name} needs use_structure=False"
                 )
-        writer = kind.of(model, sample_structure, kwargs, **options)
+        writer = kind.of(self, sample_structure, kwargs, **options)
         result = parent.generate(inputs, generation_config, *args, structure_writer=writer, **kwargs)
-        return writer.finish(model, result) if isinstance(result, ModelOutput) else result
+        return result if isinstance(result, torch.Tensor) else writer.finish(self, result)
 
     def prepare_inputs_for_generation(
         self,
@@ -142,14 +143,13 @@ class StructureGenerationMixin(GenerationMixin):
         **kwargs,
     ) -> dict:
         """As in transformers; with structures, what the new tokens add to them is predicted."""
-        model: Any = self
         parent: Any = super()
         inputs = parent.prepare_inputs_for_generation(
             input_ids, is_first_iteration=is_first_iteration, inputs_embeds=inputs_embeds, **kwargs
         )
         if structure_writer is None:
             return inputs
-        return structure_writer.read(model, inputs, is_prompt=bool(is_first_iteration))
+        return structure_writer.read(self, inputs, is_prompt=bool(is_first_iteration))
 
     def _update_model_kwargs_for_generation(self, outputs: Any, model_kwargs: dict, *args, **kwargs) -> dict:
         if (writer := model_kwargs.get("structure_writer")) is not None:
@@ -158,7 +158,7 @@ class StructureGenerationMixin(GenerationMixin):
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         if (writer := model_kwargs.get("structure_writer")) is not None:
-            cache = writer.cache_for(cast(PreTrainedModel, self), model_kwargs.get("cache"))
+            cache = writer.cache_for(self, model_kwargs.get("cache"))
             writer.begin(generation_config, generation_mode, cache)
             model_kwargs["cache"] = cache
         parent: Any = super()

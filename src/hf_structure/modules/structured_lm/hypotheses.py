@@ -59,9 +59,7 @@ class Hypotheses:
     def room_for(cls, k: int, *columns: torch.Tensor) -> torch.Tensor:
         """
         Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words.
-
-        Raises:
-            ValueError: sentences that structures cannot be found of.
+        Raises `ValueError` for sentences that structures cannot be found of.
         """
         raise NotImplementedError
 
@@ -120,4 +118,4 @@ class Hypotheses:
     def select(self, rows: torch.Tensor) -> None:
         """Goes on with some rows, which may come more than once, in this order."""
         self.keys_values.select(rows)
-        self.last = self.last.index_select(0, rows)
+        self.last = self.last.index_select(0, rows)  # (rows, hidden_size)

@@ -3,23 +3,21 @@ What the classes of a structured language model share. A family has a `<Family>P
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
 """
 
-from collections.abc import Callable
+import copy
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
 from hf_structure.modules.calls import MixinBase
+from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.backbones import positions_for
-from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE, beam_search
-from hf_structure.modules.structured_lm.causal_lm import label_count, sum_of_losses
-from hf_structure.modules.structured_lm.grafting import GraftMixin
-from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+from hf_structure.modules.structured_lm.beam_search import BeamSearchMixin
 
 Output = TypeVar("Output", bound=ModelOutput)
 
@@ -84,16 +82,15 @@ class StructuredModelMixin(MixinBase):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """Calls the backbone with the positions that it needs; `kwargs` may have a `tape_lookup`."""
-        tokens = input_ids if inputs_embeds is None else inputs_embeds
-        assert tokens is not None
-        kwargs |= positions_for(self.backbone, position_ids, attention_mask, tokens.shape[1])
+        length = check_one_input(input_ids, inputs_embeds).shape[1]
+        kwargs |= positions_for(self.backbone, position_ids, attention_mask, length)
         return self.backbone(input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask, **kwargs)
 
 
-class StructuredLMMixin(GraftMixin):
+class StructuredLMMixin(BeamSearchMixin):
     """
-    For a family's causal language model, which names its `hypotheses_class` and the argument of `forward` that gives
-    structures, the `structure_input`. Arguments of `forward` that all families share, beside those of
+    For a family's causal language model, which names the argument of `forward` that gives structures, the
+    `structure_input`. Arguments of `forward` that all families share, beside those of
     [`StructuredModelMixin`]:
         labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The tokens themselves, -100 where
             they do not count; each is predicted from the one before.
@@ -107,9 +104,18 @@ class StructuredLMMixin(GraftMixin):
 
     model: Any
     lm_head: nn.Linear
-    writer_class: ClassVar[Any]
-    hypotheses_class: ClassVar[type[Hypotheses]]
     structure_input: ClassVar[str]
+
+    def post_init(self):
+        """The head shares its weight with the input embeddings, and follows the pretrained one's plan for devices."""
+        embeddings = self.model.get_input_embeddings()
+        name = next(name for name, module in self.model.named_modules() if module is embeddings)
+        self._tied_weights_keys = {"lm_head.weight": f"model.{name}.weight"}
+        super().post_init()
+        if self.config.base_config is not None:
+            base: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(self.config.base_config)]
+            for plan in ("_tp_plan", "_pp_plan"):
+                getattr(self, plan).update(getattr(base, plan) or {})
 
     def predict_tokens(
         self, kind: type[Output], outputs: Any, logits_to_keep: int | torch.Tensor, **fields: Any
@@ -140,72 +146,84 @@ class StructuredLMMixin(GraftMixin):
             result.loss = result.loss + loss
             result[structure_loss] = loss.detach()
 
-    def beam_search(
-        self,
-        input_ids: torch.Tensor,
-        word_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        *,
-        beam_size: int = 1,
-        k: int = 1,
-        max_tokens: int | None = None,
-        watch: Callable | None = None,
-    ) -> ModelOutput:
+    @classmethod
+    def from_pretrained_lm(cls, name_or_model: str | PreTrainedModel, **settings) -> PreTrainedModel:
         """
-        How probable given sentences are, summed over the structures of a beam, and the best structures.
-
-        With each token or word a structure grows in all possible or in the likeliest ways; the `beam_size` most
-        probable structures of each sentence are kept.
+        Grafts structures on a pretrained language model, whose weights are all kept. Without a structure the result is
+        that model, and with one it begins as that model.
 
         Args:
-            input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in `forward`;
-                the first token, which belongs to no word, is given. Words are read for structures over words alone.
-            beam_size (`int`): Structures kept for each sentence; 1 is greedy.
-            k (`int`): How many of them are returned.
-            max_tokens (`int`, *optional*): Tokens of all hypotheses that are searched at a time, which bounds the
-                memory; a sentence is not split. By default 65536, or fewer for large models, such that keys and values
-                take 1 GiB, but at least 16384.
-            watch (`Callable`, *optional*): Called before each token but the first with the numbers of the sentences of
-                a group, the place of the token, the first sentence of the group that equals each of them up to there,
-                the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
-
-        Returns:
-            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
+            name_or_model (`str` or `PreTrainedModel`): A causal language model of transformers (Gemma, GPT-2,
+                GPT-NeoX, Llama, OPT, Qwen2 or Qwen3), or what [`~AutoModelForCausalLM.from_pretrained`] loads one
+                from. A model given is copied.
+            settings: Fields of the configuration, such as which layers read structures; all by default.
 
         Raises:
-            ValueError: a model without layers that read structures; a sentence without tokens or, with structures
-                over words, one that begins with a word; `beam_size`, `k` or `max_tokens` below 1.
+            ValueError: a family of models that structures cannot be grafted on.
         """
-        check_structure_layers(self.config, f"there are no {self.writer_class.structures} to search for")
-        options = {"beam_size": beam_size, "k": k, "max_tokens": max_tokens, "watch": watch}
-        return beam_search(self, self.hypotheses_class, input_ids, word_ids, attention_mask, **options)
+        source: Any = name_or_model
+        if not isinstance(source, PreTrainedModel):
+            source = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False)
+        config_class: Any = cls.config_class
+        config = config_class(base_config=copy.deepcopy(source.config), **settings)
+        model: Any = cls(config)
+        model = model.to(dtype=source.dtype, device=source.device)
+        model.model.backbone.load_state_dict(source.base_model.state_dict())
+        head: Any = source.get_output_embeddings()
+        model.lm_head.load_state_dict(head.state_dict())
+        model.tie_weights()
+        model.generation_config = copy.deepcopy(source.generation_config)
+        return model.eval()
 
-    def decoding_beam_size(self, decoder: str, k: int, beam_size: int | None) -> int:
+    def to_base_lm(self) -> PreTrainedModel:
         """
-        How many structures `decode` follows: 16 by default, or `4 * k` if that is more.
-
-        Raises:
-            ValueError: another decoder than `"tree"`, what every model understands; `k` that is not between 1 and
-                `beam_size`.
+        The language model that was grafted on, with its present weights and without structures. Raises `ValueError`
+        for a model from scratch.
         """
-        if decoder != "tree":
-            name = type(self).__name__
-            raise ValueError(f"{name} finds {self.writer_class.structures} with a beam alone: leave decoder out")
-        if beam_size is None:
-            beam_size = max(BEAM_SIZE, 4 * k)
-        if not 1 <= k <= beam_size:
-            raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
-        return beam_size
+        if self.config.base_config is None:
+            raise ValueError("this model was trained from scratch: there is no model of transformers to go back to")
+        base = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.base_config))
+        base = base.to(dtype=self.dtype, device=self.device)
+        base.base_model.load_state_dict(self.model.backbone.state_dict())
+        base.get_output_embeddings().load_state_dict(self.lm_head.state_dict())
+        base.tie_weights()
+        base.generation_config = copy.deepcopy(self.generation_config)
+        return base.eval()
 
-    def predict_structures(
-        self, input_ids: torch.Tensor, word_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """The structures of given sentences, built greedily, as `forward` reads them; see [`beam_search`]."""
-        return self.beam_search(input_ids, word_ids, attention_mask).to_tuple()[2][:, 0]
+    def init_continuous_batching(self, *args, **kwargs):
+        """As in transformers, for grafted backbones without structures. Raises `ValueError` for others."""
+        if self.config.base_config is None:
+            raise ValueError("relative positions have no paged attention: use `generate`, not continuous batching")
+        generation: Any = super()
+        return generation.init_continuous_batching(*args, **kwargs)
 
 
-def check_structure_layers(config: PreTrainedConfig, consequence: str) -> None:
-    """Raises `ValueError` for a model without layers that read structures."""
-    if not config.structure_layers:
-        name = config.grafted.removesuffix("s")
-        raise ValueError(f"this model has no {name} layers (config.{name}_layers): {consequence}")
+def next_tokens(
+    labels: torch.Tensor | None, shift_labels: torch.Tensor | None, attention_mask: torch.Tensor | None
+) -> torch.Tensor | None:
+    """
+    What each token is to predict, `(batch_size, seq_len)`, -100 where nothing: `shift_labels`, or else the `labels`,
+    which are the tokens themselves; None without either. Padding on the left predicts nothing.
+    """
+    if shift_labels is None:
+        if labels is None:
+            return None
+        shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # (B, n)
+    return without_padding(shift_labels, attention_mask, -100)
+
+
+def sum_of_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Sum of the cross-entropies of targets `(batch_size, seq_len)`, -100 where they do not count."""
+    return nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum")
+
+
+def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
+    """What sums of losses are divided by: the number given, or else that of the targets; at least 1."""
+    count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
+    return count.to(targets.device).clamp(min=1)
+
+
+def is_one_of(input_ids: torch.Tensor, token_ids: int | list[int] | None) -> torch.Tensor:
+    """Which tokens are one of some, given as in configurations, such as those that end a text; of the same shape."""
+    some = [] if token_ids is None else token_ids
+    return torch.isin(input_ids, torch.tensor(some, dtype=torch.long, device=input_ids.device).view(-1))

@@ -79,7 +79,7 @@ class SharedCache(SharedRows):
     def begin(self, count: int, reading: torch.Tensor | slice = slice(None)) -> None:
         """A place for the next token of each of the hypotheses, `count` of them, or of those that are `reading`."""
         new = self.new_places(count)
-        self.places = torch.nn.functional.pad(self.places, (0, 1))
+        self.places = torch.nn.functional.pad(self.places, (0, 1))  # (rows, tokens)
         self.places[reading, -1] = new
         self.reading = reading
         self.lookup = None
@@ -94,29 +94,24 @@ class SharedCache(SharedRows):
         rows, num_heads, _, size = query.shape
         keys = self._keep_heads((layer_idx, "keys"), key)
         values = self._keep_heads((layer_idx, "values"), value)
-        lookup = self._lookup_of(num_heads)
+        if self.lookup is None:  # the same in all layers
+            head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
+            index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
+            self.lookup = Lookup(index.flatten(0, 1))  # (rows * num_heads, tokens)
         query = query.reshape(-1, size)  # (rows * num_heads, head_dim)
         bias = bias.flatten(0, 2)  # (rows * num_heads, tokens)
-        scores = lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
+        scores = self.lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
         weights = scores.float().softmax(-1).to(values.dtype)
-        mixed = lookup.weighted_sums(weights, values)
-        return mixed.view(rows, num_heads, 1, size).to(key.dtype)
+        mixed = self.lookup.weighted_sums(weights, values)
+        return mixed.view(rows, num_heads, 1, size).to(key.dtype)  # (rows, num_heads, 1, head_dim)
 
     def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
         """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; all, `(-1, head_dim)`."""
         size = new.shape[-1]
         new = new.flatten(1)  # (rows, num_heads * head_dim)
-        # Half precision is kept as single where products that are looked up have kernels for that alone.
-        kept = self.keep(name, new.float() if new.device.type == "cpu" else new)
-        return kept.view(-1, size)  # (room * num_heads, head_dim)
-
-    def _lookup_of(self, num_heads: int) -> Lookup:
-        """Keys and values of `rows * num_heads` queries, the same in all layers."""
-        if self.lookup is None:
-            head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
-            index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
-            self.lookup = Lookup(index.flatten(0, 1))  # (rows * num_heads, tokens)
-        return self.lookup
+        if new.device.type == "cpu":  # products that are looked up have kernels for single precision alone
+            new = new.float()
+        return self.keep(name, new).view(-1, size)  # (room * num_heads, head_dim)
 
 
 class GatheredCache(SharedCache):

@@ -1,7 +1,7 @@
 """Caches of language models that build a structure over the tokens: keys and values, and the structure so far."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache
@@ -15,6 +15,8 @@ class StructureCache(DynamicCache):
       None as long as there are no tokens;
     - `_of_rows`: what else has a row for each text, tensors or values with a method `select`;
     - `_rebuild`: makes the latter anew from the former after `crop`.
+
+    They are declared with the types that they have as soon as there are tokens, which `holds_structure` tells.
 
     Attributes:
         tables (`dict[int, torch.FloatTensor]`): Keys of the values of tapes by layers; they depend on the parameters
@@ -31,7 +33,7 @@ class StructureCache(DynamicCache):
         self._forget()
 
     @classmethod
-    def of(cls, cache: Cache | None, *args) -> "StructureCache":
+    def of(cls, cache: Cache | None, *args) -> Self:
         """
         The cache itself, or one (made with `args`) that goes on from an empty plain cache. Raises `ValueError` if
         there are tokens in a plain cache: what structures they have is not known.
@@ -57,7 +59,8 @@ class StructureCache(DynamicCache):
         """Extends tensors by those of new tokens, `(batch_size, queries, ...)`."""
         for name, values in new.items():
             kept = getattr(self, name)
-            setattr(self, name, values if kept is None else torch.cat([kept, values], dim=1))
+            known = values if kept is None else torch.cat([kept, values], dim=1)  # (B, tokens, ...)
+            setattr(self, name, known)
 
     def crop(self, tokens_to_remove: int) -> None:
         """Removes the last tokens, given as a negative number, and what they have added to the structure."""
@@ -92,7 +95,8 @@ class StructureCache(DynamicCache):
             return
         rows = rows.to(getattr(self, self._of_tokens[0]).device)
         for name, kept in self._known(self._of_tokens + self._of_rows):
-            setattr(self, name, kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows))
+            chosen = kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows)
+            setattr(self, name, chosen)
 
     def _known(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         for name in names:

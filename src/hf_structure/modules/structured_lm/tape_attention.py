@@ -9,7 +9,7 @@ tokens: a bias of shape `(batch_size, num_heads, queries, keys)`, added to the m
     bias[k, j] = sum_f query[k] . key(vectors[f, tape[f, k, j]])
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,11 @@ class TapeKeys(nn.Module):
         if lookup is None:
             return args, kwargs
         if isinstance(attention, RelativeAttention):
-            kwargs["score_bias"] = lambda content, position: self.bias(
-                attention, position if self.relative else content, lookup
-            )
+            # The queries are those for content, and those for positions.
+            kwargs["score_bias"] = lambda *queries: self.bias(attention, queries[int(self.relative)], lookup)
         else:
-            query = tape_queries(attention, args[0] if args else kwargs["hidden_states"])
+            hidden_states = args[0] if args else kwargs["hidden_states"]
+            query = tape_queries(attention, hidden_states)
             bias = self.bias(attention, query, lookup) * attention.scaling
             kwargs["attention_mask"] = add_bias(kwargs.get("attention_mask"), bias)
         return args, kwargs
@@ -101,8 +101,9 @@ class TapeKeys(nn.Module):
         return table
 
 
-def read_tapes(backbone: nn.Module, keys: Iterable[TapeKeys]) -> None:
-    """Makes the layers of a backbone read what is given to it as `tape_lookup`."""
+def read_tapes(backbone: nn.Module, keys: Sequence[TapeKeys]) -> nn.ModuleList:
+    """Makes the layers of a backbone read what is given to it as `tape_lookup`, with these keys; returns the keys."""
     attentions = attention_modules(backbone)
     for each in keys:
         attentions[each.layer_idx].register_forward_pre_hook(each.infuse, with_kwargs=True)
+    return nn.ModuleList(keys)

@@ -83,7 +83,7 @@ class RelativeAttention(nn.Module):
 
     def split_heads(self, states: torch.Tensor) -> torch.Tensor:
         """`(batch_size, length, hidden_size)` to `(batch_size, num_heads, length, head_dim)`."""
-        return states.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return states.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)  # (B, H, length, head_dim)
 
     def forward(
         self,
@@ -120,7 +120,8 @@ class RelativeAttention(nn.Module):
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
         more: Any = 0 if score_bias is None else score_bias(content, position)
-        more = more + (0 if position_scores is None else position_scores(self, position))
+        if position_scores is not None:
+            more = more + position_scores(self, position)
         if isinstance(cache, SharedCache):
             scores = more if position_scores else self._newest_position_scores(position, cache) + more
             mixed = cache.attend(self.layer_idx, content, key, value, scores)
@@ -165,7 +166,8 @@ class RelativeAttention(nn.Module):
         """`(num_heads, count - lowest, head_dim)`: W_k,r r of positions from `count - 1` to the lowest."""
         distances = torch.arange(count - 1, lowest - 1, -1, device=like.device)
         encoded = sinusoids(distances, self.config.hidden_size).to(like.dtype)
-        return self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)
+        keys = self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim))  # (distances, H, head_dim)
+        return keys.transpose(0, 1)
 
 
 class TransformerXLLayer(GradientCheckpointingLayer):
@@ -231,7 +233,8 @@ class TransformerXLModel(PreTrainedModel):
     def scale(self, embeddings: torch.Tensor) -> torch.Tensor:
         """What the first layer reads of the embeddings of tokens."""
         # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
-        return self.dropout(embeddings * (math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1))
+        scale = math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1
+        return self.dropout(embeddings * scale)
 
     @by_call
     def biases(self) -> dict[str, torch.Tensor]:
@@ -261,9 +264,11 @@ class TransformerXLModel(PreTrainedModel):
         if use_cache and cache is None:
             cache = DynamicCache()
         past = 0 if cache is None else int(cache.get_seq_length())
-        hidden_states = self.scale(self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds)
+        embeddings = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden_states = self.scale(embeddings)
         mask = causal_mask(attention_mask, hidden_states, past)
         kwargs |= {"content_bias": self.content_bias, "position_bias": self.position_bias}
         for layer in self.layers[: self.config.num_hidden_layers]:  # fewer where text is drafted (early exit)
             hidden_states = layer(hidden_states, attention_mask=mask, cache=cache, **kwargs)
-        return BaseModelOutputWithPast(last_hidden_state=hidden_states, cache=cache if use_cache else None)
+        cache = cache if use_cache else None
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, cache=cache)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hf_structure.modules.structured_lm.causal_lm import label_count, next_tokens, sum_of_losses
+from hf_structure.modules.structured_lm.modeling import label_count, next_tokens, sum_of_losses
 
 NONE = -100
 LABELS = torch.tensor([[4, 5, 6, 7], [NONE, NONE, 8, 9], [8, 9, NONE, NONE]])
