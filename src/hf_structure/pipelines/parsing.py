@@ -399,12 +399,12 @@ def _parse_windows(
     with bar:
         for window in windows(sentences, batch_size * WINDOW):
             parses: list[Parse | None] = [None] * len(window)
-            places = [i for i, encoded in enumerate(window) if encoded is not None]
-            lengths = [len(window[i]["input_ids"]) for i in places]
+            known = [(place, encoded) for place, encoded in enumerate(window) if encoded is not None]
+            lengths = [len(encoded["input_ids"]) for _, encoded in known]
             for batch in similar_length_batches(lengths, batch_size, max_padding):
-                chosen = [places[i] for i in batch]
-                for i, parsed in zip(chosen, decode([window[i] for i in chosen]), strict=True):
-                    parses[i] = parsed
+                places, chosen = zip(*(known[i] for i in batch), strict=True)
+                for place, parsed in zip(places, decode(list(chosen)), strict=True):
+                    parses[place] = parsed
                 bar.update(len(batch))
-            bar.update(len(window) - len(places))
+            bar.update(len(window) - len(known))
             yield from parses

@@ -58,7 +58,7 @@ def _split(
     return sentences
 
 
-def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+def _paragraphs(text: str) -> list[tuple[int, int]]:
     check_characters(text)
     return paragraph_spans(text)
 
