@@ -274,7 +274,7 @@ class DependencyScorer(nn.Module):
         split = {name: values.split(self.chunk_size) for name, values in pairs.items()}
         arcs_in = []
         arcs_out = []
-        sums = torch.zeros(())
+        sums = torch.zeros((), dtype=torch.float32)
         for number in range(len(split["step"])):
             chunk = {name: values[number] for name, values in split.items()}
             if torch.is_grad_enabled() and len(pairs["step"]) > self.chunk_size:
