@@ -187,6 +187,6 @@ def test_a_splitter_of_ones_own():
 def test_words_by_unicode_from_the_shell(tmp_path, capsys):
     path = Path(tmp_path, "zh.txt")
     path.write_text("我看书。你呢？\n", encoding="utf-8")
-    main(["parse", "--word-tokenizer", "unicode", "--format", "conllu", str(path)])
+    main(["parse", "--word-tokenizer", "unicode", "--sentences", "split", "--format", "conllu", str(path)])
     first, second = read_conllu(capsys.readouterr().out.splitlines(keepends=True))
     assert (first.forms, second.forms) == (["我", "看", "书", "。"], ["你", "呢", "？"])

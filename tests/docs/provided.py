@@ -30,7 +30,6 @@ SENTENCES = [
     "She/PRP/2/nsubj gave/VBD/0/root her/PRP$/4/nmod:poss brother/NN/2/iobj a/DT/6/det book/NN/2/obj ././2/punct",
 ]
 GENRES = ("academic", "bio", "conversation", "court", "interview", "news", "speech", "textbook", "vlog", "voyage")
-RELATIONS = {word.split("/")[3] for sentence in SENTENCES for word in sentence.split()}
 LINES = [" ".join(word.split("/")[0] for word in sentence.split()) for sentence in SENTENCES]
 BRACKETS = """\
 ( (S (NP (DT The) (NN cat)) (VP (VBD saw) (NP (DT the) (NN mouse))) (. .)) )
@@ -145,9 +144,6 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "b.conllu",
         "udgn-1.conllu",
         "udgn-2.conllu",
-        "silver-a.conllu",
-        "silver-b.conllu",
-        "silver-c.conllu",
         "rest.conllu",
         "g2g.conllu",
         "deptr.conllu",
@@ -247,13 +243,11 @@ MODELS = {
     "runs/ewt": "rng_transformer",
     "runs/student": "rng_transformer",
     "runs/teacher": "rng_transformer",
-    "runs/third": "rng_transformer",
-    "runs/refined": "released_rng_transformer",
+    "runs/refined": "rng_transformer",
     "runs/fast-1": "rng_transformer",
-    "runs/fast-2": "released_rng_transformer",
     "runs/rngt-en": "tagger",
     "runs/tagged": "tagged_g2g_transformer",
-    "runs/g2gt-en-ewt-small": "g2g_transformer",
+    "runs/g2gt-en-ewt": "g2g_transformer",
     "runs/end/trees": "graph_parser",
     "runs/web/gpt2-gilt-seed1": "graph_parser",
     "runs/web/gpt2-gilt-seed2": "graph_parser",
@@ -278,9 +272,6 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
     )
     made = {
         "udgn": save(randomise(udgn), words, folder / "runs/udgn"),
-        "released_rng_transformer": new_rng_transformer(
-            folder / "runs/refined", words, id2label=dict(enumerate(sorted(RELATIONS)))
-        ),
         "tagger": new_rng_transformer(
             folder / "runs/rngt-en",
             words,

@@ -225,7 +225,7 @@ class Tape:
         """
         batch, tokens, most = actions.shape
         actions = torch.nn.functional.pad(actions, (0, 1), value=-1).flatten(1)  # (B, tokens * (actions + 1))
-        nothing = torch.full((batch, tokens, most), NOTHING, device=events.device)
+        nothing = torch.full((batch, tokens, most), NOTHING, dtype=torch.long, device=events.device)
         events = torch.cat([nothing, events.unsqueeze(2)], dim=2).flatten(1)  # (B, tokens * (actions + 1))
         events = torch.where(actions >= 0, actions + FIRST_ACTION, events)
         is_read = events != NOTHING
