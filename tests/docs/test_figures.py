@@ -84,7 +84,7 @@ def parsed(name: str, row: str, part: str = "test", **changes: str) -> Case:
 
 
 def argmax(name: str) -> Case:
-    changes = {"--model structformer-en": f"--model {name}", **OLD}
+    changes = {"--model structformer-en": f"--model {name}", "en_ewt-ud": "en_ewt2017"}
     command = "hf-structure parse --model structformer-en --decoder argmax"
     return Case("docs/structformer.md", command, ATTACHMENT, (name,), ("UAS", "UUAS, pairs"), changes)
 
