@@ -111,6 +111,14 @@ def test_a_stream_is_read_as_it_is_needed(tagger):
     assert len(read) <= 64
 
 
+def test_what_comes_before_a_bad_text_comes_out(tagger):
+    stream = parse(iter(["Yes. No.", "Fine.", "bad \udc00", "never read"]), tagger, sentences="model")
+    assert "".join("".join(parsed.text for parsed in next(stream)).split()) == "Yes.No."
+    assert [parsed.text for parsed in next(stream)]
+    with pytest.raises(ValueError, match=r"character 5 of 'bad .*' is a lone surrogate"):
+        next(stream)
+
+
 @pytest.mark.slow
 def test_a_paragraph_of_100_000_words(tagger):
     text = " ".join(["Cats don't bark,", "do they ?", "(ok :-) )"] * 12_500)

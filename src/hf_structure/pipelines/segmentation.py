@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -18,7 +18,7 @@ from hf_structure.tokenization import encode
 
 WINDOW = 128  # words that are read at a time
 OVERLAP = 32  # words that two windows share; each tells of the half that lies further inside
-SENTENCES = 8  # a window takes the place of so many in a batch: larger ones leave a processor's cache
+WINDOW_SENTENCES = 8  # a window counts as so many in a batch: larger batches do not fit a processor's cache
 
 
 def sentence_splitter(
@@ -44,34 +44,50 @@ def _split(
     texts: Sequence[str],
     word_tokenizer: Callable[[str], Sequence[Token]],
     starts: Callable[[Sequence[Sequence[str]]], list[list[bool]]],
-) -> list[list[tuple[int, int]]]:
-    """Start and end of each sentence of each text; a sentence begins with a token."""
-    paragraphs = [(number, start, end) for number, text in enumerate(texts) for start, end in _paragraphs(text)]
-    read = [_read_words(texts[number][start:end], word_tokenizer) for number, start, end in paragraphs]
-    found = starts([words for words, _, _ in read])
-    sentences: list[list[tuple[int, int]]] = [[] for _ in texts]
-    for (number, paragraph, _), (_, spans, inside), begins in zip(paragraphs, read, found, strict=True):
-        own = sentences[number]
-        for word, (start, end) in enumerate(spans):
-            begin = start + paragraph if begins[word] and word not in inside else own.pop()[0]
-            own.append((begin, end + paragraph))
-    return sentences
+) -> Iterator[list[tuple[int, int]]]:
+    """
+    Start and end of each sentence of each text; a sentence begins with a token. The error of a text is raised after
+    the sentences of the texts before it.
+    """
+    read: list[list[Paragraph]] = []
+    error = None
+    for text in texts:
+        try:
+            read.append(_paragraphs(text, word_tokenizer))
+        except ValueError as bad:
+            error = bad
+            break
+    found = iter(starts([paragraph.words for paragraphs in read for paragraph in paragraphs]))
+    for paragraphs in read:
+        sentences: list[tuple[int, int]] = []
+        for paragraph in paragraphs:
+            for word, ((start, end), begins) in enumerate(zip(paragraph.spans, next(found), strict=True)):
+                begin = start if begins and word not in paragraph.inside else sentences.pop()[0]
+                sentences.append((begin, end))
+        yield sentences
+    if error is not None:
+        raise error
 
 
-def _paragraphs(text: str) -> list[tuple[int, int]]:
+class Paragraph(NamedTuple):
+    """A paragraph of a text."""
+
+    words: list[str]
+    spans: list[tuple[int, int]]  # of the words, in the text
+    inside: set[int]  # words that do not begin a token
+
+
+def _paragraphs(text: str, word_tokenizer: Callable[[str], Sequence[Token]]) -> list[Paragraph]:
     check_characters(text)
-    return paragraph_spans(text)
-
-
-def _read_words(
-    paragraph: str, word_tokenizer: Callable[[str], Sequence[Token]]
-) -> tuple[list[str], list[tuple[int, int]], set[int]]:
-    """Its words, their places, and those that do not begin a token."""
-    words, multiword_tokens = words_of_tokens(word_tokenizer(paragraph))
-    spans = find_words(paragraph, words)
-    if spans is None:
-        raise ValueError("the word tokenizer changes the text, so that sentences of words cannot be found in it")
-    return words, spans, {word for first, last in multiword_tokens for word in range(first, last)}
+    paragraphs = []
+    for start, end in paragraph_spans(text):
+        words, multiword_tokens = words_of_tokens(word_tokenizer(text[start:end]))
+        spans = find_words(text[start:end], words)
+        if spans is None:
+            raise ValueError("the word tokenizer changes the text, so that sentences of words cannot be found in it")
+        inside = {word for first, last in multiword_tokens for word in range(first, last)}
+        paragraphs.append(Paragraph(words, [(start + first, start + last) for first, last in spans], inside))
+    return paragraphs
 
 
 def find_starts(
@@ -91,7 +107,7 @@ def find_starts(
     ]
     probabilities = [[0.0] * len(words) for words in paragraphs]
     sizes = [sum(map(len, pieces[number][start:end])) for number, start, end in windows]
-    for batch in similar_length_batches(sizes, max(batch_size // SENTENCES, 1)):
+    for batch in similar_length_batches(sizes, max(batch_size // WINDOW_SENTENCES, 1)):
         chosen = [windows[place] for place in batch]
         rows = [
             _row(paragraphs[number][start:end], pieces[number][start:end], model, treebank_id)

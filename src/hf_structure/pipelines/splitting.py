@@ -14,8 +14,8 @@ T = TypeVar("T")
 Spans = list[tuple[int, int]]  # start and end of each sentence of a text
 Split = Callable[[Sequence[str]], Iterable[Spans]]  # gives those of several texts
 BY_RULES: Split = partial(map, sentence_spans)
-AHEAD = 64  # texts that are split together, at most
-USUAL = 320  # characters of a text; of longer ones fewer are split together
+AHEAD = 64  # the most texts that are split together
+USUAL = 320  # characters; of longer texts, fewer are split together
 
 
 def choose_splitter(
@@ -71,7 +71,7 @@ def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = BY_RULE
 
 
 def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """Lists of items that reach a size together. An error of the iterator is raised after the items before it."""
+    """Lists of items whose sizes add up to `size`. An error of the iterator is raised after the items before it."""
     window: list[T] = []
     total = 0
     try:
@@ -80,7 +80,8 @@ def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda 
             total += size_of(item)
             if total >= size:
                 yield window
-                window, total = [], 0
+                window = []
+                total = 0
     except Exception:
         yield window
         raise

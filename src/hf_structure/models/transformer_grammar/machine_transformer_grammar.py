@@ -74,7 +74,7 @@ class Machine:
         """The machines in some rows, in this order."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
-        return replace(self, **{name: tensor.index_select(0, rows) for name, tensor in tensors.items()})
+        return replace(self, **{name: tensor.index_select(0, rows) for name, tensor in tensors.items()})  # (rows, ...)
 
     def keep_columns(self, order: torch.Tensor) -> "Machine":
         """The keys in columns `(rows, columns)` alone, in this order."""

@@ -426,7 +426,8 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             numbers = words[known].tolist()
             trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
         if not is_dependency:
-            spans = [torch.tensor(decoded_spans(tree, self.config), dtype=torch.long).view(-1, 3) for (tree,) in trees]
+            decoded = [decoded_spans(tree, self.config) for (tree,) in trees]
+            spans = [torch.tensor(each, dtype=torch.long).view(-1, 3) for each in decoded]  # (num_spans, 3) each
             spans = nn.utils.rnn.pad_sequence(spans, True, padding_value=-1)  # (B, num_spans, 3)
             labels = spans[..., 2] if self.config.labels else None
             return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)

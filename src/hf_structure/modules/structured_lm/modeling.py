@@ -224,6 +224,7 @@ def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | 
 
 
 def is_one_of(input_ids: torch.Tensor, token_ids: int | list[int] | None) -> torch.Tensor:
-    """Which tokens are one of some, given as in configurations, such as those that end a text; of the same shape."""
+    """Whether each token is among `token_ids`, given as in configurations, such as those that end a text."""
     some = [] if token_ids is None else token_ids
-    return torch.isin(input_ids, torch.tensor(some, dtype=torch.long, device=input_ids.device).view(-1))
+    wanted = torch.tensor(some, dtype=torch.long, device=input_ids.device).view(-1)  # (number of token_ids,)
+    return torch.isin(input_ids, wanted)

@@ -167,7 +167,7 @@ class RelativeAttention(nn.Module):
         distances = torch.arange(count - 1, lowest - 1, -1, device=like.device)
         encoded = sinusoids(distances, self.config.hidden_size).to(like.dtype)
         keys = self.position_key(encoded).unflatten(-1, (self.num_heads, self.head_dim))  # (distances, H, head_dim)
-        return keys.transpose(0, 1)
+        return keys.transpose(0, 1)  # (H, distances, head_dim)
 
 
 class TransformerXLLayer(GradientCheckpointingLayer):
