@@ -20,7 +20,7 @@ from hf_structure.hub.bundled import bundled_models
 from hf_structure.version import __version__
 
 ROOT = Path(__file__).parents[1]
-CARDS = sorted((ROOT / "src/hf_structure/checkpoints").glob("*/README.md"))
+CARDS = sorted([*ROOT.glob("src/hf_structure/checkpoints/*/README.md"), *ROOT.glob("model_cards/*/README.md")])
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",

@@ -10,7 +10,8 @@ With `--raw` it gets the text of each sentence, and splits it into words by its 
 Scores are those of the CoNLL 2018 shared task, in per cent (relations without subtypes, universal features), over all
 words, punctuation included; UPOS, features and lemmas of a parser that predicts them. `train` is the number of
 training sentences, of treebanks whose training part is in the folder too. The last row holds the means. The words a
-second that are printed count reading and scoring, too.
+second that are printed count reading and scoring, too. A sentence that is longer than the parser reads is scored as a
+chain, in which each word depends on the one before it, without tags; how many there were is printed.
 """
 
 import argparse
@@ -44,18 +45,29 @@ def read_text(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
     return found
 
 
-def score(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace) -> dict:
-    """The scores on one file."""
+def as_chain(sentence: ConlluSentence) -> ConlluSentence:
+    """A gold sentence whose words depend each on the one before it, without tags."""
+    number = len(sentence.words)
+    chain = sentence.with_heads(range(number), ["root", *["dep"] * (number - 1)])
+    for column in filter(None, SCORES.values()):
+        chain = chain.with_column(column, ["_"] * number)
+    return chain
+
+
+def score(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace) -> tuple[dict, int]:
+    """The scores on one file, and how many of its sentences are too long for the model."""
     gold = list(islice(read_conllu(path), args.max_sentences))
     treebank = treebank_name(path)
     if not (args.tell_treebank and treebank in abilities_of(model.config).treebanks):
         treebank = None
     inputs = [sentence.metadata["text"] for sentence in gold] if args.raw else gold
     options = {"sentences": "line", "word_tokenizer": args.word_tokenizer} if args.raw else {}
-    parses = parse(inputs, model, tokenizer=tokenizer, treebank=treebank, **options)
+    parses = parse(inputs, model, tokenizer=tokenizer, treebank=treebank, skip_long=True, **options)
     build = read_text if args.raw else given_words
-    predicted = [build(*pair) for pair in zip(gold, parses, strict=True)]
-    return conll18_scores(predicted, gold)
+    predicted = []
+    for sentence, parsed in zip(gold, parses, strict=True):
+        predicted.append(as_chain(sentence) if parsed is None else build(sentence, parsed))
+    return conll18_scores(predicted, gold), sum(parsed is None for parsed in parses)
 
 
 def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int]) -> str:
@@ -76,9 +88,11 @@ def evaluate(args: argparse.Namespace) -> None:
     names = [name for name, column in SCORES.items() if column is None or column in columns]
     names = ["Words", *names] if args.raw else names
     scores = {}
+    too_long = 0
     start = time.perf_counter()
     for file in tqdm(files, unit=" treebanks"):
-        scores[treebank_name(file)] = score(file, model, tokenizer, args)
+        scores[treebank_name(file)], skipped = score(file, model, tokenizer, args)
+        too_long += skipped
     seconds = time.perf_counter() - start
     words = sum(values["Words"].predicted for values in scores.values())
     sizes = {}
@@ -88,6 +102,8 @@ def evaluate(args: argparse.Namespace) -> None:
     with new_file(args.output, overwrite=True) as output:
         output.write(table)
     print(f"{table}\n{words:,} words of {len(files)} treebanks, {words / seconds:,.0f} words a second")
+    if too_long:
+        print(f"sentences that are too long for this parser, scored as chains: {too_long:,}")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -13,6 +13,10 @@ def test_table(run):
         assert cell in fast
 
 
+def test_model_that_is_too_large(run):
+    assert "model_cards/rngt-multilingual in\na clone, or org/rngt-multilingual" in run("models")
+
+
 def test_json(run):
     models = {model["name"]: model for model in json.loads(run("models", "--format", "json"))}
     assert list(models) == hf_structure.short_names()

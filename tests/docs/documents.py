@@ -11,7 +11,7 @@ PATTERNS = (
     "docs/**/*.md",
     "examples/**/*.md",
     "benchmarks/*.md",
-    "model_cards/*.md",
+    "model_cards/**/*.md",
     "src/hf_structure/checkpoints/*/README.md",
 )
 DOCUMENTS = sorted(file.relative_to(ROOT).as_posix() for pattern in PATTERNS for file in ROOT.glob(pattern))

@@ -819,6 +819,17 @@ def test_table_of_raw_text(of_folder, ud, tmp_path):
     assert rows["aa_one"]["Words"] == 100
 
 
+def test_sentence_that_is_too_long_is_a_chain(of_folder, tmp_path, capsys):
+    number = AutoConfig.from_pretrained(of_folder).max_position_embeddings
+    rows = [f"{i}\tw\t_\tX\t_\t_\t{i - 1}\t{'dep' if i > 1 else 'root'}\t_\t_\n" for i in range(1, number + 1)]
+    (tmp_path / "aa_one-ud-test.conllu").write_text("".join([*rows, "\n"]), "utf-8")
+    options = ["--model", str(of_folder), "--output", str(tmp_path / "table.md")]
+    load_script("evaluate_treebanks").main([str(tmp_path), *options])
+    scores = table(tmp_path / "table.md")["aa_one"]
+    assert (scores["UAS"], scores["LAS"], scores["UPOS"]) == (100, 100, 0)
+    assert "scored as chains: 1" in capsys.readouterr().out
+
+
 def test_parser_goes_on_with_a_treebank_that_it_does_not_know(of_folder, treebank, run, tmp_path):
     run("--model_name_or_path", of_folder, *files(treebank, tmp_path))
     assert AutoConfig.from_pretrained(tmp_path).treebanks == ["any", "aa_one", "bb_two"]

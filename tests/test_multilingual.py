@@ -1,0 +1,74 @@
+"""The parser of many languages, on sentences of fourteen scripts that were written for this test."""
+
+from pathlib import Path
+
+import pytest
+
+import hf_structure
+from hf_structure.pipelines.parsing import load_parser
+
+FOLDER = Path(__file__).parents[1] / "model_cards" / "rngt-multilingual"
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="not in archives: the model is too large")
+
+# Words, heads and relations.
+SENTENCES = {
+    "Latin": (
+        "Die Katze , die die Maus jagte , schlief .",
+        [2, 9, 2, 7, 6, 7, 2, 7, 0, 9],
+        "det nsubj punct nsubj det obj acl:relcl punct root punct",
+    ),
+    "Cyrillic": (
+        "Кошка , которую мы видели , спит в саду .",
+        [7, 5, 5, 5, 1, 5, 0, 9, 7, 7],
+        "nsubj punct obj nsubj acl:relcl punct root case obl punct",
+    ),
+    "Greek": ("Η γάτα κοιμάται στο σπίτι .", [2, 3, 0, 5, 3, 3], "det nsubj root case obl punct"),
+    "Armenian": ("Կատուն քնած է այգում ։", [2, 0, 2, 2, 2], "nsubj root aux obl punct"),
+    "Georgian": ("კატა ჭამს თევზს .", [2, 0, 2, 2], "nsubj root obj punct"),
+    "Arabic": ("القط ينام في الحديقة .", [2, 0, 4, 2, 2], "nsubj root case obl punct"),
+    "Persian": ("گربه‌ها در باغ می‌خوابند .", [4, 3, 4, 0, 4], "nsubj case obl:arg root punct"),
+    "Devanagari": ("मांजर बागेत झोपते .", [3, 3, 0, 3], "nsubj obl root punct"),
+    "Tamil": ("பூனை தோட்டத்தில் தூங்குகிறது .", [3, 3, 0, 3], "nsubj obl root punct"),
+    "Telugu": ("పిల్లి పాలు తాగింది .", [3, 3, 0, 3], "nsubj obj root punct"),
+    "Hangul": ("나는 고양이를 보았다 .", [3, 3, 0, 3], "nsubj obj root punct"),
+    "Ethiopic": ("ልጁ መጽሐፍ አነበበ ።", [3, 3, 0, 3], "nsubj obj root punct"),
+    "Hebrew": ("החתול ישן .", [2, 0, 2], "nsubj root punct"),
+    "Han": (
+        "她 昨天 买 了 一 本 书 。",
+        [3, 3, 0, 3, 7, 5, 3, 3],
+        "nsubj obl:tmod root aux nummod clf obj punct",
+    ),
+    "Hiragana": ("猫 は 魚 を 食べ た 。", [5, 1, 5, 3, 0, 5, 5], "nsubj case obj case root aux punct"),
+}
+
+
+@pytest.fixture(scope="module")
+def parser():
+    model, tokenizer = load_parser(str(FOLDER), None, None, None, None, False)
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("script", SENTENCES)
+def test_sentence(parser, script):
+    words, heads, relations = SENTENCES[script]
+    model, tokenizer = parser
+    [parsed] = hf_structure.parse([words.split()], model, tokenizer=tokenizer)
+    assert [word.head for word in parsed] == heads
+    assert [word.relation for word in parsed] == relations.split()
+
+
+def test_raw_text():
+    parsed = hf_structure.parse("Die Katze, die die Maus jagte, schlief.", model=str(FOLDER))
+    words, heads, _ = SENTENCES["Latin"]
+    assert list(parsed.words) == words.split()
+    assert [word.head for word in parsed] == heads
+
+
+def test_joiner_is_no_unknown_piece(parser):
+    _, tokenizer = parser
+    assert tokenizer.unk_token_id not in tokenizer("گربه‌ها می‌خوابند")["input_ids"]
+
+
+def test_half_as_large_as_float32(parser):
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= 95e6
+    assert parser[0].dtype.itemsize == 4
