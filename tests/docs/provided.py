@@ -247,6 +247,7 @@ MODELS = {
     "runs/fast-1": "rng_transformer",
     "runs/rngt-en": "tagger",
     "model_cards/rngt-multilingual": "tagger",
+    "runs/multilingual": "tagger",
     "runs/tagged": "tagged_g2g_transformer",
     "runs/g2gt-en-ewt": "g2g_transformer",
     "runs/end/trees": "graph_parser",

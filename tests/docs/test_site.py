@@ -79,7 +79,7 @@ def outside() -> dict[str, str]:
     """Where the site has the documents that are not in `docs/`."""
     hooks = (ROOT / "docs/hooks.py").read_text(encoding="utf-8")
     found = dict(re.findall(r'^    "(\S+\.md)": "(\S+\.md)",$', hooks, re.MULTILINE))
-    cards = [document for document in DOCUMENTS if "/checkpoints/" in document]
+    cards = [document for document in DOCUMENTS if re.match(r"src/.*/checkpoints/|model_cards/.*/", document)]
     return found | {card: f"models/{Path(card).parent.name}.md" for card in cards}
 
 
