@@ -54,7 +54,9 @@ def as_chain(sentence: ConlluSentence) -> ConlluSentence:
     return chain
 
 
-def score(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace) -> tuple[dict, int]:
+def score(
+    path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace
+) -> tuple[dict, int]:
     """The scores on one file, and how many of its sentences are too long for the model."""
     gold = list(islice(read_conllu(path), args.max_sentences))
     treebank = treebank_name(path)

@@ -51,5 +51,5 @@ def run_models(options: argparse.Namespace) -> None:
     for data in dict.fromkeys(model.data for model in models):
         print(f"  {', '.join(model.name for model in models if model.data == data)}: {data}")
     print()
-    print("rngt-multilingual parses 55 languages. It is too large for the package: use model_cards/rngt-multilingual in")
-    print("a clone, or org/rngt-multilingual once its owner has published it on the Hub.")
+    print("rngt-multilingual parses 55 languages. It is too large for the package: use")
+    print("model_cards/rngt-multilingual in a clone, or its name on the Hub once its owner has published it.")
