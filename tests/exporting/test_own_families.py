@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -124,15 +123,15 @@ for name, read in readers.items():
 """
 
 
-@pytest.fixture(scope="module")
-def module(tmp_path_factory) -> Iterator[Path]:
-    """The user's module, which is imported here, too."""
+@pytest.fixture(scope="session")
+def module(tmp_path_factory) -> Path:
+    """The user's module, which is imported here, too: once, as a process of tests may come back to these."""
     file = tmp_path_factory.mktemp("code") / "exported_families.py"
     file.write_text(OWN, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path])
         import_code(str(file))
-        yield file
+    return file
 
 
 @pytest.fixture(scope="module")
