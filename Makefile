@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo space docs tutorials test test-slow test-newest test-oldest fuzz lint release-check clean
+.PHONY: demo space docs tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release-check clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -34,6 +34,10 @@ test: $(VENV)/installed-dev
 test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m hypothesis --hypothesis-profile new
+
+# What a GPU computes, beside a processor.
+test-gpu: $(VENV)/installed-dev
+	CUDA_VISIBLE_DEVICES=0 $(BIN)/python -m pytest -k gpu tests/models
 
 # The tests with the newest release of every dependency, in a new environment of their own without constraints. On Linux
 # torch comes with CUDA, 5 GB. What was installed is in $(VENV)-newest/versions.txt.

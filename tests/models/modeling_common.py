@@ -36,6 +36,7 @@ both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
 old_names = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
 LENGTHS = (7, 1, 4, 2)
 PADDING = {"labels": -100, "heads": -1}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, and CUDA_VISIBLE_DEVICES=0")
 FILLER = 5  # padding is filled with a word: it must be the mask that keeps padding out, not the padding's vector
 
 
@@ -632,6 +633,24 @@ class ModelBattery:
             return gradients(model, batch)
 
         assert_close(with_other_default(step), step(), rtol=0, atol=0)
+
+    @needs_gpu
+    @both_classes
+    def test_gpu_gives_the_same(self, kind):
+        model = self.model(kind)
+        batch = self.inputs(model)
+
+        def results(device: str) -> list[dict[str, torch.Tensor]]:
+            model.to(device)
+            inputs = {name: value.to(device) for name, value in batch.items()}
+            found = [dict(model(**inputs))]
+            if "labels" in inputs:
+                found.append(gradients(model, inputs))
+            if abilities_of(model.config).structures and hasattr(model, "decode"):
+                found.append(dict(self.decode(model, inputs)))
+            return found
+
+        assert_close(results("cuda"), results("cpu"), rtol=1e-3, atol=1e-4, check_device=False)
 
     @pytest.mark.torch("2.8")
     @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
