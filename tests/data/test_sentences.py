@@ -106,7 +106,7 @@ def test_initial_trees_of_a_column(rng_transformer):
 
 
 def test_a_mapping_is_none_to_score(graph_parser):
-    with pytest.raises(ValueError, match="sentences are a string, or a list or column of them, not a dict"):
+    with pytest.raises(ValueError, match="sentences are a string, or a list or column of them, not dict"):
         score({"text": TEXTS}, graph_parser)
 
 
@@ -145,7 +145,7 @@ def test_data_sets_are_read_row_by_row(structformer, monkeypatch):
 
 @pytest.mark.parametrize("batch", [FRAME, ARROW, 7, None, np.array(7)], ids=lambda batch: type(batch).__name__)
 def test_what_holds_no_sentences(structformer, graph_parser, batch):
-    message = "sentences are a string, or a list or column of them, not a"
+    message = "sentences are a string, or a list or column of them, not "
     for use in (parse, score):
         with pytest.raises(ValueError, match=message):
             use(batch, structformer if use is parse else graph_parser)

@@ -842,7 +842,7 @@ def test_model_without_structures(structformer):
 
 
 def test_neither_sentences_nor_a_parser(folder):
-    with pytest.raises(ValueError, match="sentences are a string, or a list or column of them, not a int"):
+    with pytest.raises(ValueError, match="sentences are a string, or a list or column of them, not int"):
         parse(3, folder)
     with pytest.raises(ValueError, match="Linear does not parse"):
         parse("the cat", torch.nn.Linear(1, 1), tokenizer=tiny_tokenizer())

@@ -37,7 +37,7 @@ def read_batch(sentences: Any) -> str | Iterable[Sentence]:
     is_table = hasattr(sentences, "columns")
     batch = sentences if is_table else as_python(sentences)
     if is_table or isinstance(batch, Mapping) or not isinstance(batch, str | Iterable):
-        raise ValueError(f"sentences are a string, or a list or column of them, not a {type(sentences).__name__}")
+        raise ValueError(f"sentences are a string, or a list or column of them, not {type(sentences).__name__}")
     return batch
 
 
