@@ -1,7 +1,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Without --no-compile, pip compiles all files of all packages, most of which are never imported: a minute.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: demo space docs tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release-check clean
 
