@@ -211,7 +211,7 @@ def test_files(gpt2, tmp_path):
         (["ab"], {"rows": "tokens"}, "rows must be one of words, regions, not 'tokens'"),
         (["ab"], {"beam_size": [1, 2]}, "builds no structures"),
         ([""], {}, "sentence 1: a sentence without words"),
-        ({"sentence": ["ab"]}, {}, "not a dict"),
+        ({"sentence": ["ab"]}, {}, "not dict"),
         ("notes.txt", {}, "a table of items is a .csv or .tsv file"),
     ],
     ids=["name", "column", "regions", "rows", "beam", "empty", "mapping", "file"],
