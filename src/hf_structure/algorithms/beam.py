@@ -39,6 +39,10 @@ class Beam:
         """The hypotheses in the given rows (numbers or a mask)."""
         return Beam(self.sentences[rows], self.log_probs[rows])
 
+    def join(self, other: "Beam") -> "Beam":
+        """The hypotheses of both, those of this one first."""
+        return Beam(torch.cat([self.sentences, other.sentences]), torch.cat([self.log_probs, other.log_probs]))
+
     def masses(self, batch_size: int) -> torch.Tensor:
         """`(batch_size,)`: log of the sum of the probabilities of each sentence's hypotheses, -inf without any."""
         nothing = self.log_probs.new_full((batch_size,), -torch.inf)

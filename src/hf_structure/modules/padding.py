@@ -1,5 +1,7 @@
 """Batches of sentences with padding on either side."""
 
+from collections.abc import Sequence
+
 import torch
 
 
@@ -35,6 +37,13 @@ def places_among_words(attention_mask: torch.Tensor) -> torch.Tensor:
     words = attention_mask.bool()
     before = words.long().cumsum(1)
     return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1
+
+
+def rows_below(parts: Sequence[torch.Tensor], filler: int = 0) -> torch.Tensor:
+    """All rows of parts `(rows, columns)` of any width, one part below the other, filled on the right."""
+    width = max(part.shape[1] for part in parts)
+    filled = [torch.nn.functional.pad(part, (0, width - part.shape[1]), value=filler) for part in parts]
+    return torch.cat(filled)  # (rows, columns)
 
 
 def without_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from transformers.utils import ModelOutput
 
-from hf_structure.algorithms.beam import Beam, settle
+from hf_structure.algorithms.beam import Beam
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import RIGHT_ARC
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
     COPY,
@@ -28,6 +28,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     Machine,
     is_join,
 )
+from hf_structure.modules.padding import rows_below
 from hf_structure.modules.structured_lm.backbones import adapter_of, embed, last_norm, layer_inputs
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import GatheredCache
@@ -90,6 +91,7 @@ class GrammarHypotheses(Hypotheses):
         self.machine = Machine.empty(self.config, len(ids), ids.device)
         self.events = self.room_for(1, ids, words).squeeze(1)
         self.lengths = torch.zeros_like(ids[:, 0])
+        self.aside: list[tuple[Machine, torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
     @classmethod
     def room_for(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -120,47 +122,39 @@ class GrammarHypotheses(Hypotheses):
 
     def predict(self, beam: Beam, place: int, beam_size: int) -> Beam:
         """Hypotheses take actions until all have predicted the tokens at a place, of which none is read yet."""
-        has_arrived = torch.zeros(len(beam), dtype=torch.bool, device=beam.sentences.device)
-        while not has_arrived.all():
-            log_probs = self.score(beam.sentences, place, has_arrived)
+        arrived = beam.select(beam.sentences[:0])
+        while len(beam):
+            log_probs = self.score(beam.sentences, place)
             origins, choices = (log_probs > -torch.inf).nonzero(as_tuple=True)
             grown = Beam(beam.sentences[origins], beam.log_probs[origins] + log_probs[origins, choices])
-            kept = promising(grown, choices == 0, beam_size)
-            kept = kept[settle(origins[kept])]
-            beam = grown.select(kept)
-            self.select(origins[kept])
-            choices = choices[kept]
-            has_arrived = choices == 0
-            going = (~has_arrived).nonzero().squeeze(1)
-            if len(going):
-                self.act(going, choices[going] - 1, beam.sentences[going])
-        return beam
+            here = (choices == 0).nonzero().squeeze(1)
+            self.set_aside(origins[here])
+            arrived = arrived.join(grown.select(here))
+            others = (choices > 0).nonzero().squeeze(1)
+            others = others[promising(grown.select(others), arrived, beam_size, len(self.ids))]
+            beam = grown.select(others)
+            self.select(origins[others])
+            if len(beam):
+                self.act(choices[others] - 1, beam.sentences)
+        self.take_back()
+        return arrived
 
     def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
         """The choices have been made: the best are kept."""
         rows = (beam.ranks() < beam_size).nonzero().squeeze(1)
-        rows = rows[settle(rows)]
         self.select(rows)
         return beam.select(rows)
 
-    def score(self, sentences: torch.Tensor, place: int, has_arrived: torch.Tensor) -> torch.Tensor:
+    def score(self, sentences: torch.Tensor, place: int) -> torch.Tensor:
         """
         Log-probabilities `(rows, 1 + actions)` of the tokens at a place of sentences `(rows,)`, and of each action
-        before; `-inf` for those that lead nowhere. Who has arrived stays.
+        before; `-inf` for those that lead nowhere.
         """
-        log_probs = self.last.new_full((len(sentences), 1 + len(self.config.action_names)), -torch.inf).float()
-        log_probs[has_arrived, 0] = 0.0
-        waiting = (~has_arrived).nonzero().squeeze(1)
         legal = self.machine.legal()
-        for rows in waiting.split(_PREDICTED):
-            tokens = self.ids[sentences[rows], place]
-            predicted = self.model.predict(self.last[rows], legal[rows])
-            kinds = predicted.kinds.log_softmax(-1)
-            kinds[:, 0] -= torch.nn.functional.cross_entropy(predicted.tokens, tokens, reduction="none")
-            log_probs[rows] = kinds
-        possible = self.leads_on(sentences, place, legal)
-        possible[has_arrived, 0] = True
-        return log_probs.masked_fill(~possible, -torch.inf)
+        tokens = self.ids[sentences, place]
+        parts = zip(*(each.split(_PREDICTED) for each in (self.last, legal, tokens)), strict=True)
+        log_probs = torch.cat([self.model.log_probs_next(*part) for part in parts])
+        return log_probs.masked_fill(~self.leads_on(sentences, place, legal), -torch.inf)
 
     def leads_on(self, sentences: torch.Tensor, place: int, legal: torch.Tensor) -> torch.Tensor:
         """`(rows, 1 + actions)`: whether the token at a place can come, now and after each of the actions."""
@@ -175,28 +169,28 @@ class GrammarHypotheses(Hypotheses):
         acts = legal[:, 2:] & ~is_piece & torch.where(is_end, joins, ~completes)
         return torch.cat([comes, acts], dim=1)  # (rows, 1 + actions)
 
-    def act(self, rows: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor) -> None:
-        """Some rows take actions; all `(number,)`."""
+    def act(self, actions: torch.Tensor, sentences: torch.Tensor) -> None:
+        """All take actions; both `(rows,)`."""
         events = actions + FIRST_ACTION
-        self._record(rows, events)
+        self._record(events)
+        rows = torch.arange(len(events), device=events.device)
         self._read(rows, events, actions, sentences)
         again = (is_join(events, self.config) & (self.config.composition == "compose")).nonzero().squeeze(1)
         if len(again):
-            self._read(rows[again], torch.full_like(again, COPY), actions[again], sentences[again])
+            self._read(again, torch.full_like(again, COPY), actions[again], sentences[again])
 
     def read(self, place: int, sentences: torch.Tensor) -> None:
         rows = torch.arange(len(sentences), device=sentences.device)
         events = torch.where(self.is_piece[sentences, place], PIECE, WORD)
-        self._record(rows, events)
+        self._record(events)
         self._read(rows, events, torch.full_like(rows, -1), sentences, place)
 
-    def _record(self, rows: torch.Tensor, events: torch.Tensor) -> None:
-        lengths = self.lengths[rows]
-        missing = int(lengths.max()) + 1 - self.events.shape[1]
+    def _record(self, events: torch.Tensor) -> None:
+        missing = int(self.lengths.max()) + 1 - self.events.shape[1]
         if missing > 0:
             self.events = torch.nn.functional.pad(self.events, (0, missing))
-        self.events[rows, lengths] = events + 1
-        self.lengths[rows] += 1
+        self.events.scatter_(1, self.lengths.unsqueeze(1), events.unsqueeze(1) + 1)
+        self.lengths = self.lengths + 1
 
     def _read(
         self, rows: torch.Tensor, events: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor, place: int = 0
@@ -237,18 +231,29 @@ class GrammarHypotheses(Hypotheses):
         self.events = self.events.index_select(0, rows)  # (rows, events)
         self.lengths = self.lengths.index_select(0, rows)  # (rows,)
 
+    def set_aside(self, rows: torch.Tensor) -> None:
+        """Keeps rows as they are, until all that is kept is taken back."""
+        self.keys_values.set_aside(rows)
+        self.aside.append((self.machine.select(rows), self.events[rows], self.lengths[rows], self.last[rows]))
 
-def promising(beam: Beam, has_arrived: torch.Tensor, beam_size: int) -> torch.Tensor:
+    def take_back(self) -> None:
+        """Goes on with all rows that were set aside, in that order, and no others."""
+        self.keys_values.take_back()
+        machines, events, lengths, last = zip(*self.aside, strict=True)
+        self.machine = Machine.join(machines)
+        self.events = rows_below(events)  # (rows, events)
+        self.lengths = torch.cat(lengths)  # (rows,)
+        self.last = torch.cat(last)  # (rows, hidden_size)
+        self.aside.clear()
+
+
+def promising(beam: Beam, arrived: Beam, beam_size: int, batch_size: int) -> torch.Tensor:
     """
-    Rows of all hypotheses that have arrived, and of the best others: at most `beam_size` of a sentence, and none that
-    as many have left behind already.
+    Rows of the best hypotheses that have not arrived: at most `beam_size` of a sentence, and none that as many have
+    left behind already.
     """
-    arrived = has_arrived.nonzero().squeeze(1)
-    others = (~has_arrived).nonzero().squeeze(1)
-    ahead = beam.select(arrived)
-    worst = (ahead.ranks() == beam_size - 1).nonzero().squeeze(1)
-    bound = beam.log_probs.new_full((int(beam.sentences.max()) + 1,), -torch.inf)
-    bound[ahead.sentences[worst]] = ahead.log_probs[worst]
-    behind = beam.select(others)
-    is_promising = (behind.ranks() < beam_size) & (behind.log_probs > bound[behind.sentences])
-    return torch.cat([arrived, others[is_promising]])
+    worst = (arrived.ranks() == beam_size - 1).nonzero().squeeze(1)
+    bound = beam.log_probs.new_full((batch_size,), -torch.inf)
+    bound[arrived.sentences[worst]] = arrived.log_probs[worst]
+    is_promising = (beam.ranks() < beam_size) & (beam.log_probs > bound[beam.sentences])
+    return is_promising.nonzero().squeeze(1)

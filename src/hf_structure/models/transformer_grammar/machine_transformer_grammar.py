@@ -12,13 +12,14 @@ All other events are *stack* events, and are pushed; pieces of a word are one it
 in the next column of a tape.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
+from hf_structure.modules.padding import rows_below
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
@@ -53,6 +54,15 @@ class Machine:
         nothing = torch.zeros(rows, 0, dtype=torch.long, device=device)
         count = torch.zeros(rows, dtype=torch.long, device=device)
         return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool())
+
+    @classmethod
+    def join(cls, machines: Sequence["Machine"]) -> "Machine":
+        """All machines of a kind, one below the other."""
+        values = {each.name: [getattr(machine, each.name) for machine in machines] for each in fields(cls)}
+        joined = {name: rows_below(values[name], -1) for name in ("items", "times")}
+        joined |= {name: rows_below(values[name]) for name in ("labels", "heads", "by_right")}
+        joined |= {name: torch.cat(values[name]) for name in ("time", "size")}
+        return cls(machines[0].config, joined["items"].shape[1], **joined)
 
     @property
     def is_last_join(self) -> torch.Tensor:

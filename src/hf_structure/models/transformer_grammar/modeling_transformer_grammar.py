@@ -316,6 +316,13 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)  # (..., 1 + actions)
         return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
 
+    def log_probs_next(self, states: torch.Tensor, legal: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities `(rows, 1 + actions)` of tokens `(rows,)` and of each action; `-inf` if it cannot come."""
+        predicted = self.predict(states, legal)
+        chosen = predicted.tokens.gather(1, tokens.unsqueeze(1))  # (rows, 1)
+        scores = torch.cat([chosen, predicted.kinds[:, 1:]], dim=1)
+        return scores - predicted.kinds.logsumexp(1, keepdim=True)  # (rows, 1 + actions)
+
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 import torch
 
 from hf_structure.algorithms.lookup import Lookup
+from hf_structure.modules.padding import rows_below
 
 
 class SharedRows:
@@ -25,6 +26,7 @@ class SharedRows:
         self.most = most
         self.tables: dict[Hashable, torch.Tensor] = {}
         self.used = self.room = 0
+        self.aside: list[torch.Tensor] = []  # the places of rows that were set aside
 
     def new_places(self, count: int) -> torch.Tensor:
         """Places `(count,)` for more vectors, which are kept next."""
@@ -44,12 +46,23 @@ class SharedRows:
         """Goes on with some rows, which may come more than once, in this order."""
         self.places = self.places.index_select(0, rows)  # (rows, columns)
 
+    def set_aside(self, rows: torch.Tensor) -> None:
+        """Keeps rows as they are, until all that is kept is taken back."""
+        self.aside.append(self.places.index_select(0, rows))
+
+    def take_back(self) -> None:
+        """Goes on with all rows that were set aside, in that order, and no others; what is missing is anywhere."""
+        self.places = rows_below(self.aside)  # (rows, columns)
+        self.aside = []
+
     def _make_room(self, count: int) -> None:
         """Room for more vectors, where those that no hypothesis has any more are left out."""
         is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.places.device)
         if self.used:
-            is_kept[self.places] = True
-            self.places = (is_kept.cumsum(0) - 1)[self.places]  # (rows, columns)
+            for places in (self.places, *self.aside):
+                is_kept[places] = True
+            moved = is_kept.cumsum(0) - 1  # (used,)
+            self.places, *self.aside = (moved[places] for places in (self.places, *self.aside))
         kept = is_kept.nonzero().squeeze(1)
         self.used = len(kept)
         needed = self.used + count
