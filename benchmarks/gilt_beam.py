@@ -18,7 +18,8 @@ the two largest beams, by hypothesis, and it is compared with the sum of
     graph                  (words + 1)^2 * (2 distances of 4 bytes, and 1), two of them while words are added
 in numbers of 4 bytes but for the graph.
 
-`--measure families` is the paper's table 5 with Pushdown-LM: tokens scored in a second, sentence by sentence, against
+`--measure families` is the paper's table 5 with Pushdown-LM and transformer grammars: tokens scored in a second,
+sentence by sentence, against
   (c) Transformer-XL, the same backbone, which reads the tokens one by one with its keys and values kept.
 All of them take turns in one run. Memory there is that of the weights and what the search, or (c), adds to it.
 
@@ -39,13 +40,13 @@ import torch
 from measuring import add_machine_options, added_memory, fastest, in_a_new_process, machine, table
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
-from hf_structure import GiLTForCausalLM, PushdownLMConfig
+from hf_structure import GiLTForCausalLM, PushdownLMConfig, TransformerGrammarConfig
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = ["speed", "memory", "generation", "families"]
 BASELINE = "Transformer-XL (c)"
-FAMILIES = ["GiLT", "Pushdown-LM"]
+FAMILIES = ["GiLT", "Pushdown-LM", "TG", "DTG"]
 
 
 @dataclass
@@ -203,9 +204,14 @@ def report_memory(options: argparse.Namespace) -> str:
 
 
 def build_family(name: str, options: argparse.Namespace) -> PreTrainedModel:
-    if name == "Pushdown-LM":
-        return gilt.build(options, PushdownLMConfig, stack_layers=options.graph_layers).eval()
-    return gilt.build(options, graph_layers=0 if name == BASELINE else options.graph_layers).eval()
+    builders = {
+        BASELINE: partial(gilt.build, options, graph_layers=0),
+        "GiLT": partial(build, options),
+        "Pushdown-LM": partial(gilt.build, options, PushdownLMConfig, stack_layers=options.graph_layers),
+        "TG": partial(gilt.build, options, TransformerGrammarConfig, formalism="constituency"),
+        "DTG": partial(gilt.build, options, TransformerGrammarConfig, formalism="dependency"),
+    }
+    return builders[name]().eval()
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tiny_models import new_transformer_grammar, unigram_tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, pipeline
 
 import hf_structure
 from hf_structure import encode_subwords, parse, score
@@ -91,11 +91,40 @@ def test_the_tokenizer_tells_where_words_begin(folder):
     assert output.actions.shape[:2] == output.sequences.shape == output.word_ids.shape
 
 
-def test_attention_is_not_of_tokens_to_tokens(folder):
-    """There are actions between them."""
-    with pytest.raises(ValueError, match="gives no attention of tokens to tokens"):
-        sentence_attention(SENTENCES[0], folder)
-    assert len(sentence_attention(SENTENCES[0], folder, with_structure=False).tokens) > len(SENTENCES[0])
+def test_attention_is_of_tokens_and_actions(folder):
+    """Each sees what is on the stack, or what it joins; a sentence that is read without a tree has tokens alone."""
+    words = SENTENCES[0]
+    config = AutoConfig.from_pretrained(folder)
+    is_dependency, composes = config.formalism == "dependency", config.composition == "compose"
+    _, word_ids = inputs_of(folder, words)
+    tokens = sentence_attention(words, folder, with_structure=False)
+    found = sentence_attention(words, folder, beam_size=6)
+    parsed = parse([words], folder, beam_size=6)[0]
+    assert found.structure == (parsed.dependency if is_dependency else parsed.constituency)
+    assert [name for name in found.tokens if name.rstrip("′") not in config.action_names] == list(tokens.tokens)
+    word_of = iter(word_ids[0].tolist())
+    stack, last_word = [], None  # whether each item is open, and its columns
+    for column, name in enumerate(found.tokens):
+        seen = [place for _, places in stack for place in places]
+        if name.endswith("′"):  # the second copy is on no stack
+            assert composes
+        elif name not in config.action_names:
+            word = next(word_of)
+            if word and word == last_word:
+                stack[-1][1].append(column)
+            else:
+                stack.append((False, [column]))
+            last_word = word
+        elif composes and (is_dependency or name.startswith("</")):
+            first = -2 if is_dependency else max(i for i, (is_open, _) in enumerate(stack) if is_open)
+            seen = [place for _, places in stack[first:] for place in places]
+            stack[first:] = [(False, [column])]
+        else:
+            stack.append((True, [column]))
+        weights = torch.tensor(found.weights[column])
+        assert weights.nonzero().squeeze(1).tolist() == [*seen, column]
+    title = found.plot("a model").axes[0].get_title()
+    assert title == "a model\nlayer 2, head 1"
 
 
 def test_exported_code_is_whole(folder, tmp_path):

@@ -34,7 +34,7 @@ def sentence_attention(
 ) -> SentenceAttention:
     """
     Attention of one head to a sentence, and what graph or tree the model builds of it, as in figure 3 of the GiLT
-    paper.
+    paper. A transformer grammar attends to its actions, too.
 
     Args:
         sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
@@ -61,16 +61,17 @@ def sentence_attention(
         encode_words=encode_subwords,
     )
     ids, word_ids = (torch.tensor([encoded[name]], device=compute_device(model)) for name in ("input_ids", "word_ids"))
+    tokens = [str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"]]
     structure = None
     reading = {}
     if with_structure and abilities_of(model.config).incremental:
         parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
-        structure = parsed.graph or parsed.constituency
+        structure = parsed.graph or parsed.constituency or parsed.dependency
         reading = structure_inputs(model, likeliest_structures(model, ids, word_ids, None, beam_size), word_ids)
-    maps = _attention_maps(model, ids, reading)
+        tokens = model.events_read(tokens, **reading)
+    maps = _attention_maps(model, ids, reading, len(tokens))
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
-    tokens = tuple(str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"])
     return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
 
 
@@ -86,12 +87,14 @@ def structure_inputs(model: Any, structures: torch.Tensor, word_ids: torch.Tenso
     return {model.structure_input: structures} | ({"word_ids": word_ids} if model.hypotheses_class.reads_words else {})
 
 
-def _attention_maps(model: PreTrainedModel, ids: torch.Tensor, reading: dict) -> list[torch.Tensor | None]:
-    """For each layer `(heads, tokens, tokens)`, or None. Raises `ValueError` if no layer has attention."""
+def _attention_maps(
+    model: PreTrainedModel, ids: torch.Tensor, reading: dict, length: int
+) -> list[torch.Tensor | None]:
+    """For each layer `(heads, length, length)`, or None. Raises `ValueError` if no layer has attention."""
     with eager_attention(model):
         outputs = model(ids, output_attentions=True, use_cache=False, **reading)
     found = getattr(outputs, "attentions", None) or ()
-    shape = (ids.shape[1],) * 2  # some models return something else as attention
+    shape = (length, length)  # some models return something else as attention
     maps = [one[0] if one is not None and one.dim() == 4 and one.shape[2:] == shape else None for one in found]
     if not any(one is not None for one in maps):
         raise ValueError(f"{type(model).__name__} gives no attention of tokens to tokens")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
+from hf_structure.structures.dependency_tree import DependencyTree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,10 +18,10 @@ class SentenceAttention:
     Attention of one head of a language model to one sentence.
 
     Args:
-        tokens (`Sequence[str]` of length `t`): The tokens, beginning and end included.
+        tokens (`Sequence[str]` of length `t`): The tokens, beginning and end included, and actions between them.
         weights (nested sequences of shape `(t, t)`): How much each token attends to which one, queries in rows.
         layer, head (`int`): Whose attention it is, both from 1.
-        structure (`DependencyGraph` or `ConstituencyTree`, *optional*):
+        structure (`DependencyGraph`, `DependencyTree` or `ConstituencyTree`, *optional*):
             The graph or tree that the model has built of the sentence and has read.
     """
 
@@ -28,7 +29,7 @@ class SentenceAttention:
     weights: Sequence[Sequence[float]]
     layer: int
     head: int
-    structure: DependencyGraph | ConstituencyTree | None = None
+    structure: DependencyGraph | DependencyTree | ConstituencyTree | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", tuple(self.tokens))
@@ -45,6 +46,9 @@ class SentenceAttention:
         drawn = {}
         if isinstance(found, DependencyGraph):
             drawn = {"words": found.words, "arcs": found.arcs, "probabilities": found.probabilities}
+        elif isinstance(found, DependencyTree):
+            arcs = [(head, word) for word, head in enumerate(found.heads, start=1)]
+            drawn = {"words": found.words, "arcs": arcs, "probabilities": found.probabilities}
         elif found is not None:
             drawn = {"words": found.words, "spans": found.spans}
         return AttentionPanel(f"{name}\nlayer {self.layer}, head {self.head}", self.tokens, self.weights, **drawn)

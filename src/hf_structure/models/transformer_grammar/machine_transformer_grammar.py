@@ -14,6 +14,7 @@ in the next column of a tape.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -289,7 +290,7 @@ class Replay:
         )
 
 
-def is_join(events: torch.Tensor, config: TransformerGrammarConfig) -> torch.Tensor:
+def is_join(events: Any, config: TransformerGrammarConfig) -> Any:
     """Which events make one item of several: arcs and closings."""
     openings = 0 if config.formalism == "dependency" else len(config.label_names)
     return events >= FIRST_ACTION + openings

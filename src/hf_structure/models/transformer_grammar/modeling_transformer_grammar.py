@@ -12,6 +12,7 @@ where h is the last state, and what it has seen is decided by the [`Machine`].
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,12 +36,14 @@ from hf_structure.models.transformer_grammar.cache_transformer_grammar import Gr
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
 from hf_structure.models.transformer_grammar.generation_transformer_grammar import GrammarWriter
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
+    FIRST_ACTION,
     NOTHING,
     PIECE,
     WORD,
     Machine,
     Replay,
     Tape,
+    is_join,
     scores_at,
 )
 from hf_structure.modules.affine import all_rows
@@ -389,6 +392,20 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         texts = torch.cat([counts.nonzero()[:, 0], row])  # (events,)
         check_events(result.logits, targets, kinds, gold, texts)
         return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")
+
+    def events_read(self, tokens: Sequence[str], **reading: torch.Tensor) -> list[str]:
+        """Tokens with their actions in front; the second copy of one that is read twice ends in a prime."""
+        names: list[str] = []
+        for token, before in zip(tokens, reading["actions"][0].tolist(), strict=True):
+            for action in before:
+                if action < 0:
+                    continue
+                name = self.config.action_names[action]
+                names.append(name)
+                if self.config.composition == "compose" and is_join(action + FIRST_ACTION, self.config):
+                    names.append(f"{name}′")
+            names.append(token)
+        return names
 
     def decode(
         self,

@@ -4,6 +4,7 @@ a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -125,6 +126,10 @@ class StructuredLMMixin(BeamSearchMixin):
         fields = {"hidden_states": outputs.hidden_states, **fields}
         logits = self.lm_head(outputs.last_hidden_state[:, keep])
         return kind(logits=logits, cache=outputs.cache, attentions=outputs.attentions, **fields)
+
+    def events_read(self, tokens: Sequence[str], **reading: torch.Tensor) -> list[str]:
+        """The names of what `attentions` are of, given those of the tokens of one text, and what it is read with."""
+        return list(tokens)
 
     def add_losses(
         self,
