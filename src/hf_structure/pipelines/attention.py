@@ -68,7 +68,8 @@ def sentence_attention(
         parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
         structure = parsed.graph or parsed.constituency or parsed.dependency
         reading = structure_inputs(model, likeliest_structures(model, ids, word_ids, None, beam_size), word_ids)
-        tokens = model.events_read(tokens, **reading)
+        writer: Any = model
+        tokens = writer.events_read(tokens, **reading)
     maps = _attention_maps(model, ids, reading, len(tokens))
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
