@@ -17,7 +17,15 @@ import pandas
 import pytest
 from original_udgn import UDGN, Dictionary
 from test_masked_lms import SIZE, WORDS, randomised, saved
-from tiny_models import TINY, new_pushdown, new_rng_transformer, randomise, save, unigram_tokenizer
+from tiny_models import (
+    TINY,
+    new_pushdown,
+    new_rng_transformer,
+    new_transformer_grammar,
+    randomise,
+    save,
+    unigram_tokenizer,
+)
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
 from hf_structure.data.sdp import HEADER
@@ -259,6 +267,8 @@ MODELS = {
     "runs/web/trees-seed1": "graph_parser",
     "runs/web/transformer-xl-seed1": "graph_parser",
     "runs/pushdown": "pushdown",
+    "runs/million/tg-seed1": "transformer_grammar",
+    "runs/million/dtg-seed1": "transformer_grammar",
 }
 
 
@@ -269,6 +279,7 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             maker(path)
+    subwords = unigram_tokenizer([line.split() for line in LINES])
     udgn = UDGNForMaskedLM(
         UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY)
     )
@@ -281,7 +292,8 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             treebanks=["ewt", "gum"],
             num_segmentation_layers=1,
         ),
-        "pushdown": new_pushdown(folder / "runs/pushdown", unigram_tokenizer([line.split() for line in LINES])),
+        "pushdown": new_pushdown(folder / "runs/pushdown", subwords),
+        "transformer_grammar": new_transformer_grammar(folder / "runs/million/tg-seed1", subwords),
     }
     for name, kind in MODELS.items():
         source = made.get(kind) or request.getfixturevalue(kind)
