@@ -1,91 +1,289 @@
 """
 The dependency model with valence (DMV, Klein and Manning 2004), the classical baseline of grammar induction: it learns
-from tags alone, by EM, how often words take dependents of which tags on which side, and when they stop.
+by EM, from tags alone, which dependents words take on which side, and when they stop.
 
-    python examples/run_dmv.py --train_file en_ewt-train.conllu --test_file en_ewt-test.conllu --random_seeds 1 2 3 4
+    python examples/run_dmv.py --train_file train.conllu --test_file test.conllu --column xpos --random_seeds 1 2 3 4
 
 A word generates its dependents on each side from the nearest to the farthest. Before each it chooses whether to stop,
 knowing its tag, the side, and whether it has a dependent there already (valence):
 
-    p(tree) = p(root tag) * product over words and sides of
+    p(tree) = p(root's tag) * product over words and sides of
               product over dependents of p(go on | tag, side, valence) p(dependent's tag | tag, side)
               * p(stop | tag, side, valence)
 
-EM maximises the likelihood of training sentences of up to `--max_length` words. The expected counts of the E-step are
-the gradient of the log-likelihood (Eisner 2016), the best trees the gradient of the best score. EM finds what is near
-its start: "harmonic" (as in section 4 of the paper) first takes the head of a word to be the more likely the nearer it
-is; `--random_seeds` start from random probabilities. Punctuation is left out. The table that is printed has UAS and
-UUAS on all sentences and on those of up to `--max_length` words, beside neighbours as heads.
+EM maximises the likelihood of the training sentences of up to `--max_length` words. The expected counts of the E-step
+are the gradient of the log-likelihood (Eisner 2016), the arcs of the best tree that of the best score. EM stays near
+where it starts: "harmonic" counts arcs first by one over their length, in the spirit of the paper's initializer, and
+`--random_seeds` start from random probabilities. Sentences are without punctuation. The table has UAS and UUAS on all
+test sentences and on those of up to `--max_length` words, beside neighbours as heads.
 """
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
+from tqdm import tqdm
 
-from hf_structure.cli.common import run_with_options
+from hf_structure.cli.common import positive, run_with_options
 from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu, write_conllu
-from hf_structure.data.files import new_path
-from hf_structure.metrics.attachment import attachment_scores, keep_mask, left_chain, right_chain
+from hf_structure.data.files import new_file
+from hf_structure.data.normalization import keep_mask
+from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
 from hf_structure.training.comparison import markdown_table, score_cells
 
 LEFT, RIGHT = 0, 1
-STOP, GO = 0, 1
-HAS_NONE, HAS_SOME = 0, 1  # valence: whether there are dependents on this side
+STOP, GO_ON = 0, 1
+NONE, SOME = 0, 1  # valence: whether a word has dependents on this side
 Reduction = Callable[[torch.Tensor], torch.Tensor]  # over the first dimension
 
 
-class Scores(NamedTuple):
+class Probabilities(NamedTuple):
     """
-    What is multiplied to the probability of a tree, as logarithms: of the words of sentences, or of tags (then without
-    the dimension of the batch, and with `attach` of heads, sides and dependents).
+    Logarithms of the probabilities of T tags, or what is counted of them.
 
     Args:
-        root (`torch.Tensor` of shape `(batch, n)`): That a word is the root.
-        choice (`torch.Tensor` of shape `(batch, n, 2, 2, 2)`): That a word stops or goes on; by side and valence.
-        attach (`torch.Tensor` of shape `(batch, n, n)`): That the dependent of a head is this word: `[head, dependent]`.
+        root (`torch.Tensor` of shape `(T,)`): Of the root's tag.
+        choice (`torch.Tensor` of shape `(T, 2, 2, 2)`): To stop or to go on, by tag, side and valence.
+        dependent (`torch.Tensor` of shape `(T, 2, T)`): Of a dependent's tag, by the head's tag and the side.
     """
 
     root: torch.Tensor
     choice: torch.Tensor
-    attach: torch.Tensor
+    dependent: torch.Tensor
+
+    def of_words(self, tags: torch.Tensor) -> "Scores":
+        """What the words of sentences `(batch, n)` add to the log-probabilities of their trees."""
+        n = tags.shape[1]
+        heads = tags[:, :, None].expand(-1, -1, n)  # (batch, head, dependent)
+        dependents = tags[:, None, :].expand(-1, n, -1)
+        position = torch.arange(n)
+        side = (position[:, None] < position).long()  # LEFT or RIGHT, (head, dependent)
+        return Scores(self.root[tags], self.choice[tags], self.dependent[heads, side, dependents])
+
+
+class Scores(NamedTuple):
+    """
+    Parts of the log-probabilities of the trees of sentences of n words.
+
+    Args:
+        root (`torch.Tensor` of shape `(batch, n)`): Of the root.
+        choice (`torch.Tensor` of shape `(batch, n, 2, 2, 2)`): Of stopping or going on, by word, side and valence.
+        arc (`torch.Tensor` of shape `(batch, n, n)`): Of an arc from a head (second dimension) to a dependent.
+    """
+
+    root: torch.Tensor
+    choice: torch.Tensor
+    arc: torch.Tensor
 
 
 def inside(scores: Scores, reduce: Reduction) -> torch.Tensor:
     """
-    The inside algorithm on split heads (Eisner 1996, with valence), of sentences of one length: `(batch,)`.
+    The inside algorithm with split heads (Eisner 1996) and valence, `(batch,)`: of all projective trees with one root
+    the sum, if `reduce` is a log-sum, or the best, if it is a maximum. A tree has one derivation.
 
-    The sum over all projective trees with one root if `reduce` is a log-sum, the best of them if it is a maximum. A
-    half span is a word and its dependents on one side. It is open if the word may take more, closed once it has
-    stopped; `[width][:, start]` is what is stored. All derivations of a tree are one, so nothing counts twice.
+    A half is a word with dependents on one side. Charts are by side and width, `[side][width]` is `(batch, starts)`: a
+    right half starts at its head, a left half ends there.
     """
     n = scores.root.shape[1]
-    stop = scores.choice[..., STOP]
-    go_on = scores.choice[..., GO]
-    # An open right half begins with its head, an open left half ends with it.
-    closed, going = {LEFT: [], RIGHT: []}, {LEFT: [], RIGHT: []}
-    joined = {LEFT: [None], RIGHT: [None]}  # head and dependent at the ends of a span, by the side of the dependent
+    closed = ([], [])  # halves whose head has stopped
+    going = ([], [])  # halves whose head goes on
+    links = ([None], [None])  # spans of a head and a dependent at their ends
     for width in range(n):
-        count = n - width
-        heads = {LEFT: slice(width, n), RIGHT: slice(0, count)}
-        for side in (LEFT, RIGHT):
+        ends = slice(width, n)
+        starts = slice(0, n - width)
+        for side, heads in ((LEFT, ends), (RIGHT, starts)):
             if width == 0:
                 half = torch.zeros_like(scores.root)
             else:
-                inner = closed[RIGHT] if side == LEFT else going[RIGHT]
-                outer = going[LEFT] if side == LEFT else closed[LEFT]
-                pairs = _joined(inner, outer, width, count, gap=1)
-                arcs = scores.attach.diagonal(width if side == RIGHT else -width, dim1=1, dim2=2)  # (batch, count)
-                joined[side].append(reduce(torch.stack(pairs)) + arcs)
-        for side in (LEFT, RIGHT):
-            if width > 0:
-                parts = (closed[LEFT], joined[LEFT]) if side == LEFT else (joined[RIGHT], closed[RIGHT])
-                splits = range(width) if side == LEFT else range(1, width + 1)
-                half = reduce(torch.stack([_at(parts, split, width, count) for split in splits]))
-            valence = HAS_SOME if width else HAS_NONE
-            closed[side].append(half + stop[:, heads[side], side, valence])
-            going[side].append(half + go_on[:, heads[side], side, valence])
-    roots = [scores.root[:, r] + closed[LEFT][r][:, 0] + closed[RIGHT][n - 1 - r][:, r] for r in range(n)]
-    return reduce(torch.stack(roots))
+                pair = (closed[RIGHT], going[LEFT]) if side == LEFT else (going[RIGHT], closed[LEFT])
+                arc = scores.arc.diagonal(width if side == RIGHT else -width, dim1=1, dim2=2)  # (batch, starts)
+                links[side].append(reduce(_sums(*pair, range(width), width, gap=1)) + arc)
+                pair = (closed[LEFT], links[LEFT]) if side == LEFT else (links[RIGHT], closed[RIGHT])
+                half = reduce(_sums(*pair, range(width) if side == LEFT else range(1, width + 1), width, gap=0))
+            choice = scores.choice[:, heads, side, SOME if width else NONE]  # (batch, starts, 2)
+            closed[side].append(half + choice[..., STOP])
+            going[side].append(half + choice[..., GO_ON])
+    trees = [scores.root[:, r] + closed[LEFT][r][:, 0] + closed[RIGHT][n - 1 - r][:, r] for r in range(n)]
+    return reduce(torch.stack(trees))
+
+
+def _sums(first: list, second: list, splits: Sequence[int], width: int, gap: int) -> torch.Tensor:
+    """All ways to make spans of a width of two that have `gap` between their ends, `(splits, batch, starts)`."""
+    ways = []
+    for split in splits:
+        start = split + gap
+        right = second[width - start][:, start:]  # (batch, starts)
+        ways.append(first[split][:, : right.shape[1]] + right)
+    return torch.stack(ways)
+
+
+def log_sum(values: torch.Tensor) -> torch.Tensor:
+    return values.logsumexp(0)
+
+
+def maximum(values: torch.Tensor) -> torch.Tensor:
+    return values.max(0).values
+
+
+def expect(model: Probabilities, batches: list[torch.Tensor], by_length: bool = False) -> tuple[Probabilities, float]:
+    """
+    The E-step: expected counts of everything that the model has a probability of, and the log-likelihood. `by_length`
+    divides the weight of an arc by its length.
+    """
+    model = Probabilities(*(table.clone().requires_grad_() for table in model))
+    counts = [torch.zeros_like(table) for table in model]
+    total = 0.0
+    for tags in batches:
+        scores = model.of_words(tags)
+        if by_length:
+            position = torch.arange(tags.shape[1])
+            length = (position[:, None] - position).abs().clamp(min=1)
+            scores = scores._replace(arc=scores.arc - length.log())
+        likelihood = inside(scores, log_sum).sum()
+        for table, gradient in zip(
+            counts, torch.autograd.grad(likelihood, model, materialize_grads=True), strict=True
+        ):
+            table += gradient
+        total += likelihood.item()
+    return Probabilities(*counts), total
+
+
+def maximise(counts: Probabilities, smoothing: float) -> Probabilities:
+    """The M-step: shares of the counts, with something added to each."""
+    smoothed = [table + smoothing for table in counts]
+    return Probabilities(*(table.log() - table.sum(-1, keepdim=True).log() for table in smoothed))
+
+
+def train(start: Probabilities, batches: list[torch.Tensor], args: argparse.Namespace, title: str) -> Probabilities:
+    """EM until an iteration gains less than `--tolerance` of the log-likelihood."""
+    model = start
+    before = None
+    progress = tqdm(range(args.max_iterations), desc=title, unit=" iterations")
+    for _ in progress:
+        counts, likelihood = expect(model, batches)
+        progress.set_postfix_str(f"log-likelihood {likelihood:,.0f}")
+        if before is not None and likelihood - before < args.tolerance * abs(before):
+            break
+        before = likelihood
+        model = maximise(counts, args.smoothing)
+    return model
+
+
+def best_heads(model: Probabilities, tags: torch.Tensor) -> torch.Tensor:
+    """Heads of the best trees of sentences `(batch, n)`, from 1, 0 of the root."""
+    scores = model.of_words(tags)
+    root, arc = scores.root.detach().requires_grad_(), scores.arc.detach().requires_grad_()
+    best = inside(Scores(root, scores.choice, arc), maximum).sum()
+    of_root, of_arcs = torch.autograd.grad(best, (root, arc), materialize_grads=True)
+    return torch.cat((of_root[:, None], of_arcs), 1).argmax(1)  # (batch, head, dependent) -> (batch, dependent)
+
+
+def read(path: str, column: str) -> list[ConlluSentence]:
+    """Sentences without punctuation. Raises `ConlluError` where a word has no tag or head."""
+    sentences = []
+    for sentence in read_conllu(path):
+        named = sentence.to_sentence()
+        sentence = sentence.keep_words(keep_mask(named["words"], named["tags"], named["deprels"], "auto"))
+        if sentence.words:
+            if sentence.heads is None:
+                raise ConlluError("a sentence without heads cannot be scored", path, sentence.line)
+            if "_" in tags_of(sentence, column):
+                raise ConlluError(f"a word has no {column.upper()}: choose another --column", path, sentence.line)
+            sentences.append(sentence)
+    return sentences
+
+
+def tags_of(sentence: ConlluSentence, column: str) -> list[str]:
+    return [getattr(word, column) for word in sentence.words]
+
+
+def by_length(tags: list[list[int]]) -> dict[int, list[int]]:
+    """Numbers of the sentences of each length."""
+    found = defaultdict(list)
+    for number, sentence in enumerate(tags):
+        found[len(sentence)].append(number)
+    return found
+
+
+def parse(model: Probabilities, tags: list[list[int]]) -> list[list[int]]:
+    """Heads of every sentence."""
+    heads = [[]] * len(tags)
+    for group in tqdm(by_length(tags).values(), desc="parsing", unit=" lengths"):
+        found = best_heads(model, torch.tensor([tags[number] for number in group]))
+        for number, sentence in zip(group, found.tolist(), strict=True):
+            heads[number] = sentence
+    return heads
+
+
+def scores_of(heads: list[list[int]], test: list[ConlluSentence], max_length: int) -> dict[str, float]:
+    """UAS and UUAS, of all sentences and of the short ones."""
+    results = {}
+    for name, limit in (("", float("inf")), ("short_", max_length)):
+        pairs = [(found, one.heads) for found, one in zip(heads, test, strict=True) if len(found) <= limit]
+        if pairs:
+            scores = attachment_scores(*zip(*pairs, strict=True))
+            results |= {f"test_{name}uas": scores.uas, f"test_{name}uuas": scores.uuas}
+    return results
+
+
+def run(args: argparse.Namespace) -> None:
+    training, test = read(args.train_file, args.column), read(args.test_file, args.column)
+    training = [sentence for sentence in training if len(sentence.words) <= args.max_length]
+    if not training or not test:
+        path, limit = (args.test_file, "") if training else (args.train_file, f" of up to {args.max_length} words")
+        raise ValueError(f"{path} has no sentence{limit}")
+    words = [tags_of(sentence, args.column) for sentence in (*training, *test)]
+    numbers = {tag: number for number, tag in enumerate(sorted({tag for tags in words for tag in tags}))}
+    coded = [[numbers[tag] for tag in tags] for tags in words]
+    short, tags = coded[: len(training)], coded[len(training) :]
+    batches = [torch.tensor([short[number] for number in group]) for group in by_length(short).values()]
+    print(f"{len(training):,} training sentences of up to {args.max_length} words, {len(numbers)} tags")
+
+    size = len(numbers)
+    nothing = Probabilities(*(torch.zeros(shape).double() for shape in ((size,), (size, 2, 2, 2), (size, 2, size))))
+    uniform = maximise(nothing, smoothing=1.0)
+    counts, _ = expect(uniform, batches, by_length=True)
+    starts = {"harmonic": [maximise(counts, args.smoothing)], "random": []}
+    for seed in args.random_seeds:
+        torch.manual_seed(seed)
+        starts["random"].append(Probabilities(*(torch.randn_like(table).log_softmax(-1) for table in nothing)))
+
+    systems = {
+        "left neighbour as head": [[left_chain(len(sentence)) for sentence in tags]],
+        "right neighbour as head": [[right_chain(len(sentence)) for sentence in tags]],
+    }
+    for name, models in starts.items():
+        systems[f"DMV, {name}"] = [parse(train(start, batches, args, name), tags) for start in models]
+    if args.output:
+        trees = zip(test, systems["DMV, harmonic"][0], strict=True)
+        with new_file(args.output, args.overwrite) as file:
+            write_conllu((sentence.with_heads(heads) for sentence, heads in trees), file)
+    names = ("uas", "uuas", "short_uas", "short_uuas")
+    titles = ("UAS", "UUAS", f"UAS, up to {args.max_length} words", f"UUAS, up to {args.max_length} words")
+    rows = [
+        [title, *score_cells([scores_of(heads, test, args.max_length) for heads in found], names)]
+        for title, found in systems.items()
+        if found
+    ]
+    print(markdown_table(("", "runs", *titles), rows))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train_file", required=True, metavar="FILE", help="CoNLL-U, with tags")
+    parser.add_argument("--test_file", required=True, metavar="FILE", help="CoNLL-U, with tags and heads")
+    parser.add_argument("--column", choices=("upos", "xpos"), default="upos", help="of the tags; default: upos")
+    parser.add_argument("--max_length", type=positive, default=10, help="of training sentences; default: 10 words")
+    parser.add_argument("--random_seeds", type=int, nargs="+", default=[], metavar="SEED", help="default: none")
+    parser.add_argument("--smoothing", type=float, default=0.1, help="added to every count; default: 0.1")
+    parser.add_argument("--tolerance", type=float, default=1e-5, help="share of the likelihood; default: 1e-5")
+    parser.add_argument("--max_iterations", type=positive, default=200, help="of EM; default: 200")
+    parser.add_argument("--output", metavar="FILE", help="CoNLL-U for the trees of the harmonic start")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output file")
+    run_with_options(parser, run, arguments)
+
+
+if __name__ == "__main__":
+    main()
