@@ -165,6 +165,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
     ),
     lambda path: treebank(path, GENRES): (
         "train.conllu",
+        "train.dep.conllu",
         "en_ewt-train.conllu",
         "en_gum-train.conllu",
         "en_gum-test.conllu",
