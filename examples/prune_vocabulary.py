@@ -163,10 +163,7 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
         inward, outward = (
             (layer.ffn.lin1, layer.ffn.lin2)
             if name == "hidden_dim"
-            else (
-                layer.intermediate.dense,
-                layer.output.dense,
-            )
+            else (layer.intermediate.dense, layer.output.dense)
         )
         chosen = (inward.weight.norm(dim=1) * outward.weight.norm(dim=0)).topk(size).indices.sort().values
         inward.weight.data, inward.bias.data = inward.weight.data[chosen], inward.bias.data[chosen]

@@ -269,9 +269,5 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
     print_table([["label", "recall", "found", "gold"], *recalls])
 
 
-_FORMS = {
-    "tree": "trees in CoNLL-U",
-    "brackets": f"brackets ({', '.join(SUFFIXES['brackets'])})",
-    "graph": "graphs",
-}
+_FORMS = {"tree": "trees in CoNLL-U", "brackets": f"brackets ({', '.join(SUFFIXES['brackets'])})", "graph": "graphs"}
 _EVALUATORS = {"tree": _evaluate_conllu, "brackets": _evaluate_brackets, "graph": _evaluate_graphs}

@@ -64,10 +64,7 @@ def _is_punctuation_character(character: str) -> bool:
 
 
 def keep_mask(
-    words: Sequence[str],
-    tags: Sequence[str] | None = None,
-    deprels: Sequence[str] | None = None,
-    by: str = "auto",
+    words: Sequence[str], tags: Sequence[str] | None = None, deprels: Sequence[str] | None = None, by: str = "auto"
 ) -> list[bool]:
     """
     Which words of a sentence are not punctuation.

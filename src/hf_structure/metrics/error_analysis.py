@@ -151,11 +151,7 @@ def _arcs(
 
 
 def _scores(
-    classes: Sequence[str],
-    system: list[Arc],
-    reference: list[Arc],
-    right: set[tuple],
-    class_of: Callable[[Arc], str],
+    classes: Sequence[str], system: list[Arc], reference: list[Arc], right: set[tuple], class_of: Callable[[Arc], str]
 ) -> ClassScores:
     """F1 by class; the share of right dependencies if these have the same class on both sides."""
     predicted = Counter(map(class_of, system))

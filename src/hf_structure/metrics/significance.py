@@ -71,12 +71,7 @@ class SystemComparison:
 
 
 def compare_systems(
-    first: SystemCounts,
-    second: SystemCounts,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    draw_runs: bool = False,
+    first: SystemCounts, second: SystemCounts, *, resamples: int = RESAMPLES, seed: int = 0, draw_runs: bool = False
 ) -> SystemComparison:
     """
     Compares two systems on the same sentences.

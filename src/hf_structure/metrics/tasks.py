@@ -19,10 +19,7 @@ def classification_scores(predicted: Sequence[int], gold: Sequence[int]) -> dict
     right = sum(label == true_label for label, true_label in pairs)
     matched = sum(label == true_label == 1 for label, true_label in pairs)
     positives = sum((label == 1) + (true_label == 1) for label, true_label in pairs)
-    return {
-        "accuracy": right / len(pairs),
-        "f1": 2 * matched / positives if positives else 0.0,
-    }
+    return {"accuracy": right / len(pairs), "f1": 2 * matched / positives if positives else 0.0}
 
 
 def similarity_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str, float]:
@@ -38,10 +35,7 @@ def similarity_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict
     """
     if min(len(set(predicted)), len(set(gold))) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
-    return {
-        "pearson": correlation(predicted, gold),
-        "spearman": correlation(_ranks(predicted), _ranks(gold)),
-    }
+    return {"pearson": correlation(predicted, gold), "spearman": correlation(_ranks(predicted), _ranks(gold))}
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

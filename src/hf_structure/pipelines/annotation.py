@@ -57,7 +57,7 @@ def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Ma
         known = _some(ids) if ids else "its config.tags does not name them"
         warn_user(
             f"this model reads part-of-speech tags ({known}), and a sentence comes without any that it knows: it is "
-            "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)",
+            "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)"
         )
     return numbers
 
@@ -82,7 +82,7 @@ def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None)
     if ids and max(numbers) == UNKNOWN:
         warn_user(
             f"this model reads arcs with its own labels ({_some(ids)}), and an initial tree has none of these: the "
-            "sentence is parsed from the start",
+            "sentence is parsed from the start"
         )
     return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
 

@@ -114,6 +114,6 @@ def warn_of_several(inputs: Iterable[T], better: str) -> Iterator[T]:
             has_warned = True
             warn_user(
                 f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "
-                "sentences='line' says that it is one",
+                "sentences='line' says that it is one"
             )
         yield item

@@ -119,12 +119,7 @@ class TokenBudgetTrainer(Trainer):
     eval_dataset: Any
 
     def __init__(
-        self,
-        *args,
-        max_tokens: int = 4096,
-        max_sentences: int | None = None,
-        sampling_power: float = 1.0,
-        **kwargs,
+        self, *args, max_tokens: int = 4096, max_sentences: int | None = None, sampling_power: float = 1.0, **kwargs
     ):
         super().__init__(*args, **kwargs)
         self.max_tokens = max_tokens
