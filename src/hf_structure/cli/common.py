@@ -335,10 +335,8 @@ def warn_of_replacing(path: str | os.PathLike) -> None:
 
 def save_figure(figure: "Figure", path: Path) -> None:
     """
-    Draws a figure into a file of the kind that its suffix says, which is there whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; the error names `path`.
+    Draws a figure into a file of the kind that its suffix says, which is there whole or not at all. Raises `OSError`
+    that names `path` if it cannot be written.
     """
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix[1:].lower())  # not into the file: matplotlib hides its errors

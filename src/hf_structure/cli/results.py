@@ -56,15 +56,9 @@ def results_of(
     failures: list[BadInputError],
 ) -> Iterator[tuple[T, Item]]:
     """
-    What `process` makes of all files, and of which sentence; what is wrong with a file ends it and goes to `failures`.
-
-    Args:
-        files (`Sequence[str]`): Their names; `-` is standard input.
-        read (`Callable`): Gives the sentences of a file. It may raise `BadInputError`, as `process` may.
-        process (`Callable`): Gives the results of some sentences, in their order, each with its sentence.
-        sizes (`tuple[int, int]`): How many sentences go together at first, and at most; see `chunks`.
-        show_progress (`bool`): Whether to count them on a terminal.
-        failures (`list[BadInputError]`): What is wrong is added here.
+    What `process` makes of the sentences of files, in their order, each with its sentence. It gets them as `read`
+    gives them, so many at first and at most (see `chunks`); what is wrong with a file, a `BadInputError` of either,
+    ends it and goes to `failures`. Progress is shown on a terminal.
     """
     from tqdm import tqdm
 

@@ -24,19 +24,13 @@ _PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
 class CountRow(NamedTuple):
     """
     What is right in a sentence, or in its words of one group. Scores are shares: sums of `matched` by sums of `total`.
-
-    Attributes:
-        sentence (`int`): Its number, from 1.
-        group (`str`): The group; `ALL` without any.
-        words (`int`): Number of words.
-        matched, total (`Mapping[str, float]`): How many are right, and of how many, for each score.
     """
 
-    sentence: int
-    group: str
-    words: int
-    matched: Mapping[str, float]
-    total: Mapping[str, float]
+    sentence: int  # its number, from 1
+    group: str  # `ALL` without any
+    words: int  # number of words
+    matched: Mapping[str, float]  # how many are right, for each score
+    total: Mapping[str, float]  # of how many
 
 
 def add_dependency_options(parser: argparse._ArgumentGroup) -> None:

@@ -19,14 +19,8 @@ def token_budget_batches(
 ) -> list[list[int]]:
     """
     Cuts sentences into batches of at most `max_sentences` whose padded size, sentences times longest sentence, stays
-    within `max_tokens`.
-
-    Args:
-        lengths (`Sequence[int]`): Length of each sentence. A longer one than `max_tokens` makes a batch of its own.
-        order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by default by length.
-
-    Returns:
-        `list[list[int]]`: Indices of the sentences of each batch.
+    within `max_tokens`; a longer sentence makes a batch of its own. They are cut in this `order` of their indices, by
+    default by length. Returns the indices of the sentences of each batch.
     """
     sizes = np.asarray(lengths)
     places = np.argsort(sizes, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
@@ -53,13 +47,10 @@ def similar_length_batches(
     lengths: Sequence[int] | np.ndarray, max_sentences: int, max_padding: float = MAX_PADDING
 ) -> list[list[int]]:
     """
-    Cuts sentences into batches of similar lengths, the shortest first.
+    Cuts sentences into batches of similar lengths, the shortest first, given by the indices of their sentences.
 
     A batch ends when it holds `max_sentences`, or when it is at least a quarter full and one more sentence would bring
     the share of padding above `max_padding`: a few long sentences do not fill the last batch with padding.
-
-    Returns:
-        `list[list[int]]`: Indices of the sentences of each batch.
     """
     batches: list[list[int]] = []
     tokens = 0
@@ -152,11 +143,9 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
 def sample_groups(groups: np.ndarray, power: float, rng: np.random.Generator) -> np.ndarray:
     """
-    Draws about as many sentences as there are, from each group in proportion to its size to this power (1: all of
-    them; 0: of all groups alike). None of a group is drawn more than once more often than another.
-
-    Returns:
-        `np.ndarray`: Indices of sentences, of some several times.
+    The indices of about as many sentences as there are, some several times, from each group in proportion to its size
+    to this power (1: all of them; 0: of all groups alike). None of a group is drawn more than once more often than
+    another.
     """
     sizes = np.bincount(groups)
     weights = np.where(sizes > 0, sizes.astype(np.float64) ** power, 0.0)

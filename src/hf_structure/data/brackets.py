@@ -55,16 +55,11 @@ def read_brackets(
 class _Raw(NamedTuple):
     """
     A tree as if it had labels and tags, the outer bracket too; a word that shares its bracket is a leaf without tag.
-
-    Args:
-        tree (`BracketTree`): The tree.
-        has_tags (`bool`): Whether there is no such word.
-        opens_twice (`bool`): Whether a bracket follows another one with nothing between them.
     """
 
     tree: BracketTree
-    has_tags: bool
-    opens_twice: bool
+    has_tags: bool  # whether there is no such word
+    opens_twice: bool  # whether a bracket follows another one with nothing between them
 
 
 def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[_Raw]:

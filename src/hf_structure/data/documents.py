@@ -77,8 +77,7 @@ class Catalogue:
             Table with the columns `split`, `kind`, `number` and `source`: the document of that number, from 1, in the
             file `split-kind.txt`, or `split.txt` if it holds all kinds (compressed or not).
 
-    Raises:
-        DataError: a column is missing, or a document's source is not in the other table.
+    Raises `DataError` if a column is missing, or a document's source is not in the other table.
     """
 
     def __init__(self, sources: str | os.PathLike, documents: str | os.PathLike):

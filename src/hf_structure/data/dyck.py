@@ -52,11 +52,8 @@ class DyckLanguage:
 
     def sample(self, pairs: int, rng: Random) -> list[str]:
         """
-        A word of so many pairs of brackets, each as likely as any other. Raises `ValueError` if there is none.
-
-        Args:
-            pairs (`int`): Half the length of the word, at least 1.
-            rng (`random.Random`): Where the numbers come from: `Random(seed)` gives the same words each time.
+        A word of so many pairs of brackets, each as likely as any other. `Random(seed)` gives the same words each
+        time. Raises `ValueError` if there is none.
         """
         if pairs < 1 or not self.count(pairs):
             raise ValueError(f"there is no word of {pairs} pairs of depth {self.min_depth} to {self.max_depth}")

@@ -219,9 +219,7 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def writing_to(path: str | os.PathLike) -> Iterator[None]:
-    """
-    Turns errors of a full disk while this file or folder is written into an `OSError` that names it.
-    """
+    """Turns errors of a full disk while this file or folder is written into an `OSError` that names it."""
     try:
         yield
     except Exception as error:

@@ -20,11 +20,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True)
 class Region:
-    """
-    Args:
-        name (`str`): Its name.
-        start, end (`int`): Its place in the text of the sentence.
-    """
+    """A part of the text of a sentence."""
 
     name: str
     start: int
@@ -33,20 +29,12 @@ class Region:
 
 @dataclass(frozen=True)
 class ItemSentence:
-    """
-    A sentence of an item.
-
-    Args:
-        text (`str`): The sentence.
-        columns (`dict`): The row that it comes from.
-        regions (`tuple[Region, ...]`): Its regions, in their order.
-        words (`list[str]`, *optional*): Its words, if they are given; the text has single spaces between them.
-    """
+    """A sentence of an item."""
 
     text: str
-    columns: Mapping[str, Any] = field(default_factory=dict)
-    regions: Sequence[Region] = ()
-    words: Sequence[str] | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)  # the row that it comes from
+    regions: Sequence[Region] = ()  # in their order
+    words: Sequence[str] | None = None  # if they are given; the text has single spaces between them
 
     @property
     def sentence(self) -> str | Sequence[str]:
@@ -172,8 +160,9 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
         line = 1
         try:
             names = next(rows, [])
-            if len(set(names)) < len(names):
-                raise DataError(f"two columns have the name {_twice(names)!r}", name, 1)
+            twice = next((column for column in names if names.count(column) > 1), None)
+            if twice is not None:
+                raise DataError(f"two columns have the name {twice!r}", name, 1)
             line = rows.line_num + 1
             for values in rows:
                 if len(values) == len(names):
@@ -185,7 +174,3 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
             raise DataError(f"not {delimiter!r}-separated values: {error}", name, line) from error
         except UnicodeDecodeError as error:
             raise DataError("not UTF-8 text", name) from error
-
-
-def _twice(names: Sequence[str]) -> str:
-    return next(name for name in names if names.count(name) > 1)

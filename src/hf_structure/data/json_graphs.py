@@ -20,18 +20,11 @@ _ARC = "[head, dependent] or [head, dependent, label], where words are counted f
 
 @dataclass
 class JsonGraph:
-    """
-    A sentence and its graph. Words are numbered from 1.
-
-    Args:
-        words (`list[str]`): The words.
-        arcs (`list[tuple[int, int, str | None]]`, *optional*): `(head, dependent, label)`; the head of a root is 0.
-        line (`int`): Where it stands in the file.
-    """
+    """A sentence and its graph. Words are numbered from 1."""
 
     words: list[str]
-    arcs: list[tuple[int, int, str | None]] | None
-    line: int
+    arcs: list[tuple[int, int, str | None]] | None  # `(head, dependent, label)`; the head of a root is 0
+    line: int  # where it stands in the file
 
 
 def read_json_graphs(path_or_file: PathOrFile) -> Iterator[JsonGraph]:

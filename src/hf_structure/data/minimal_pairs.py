@@ -23,34 +23,20 @@ Rows = Iterable[tuple[str, Mapping[str, Any]]]  # with the place of each
 
 
 class Variant(NamedTuple):
-    """
-    One side of a pair.
+    """One side of a pair."""
 
-    Args:
-        text (`str`): What is scored: a sentence, or what comes after the prefix.
-        prefix (`str`, *optional*): What comes before, and is given.
-    """
-
-    text: str
-    prefix: str | None = None
+    text: str  # what is scored: a sentence, or what comes after the prefix
+    prefix: str | None = None  # what comes before, and is given
 
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """
-    A pair.
-
-    Args:
-        good (`Variant`): The good sentence.
-        bad (`Sequence[Variant]`): The bad ones, mostly one.
-        groups (`tuple[str, ...]`): What it belongs to, from fine to coarse.
-        place (`str`): Where it was read.
-    """
+    """A good sentence, and bad ones, mostly one."""
 
     good: Variant
     bad: Sequence[Variant]
-    groups: tuple[str, ...]
-    place: str
+    groups: tuple[str, ...]  # what it belongs to, from fine to coarse
+    place: str  # where it was read
 
 
 @dataclass(frozen=True)
@@ -145,11 +131,8 @@ def measure_of(pairs: Iterable[MinimalPair]) -> str:
 
 def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
     """
-    The pairs of a set by what they belong to, called by the finest group, or if two have the same name, by all groups.
-
-    Args:
-        data (`str`): See [`find_tables`].
-        layout ([`PairLayout`]): The columns of its tables.
+    The pairs of a set of tables (see [`find_tables`]) by what they belong to, called by the finest group, or if two
+    have the same name, by all groups.
 
     Raises:
         OSError: a file cannot be opened.

@@ -121,10 +121,8 @@ def row_suffix(path: str | os.PathLike) -> str | None:
 
 def open_dataset(name: str, column: str, config_name: str | None = None, split: str = "train") -> Rows:
     """
-    The rows of one split of a data set.
-
-    `name` is a folder that `save_to_disk` made, a folder of data files, or a name on the Hub; `config_name` chooses
-    among several configurations.
+    The rows of one split of a data set: a folder that `save_to_disk` made, a folder of data files, or a name on the
+    Hub, of which `config_name` chooses among several configurations.
 
     Raises:
         ValueError: no such configuration or split.

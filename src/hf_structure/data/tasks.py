@@ -152,8 +152,7 @@ def task_examples(
             Whether there are prompts: or else, `words` are those of the sentences alone, and `sentence_ids`
             (`list[int]`) say of each word which sentence it is of, from 0.
 
-    Raises:
-        DataError: a column is missing, a sentence is empty, or a label is none of the task's.
+    Raises `DataError` for a missing column, an empty sentence, or a label that is none of the task's.
     """
     found = None
     for number, row in rows:

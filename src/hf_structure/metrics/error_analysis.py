@@ -40,20 +40,12 @@ class Arc(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassScores:
-    """
-    Scores of the classes of dependencies, in their order.
-
-    Args:
-        classes (`tuple[str, ...]`): Names of the classes.
-        scores (`tuple[float | None, ...]`): F1, or for sentence lengths LAS; None for a class that does not occur.
-        predicted (`tuple[int, ...]`): How many predicted dependencies each class has.
-        gold (`tuple[int, ...]`): How many gold dependencies each class has.
-    """
+    """Scores of the classes of dependencies, in their order."""
 
     classes: tuple[str, ...]
-    scores: tuple[float | None, ...]
-    predicted: tuple[int, ...]
-    gold: tuple[int, ...]
+    scores: tuple[float | None, ...]  # F1, or for sentence lengths LAS; None for a class that does not occur
+    predicted: tuple[int, ...]  # how many predicted dependencies each class has
+    gold: tuple[int, ...]  # how many gold dependencies
 
 
 @dataclass(frozen=True)
@@ -82,17 +74,11 @@ def error_analysis(
     universal_labels: bool = False,
 ) -> ErrorAnalysis:
     """
-    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared.
+    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared. `keep`,
+    `ignore_labels` and `universal_labels` are those of [`~hf_structure.metrics.attachment.attachment_scores`].
 
-    Args:
-        predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
-        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
-        ignore_labels (`Collection[str]`): Words with these gold labels (or subtypes of them) are not scored.
-        universal_labels (`bool`): Whether labels are compared without subtype.
-
-    Raises:
-        ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` without gold
-            labels.
+    Raises `ValueError` for different words or numbers of sentences, a word without a head, `ignore_labels` without
+    gold labels.
     """
     heads, gold_heads, labels, gold_labels = aligned_columns(predicted, gold)
     if ignore_labels and gold_labels is None:
@@ -116,12 +102,7 @@ def error_analysis(
 
 
 def root_distances(heads: Sequence[int]) -> list[int]:
-    """
-    Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle.
-
-    Args:
-        heads (`Sequence[int]`): Head of every word, 0 for the root.
-    """
+    """Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle."""
     distances = [0] + [0] * len(heads)
     for word in range(1, len(heads) + 1):
         path = []

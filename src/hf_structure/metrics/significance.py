@@ -26,16 +26,10 @@ _CELLS = 2**21  # samples by sentences in memory
 
 @dataclass(frozen=True)
 class SystemCounts:
-    """
-    What the score of a system is computed from.
+    """What the score of a system is computed from. Runs differ, for example, in their seeds."""
 
-    Args:
-        matched (`np.ndarray` of shape `(runs, sentences)`): What is right. Runs differ, for example, in their seeds.
-        total (`np.ndarray` of shape `(runs, sentences)`): Of how many.
-    """
-
-    matched: np.ndarray
-    total: np.ndarray
+    matched: np.ndarray  # (runs, sentences): what is right
+    total: np.ndarray  # (runs, sentences): of how many
 
     @property
     def scores(self) -> np.ndarray:
@@ -74,18 +68,12 @@ def compare_systems(
     first: SystemCounts, second: SystemCounts, *, resamples: int = RESAMPLES, seed: int = 0, draw_runs: bool = False
 ) -> SystemComparison:
     """
-    Compares two systems on the same sentences.
+    Compares two systems on the same sentences, with so many samples for each test.
 
-    Args:
-        first, second ([`SystemCounts`]): The systems.
-        resamples (`int`): Number of samples of each test.
-        seed (`int`): Of the random numbers.
-        draw_runs (`bool`):
-            Whether the bootstrap draws runs, too, as many as a system has. Interval and p are then about other seeds
-            as well. By default the runs are fixed, and so they always are in the permutation test.
+    By default the runs are fixed, as they always are in the permutation test. With `draw_runs` the bootstrap draws
+    runs, too, as many as a system has: interval and p are then about other seeds as well.
 
-    Raises:
-        ValueError: no sentences, or different numbers of them.
+    Raises `ValueError` for no sentences, or different numbers of them.
     """
     sentences = first.matched.shape[1]
     if sentences != second.matched.shape[1]:
