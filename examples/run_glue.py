@@ -65,7 +65,7 @@ from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.encoding import seen_mask
-from hf_structure.pipelines.loading import load_model, load_weights
+from hf_structure.pipelines.loading import CAUSAL, load_model, load_weights
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.tokenization import encode, encode_subwords
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, option
@@ -292,7 +292,7 @@ def best_graphs(
         with_label (`bool`): Whether another word follows, which no arc reaches.
         device (`torch.device`): Where to compute.
     """
-    model, tokenizer = load_model(parser, None, device, AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_model(parser, None, device, *CAUSAL)
     if not reads_graphs(model):
         raise ValueError(f"{parser} does not parse: it reads no graphs")
     examples = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, output_file, print_table, without_probabilities
+from hf_structure.cli.common import add_command, check_files, output_file, print_table, without_probabilities
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES, load_sentences
 from hf_structure.data.files import plain_path
@@ -21,9 +21,7 @@ from hf_structure.metrics.constituency import unlabeled_f1
 
 
 def add_agree(commands: argparse._SubParsersAction) -> None:
-    """Adds the command `agree`."""
-    parser = commands.add_parser("agree", help="how much several parsers agree", description=run_agree.__doc__)
-    parser.set_defaults(run=run_agree)
+    parser = add_command(commands, "agree", "how much several parsers agree", run_agree)
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
     )
@@ -36,11 +34,7 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
 
 
 def add_consensus(commands: argparse._SubParsersAction) -> None:
-    """Adds the command `consensus`."""
-    parser = commands.add_parser(
-        "consensus", help="one tree from those of several parsers", description=run_consensus.__doc__
-    )
-    parser.set_defaults(run=run_consensus)
+    parser = add_command(commands, "consensus", "one tree from those of several parsers", run_consensus)
     parser.add_argument("files", nargs="+", metavar="FILE", help="the same sentences by several parsers, in CoNLL-U")
     parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
 

@@ -62,6 +62,15 @@ MODEL_HELP = (
 )
 
 
+def add_command(
+    commands: argparse._SubParsersAction, name: str, help: str, run: Callable[[argparse.Namespace], None]
+) -> Any:
+    """The parser of a new command, which is described by the docstring of what runs it."""
+    parser = commands.add_parser(name, help=help, description=run.__doc__)
+    parser.set_defaults(run=run)
+    return parser
+
+
 def positive(text: str) -> int:
     """A number of at least 1, or what argparse makes an error message of."""
     if len(text) > 9:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
@@ -29,7 +29,7 @@ from hf_structure.drawing.figures import plot_parents, plot_relation_weights
 from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 from hf_structure.pipelines.attention import sentence_attention
 from hf_structure.pipelines.encoding import Sentence
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import CAUSAL, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.pipelines.parsing import load_parser, parse
 
@@ -107,8 +107,7 @@ def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _load_causal(folder: str, options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    kind = (AutoModelForCausalLM, "causal language model")
-    return load_model(folder, None, options.device, *kind, trust_remote_code=options.trust_remote_code)
+    return load_model(folder, None, options.device, *CAUSAL, trust_remote_code=options.trust_remote_code)
 
 
 def _panel(

@@ -17,24 +17,19 @@ class BadInputError(ValueError):
     """What is wrong with a file that is read."""
 
 
-def read_file(name: str, input_format: str, skip_empty: bool = True) -> Iterator[Item]:
-    """The sentences of a file. Raises `BadInputError`."""
-    try:
-        yield from read_items([name], input_format, skip_empty)
-    except OSError as error:
-        error.filename = error.filename or shown_name(name)
-        raise BadInputError(error_line(error)) from error
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
-
-
 def read_sentences(name: str, input_format: str, sentences: str, skip_empty: bool = True) -> Iterator[Item]:
     """
     The sentences of a file; with `sentences="split"`, rules find those of raw text, else it stays as it is. Raises
     `BadInputError`.
     """
-    items = read_file(name, input_format, skip_empty)
-    return split_texts(items) if sentences == "split" else items
+    items = read_items([name], input_format, skip_empty)
+    try:
+        yield from split_texts(items) if sentences == "split" else items
+    except OSError as error:
+        error.filename = error.filename or shown_name(name)
+        raise BadInputError(error_line(error)) from error
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
 
 
 def split_texts(items: Iterable[Item]) -> Iterator[Item]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hf_structure.cli.common import positive
-from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
+from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
 from hf_structure.cli.groups import length_groups
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence
@@ -35,10 +35,7 @@ class CountRow(NamedTuple):
 
 def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
     """The options that say which words and what of them attachment scores compare."""
-    add_ignore(parser)
-    parser.add_argument(
-        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
-    )
+    add_label_options(parser)
     parser.add_argument(
         "--uuas",
         choices=UNDIRECTED,

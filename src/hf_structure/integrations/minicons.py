@@ -22,17 +22,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    BatchEncoding,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from hf_structure.data.pre_tokenization import prepare_for_pipelines
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import CAUSAL, MASKED, load_model
 from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, spaced_words, word_splitter
 
 _verbosity = logging.get_verbosity()
@@ -71,8 +65,7 @@ class StructureLMScorer(IncrementalLMScorer):
         split_words: bool = False,
         trust_remote_code: bool = False,
     ):
-        kind = (AutoModelForCausalLM, "causal language model")
-        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+        model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
         super().__init__(model, device=device, tokenizer=tokenizer)
         self.beam_size = choose_beam(model, beam_size)
         self.max_tokens = max_tokens
@@ -163,8 +156,7 @@ class StructureMaskedLMScorer(MaskedLMScorer):
         *,
         trust_remote_code: bool = False,
     ):
-        kind = (AutoModelForMaskedLM, "masked language model")
-        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+        model, tokenizer = load_model(model, tokenizer, device, *MASKED, trust_remote_code=trust_remote_code)
         tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
         prepare_for_pipelines(tokenizer)
         super().__init__(model, device=device, tokenizer=tokenizer)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import Sentence, encode_sentence
-from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model
+from hf_structure.pipelines.loading import CAUSAL, WordTokenizer, compute_device, load_model
 from hf_structure.pipelines.parsing import parse
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
@@ -51,8 +51,7 @@ def sentence_attention(
         ValueError: no such model, a model or layer without attention, a layer or head that there is not, a sentence
             that is empty or too long for the model.
     """
-    kind = (AutoModelForCausalLM, "causal language model")
-    model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+    model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
     encoded = encode_sentence(
         sentence,
         tokenizer,

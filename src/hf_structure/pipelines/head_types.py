@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
@@ -19,7 +19,7 @@ from hf_structure.models.structformer.modeling_structformer import StructFormerP
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
 from hf_structure.pipelines.attention import eager_attention
 from hf_structure.pipelines.encoding import encode_sentence, encoding_options
-from hf_structure.pipelines.loading import compute_device, load_model
+from hf_structure.pipelines.loading import MASKED, compute_device, load_model
 from hf_structure.tokenization import is_word_level
 
 WINDOW = 16  # batches whose sentences are sorted by length together
@@ -65,7 +65,7 @@ def head_types(
         ValueError: no such model, another kind of model, no dependency to look at.
         SentenceError: a sentence without a tree, or one that is too long.
     """
-    model, tokenizer = load_model(model, tokenizer, device, AutoModelForMaskedLM, "masked language model")
+    model, tokenizer = load_model(model, tokenizer, device, *MASKED)
     _check(model, tokenizer)
     options = {"punctuation": "drop", "word_tokenizer": str.split, **encoding_options(model)}
     trees = _trees(sentences, tokenizer, ignore_labels, universal_labels, options)

@@ -12,7 +12,15 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from hf_structure.auto import LOADING
@@ -23,6 +31,8 @@ from hf_structure.modules.int8 import is_quantized, quantize
 from hf_structure.pipelines.loaded import loaded_model
 from hf_structure.pipelines.options import DTYPES
 
+CAUSAL = (AutoModelForCausalLM, "causal language model")  # what loads such models, and what messages call them
+MASKED = (AutoModelForMaskedLM, "masked language model")
 WordTokenizer = str | Callable[[str], list[str]]
 Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
 

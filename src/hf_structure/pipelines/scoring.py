@@ -19,13 +19,7 @@ from typing import Any, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
-from transformers import (
-    MODEL_FOR_MASKED_LM_MAPPING,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.beam import default_max_tokens
@@ -46,6 +40,8 @@ from hf_structure.pipelines.expectations import (
     word_starts,
 )
 from hf_structure.pipelines.loading import (
+    CAUSAL,
+    MASKED,
     WordTokenizer,
     choose_word_tokenizer,
     compute_device,
@@ -278,9 +274,7 @@ def load_language_model(
         model = resolve_model(model, revision, trust_remote_code)
         revision = None
         masked = loads_masked(model, trust_remote_code)
-    kind = (AutoModelForCausalLM, "causal language model")
-    if masked:
-        kind = (AutoModelForMaskedLM, "masked language model")
+    kind = MASKED if masked else CAUSAL
     return load_model(model, tokenizer, device, *kind, revision=revision, trust_remote_code=trust_remote_code)
 
 
