@@ -56,15 +56,8 @@ def graph_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws the arcs of a graph as `dependency_svg` draws those of a tree.
-
-    Args:
-        words, tags, width: As for `dependency_svg`.
-        arcs (`Sequence[tuple[int, int]]`): `(head, dependent)`, words numbered from 1, 0 being the root.
-        labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): Of the arcs.
-
-    Raises:
-        ValueError: lists of unequal length, a width that is not positive, repeated or invalid arcs.
+    Draws the arcs of a graph, `(head, dependent)`, words numbered from 1 and 0 being the root, as `dependency_svg`
+    draws those of a tree. Raises `ValueError` as it does, and for repeated or invalid arcs.
     """
     return arcs_svg(words, graph_arcs(words, arcs, labels, probabilities), tags, width)
 

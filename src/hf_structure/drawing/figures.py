@@ -55,15 +55,8 @@ def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
 
 def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Sequence[float]) -> "Figure":
     """
-    Syntactic heights as white bars over the words and syntactic distances as grey bars over the gaps between them, as
-    in figure 1a of the StructFormer paper.
-
-    Args:
-        words (`Sequence[str]` of length `n`): The words, in order.
-        distances (`Sequence[float]` of length `n - 1`): Between words `i` and `i + 1`, from 0.
-        heights (`Sequence[float]` of length `n`): Of the words.
-
-    Raises `ValueError` for lists of wrong length.
+    Syntactic heights of `n` words as white bars over them and the `n - 1` syntactic distances as grey bars over the
+    gaps between them, as in figure 1a of the StructFormer paper. Raises `ValueError` for lists of wrong length.
     """
     check_lengths(words, heights=heights)
     if len(distances) != max(len(words) - 1, 0):
@@ -122,13 +115,8 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
 def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], title: str) -> "Figure":
     """
     The correlation of each head with each relation, as in figure 5 of the UDGN paper: relations in rows, layers in
-    groups of cells, one cell for each head. Undefined values are grey.
-
-    Args:
-        correlations (`Mapping[str, Any]`):
-            Titles, and arrays of one shape, `(labels, layers, heads)`, with values between -1 and 1 or nan.
-        labels (`Sequence[str]`): The relations, in order.
-        title (`str`): Above the figure.
+    groups of cells, one cell for each head. `correlations` are titles, and arrays of one shape, `(labels, layers,
+    heads)`, with values between -1 and 1 or nan, which are grey.
 
     Raises `ValueError` without correlations, and where their shapes differ.
     """
@@ -153,13 +141,8 @@ def plot_class_scores(
     scores: Mapping[str, Sequence[float | None]], classes: Sequence[str], xlabel: str, ylabel: str
 ) -> "Figure":
     """
-    Scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: one line
-    for each parser, with gaps where a class does not occur.
-
-    Args:
-        scores (`Mapping[str, Sequence[float | None]]`): Names of the parsers, and their scores between 0 and 1.
-        classes (`Sequence[str]`): Names of the classes, in order.
-        xlabel, ylabel (`str`): What the classes and the scores are.
+    Scores of one or several parsers, between 0 and 1, by class, as in figures 3 to 5 of the Graph-to-Graph Transformer
+    paper: one line for each parser, with gaps where a class does not occur.
 
     Raises `ValueError` unless each class has a score.
     """
@@ -184,12 +167,8 @@ def plot_curves(
 ) -> "Figure":
     """
     Values over sizes in panels side by side, with a line for each model through the means of its runs, and the sample
-    standard deviation of several runs.
-
-    Args:
-        panels (`Mapping`): For each measure and each model, by name, the values of its runs at each size.
-        xlabel (`str`): What the sizes are.
-        log (`bool`): Whether the axis of the sizes is logarithmic.
+    standard deviation of several runs. `panels` have, for each measure and each model, by name, the values of its runs
+    at each size; `xlabel` says what the sizes are, and `log` whether their axis is logarithmic.
 
     Raises `ValueError` without panels, or for a model without values.
     """
