@@ -43,7 +43,6 @@ from typing import ClassVar
 
 import torch
 from datasets import Dataset, Value
-from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoModelForCausalLM,
@@ -80,6 +79,7 @@ from hf_structure.training.scripts import (
     check_settings,
     config_class_of,
     new_config,
+    readable_settings,
     run,
     save_whole,
     train_and_evaluate,
@@ -315,10 +315,8 @@ def graft(base_model: str, settings: dict) -> PreTrainedModel:
     settings = dict(settings)
     name = settings.pop("model_type")
     check_settings(name, settings)
-    try:
+    with readable_settings():
         return AutoModelForCausalLM._model_mapping[config_class_of(name)].from_pretrained_lm(base_model, **settings)
-    except StrictDataclassError as error:
-        raise ValueError(" ".join(str(error).split())) from error
 
 
 def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -260,6 +260,15 @@ def guess_input(name: str, file: io.BufferedReader) -> str:
     if suffix in SUFFIXES["sdp"] or beginning.startswith(b"#SDP"):
         return "sdp"
     return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(beginning) else "raw"
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Names the file or model that a `ValueError` is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def check_files(names: Iterable[str], output: str | None) -> None:

@@ -15,6 +15,7 @@ from hf_structure.cli.common import (
     check_files,
     guess_input,
     input_file,
+    named_errors,
     named_models,
     named_systems,
     read_items,
@@ -119,10 +120,8 @@ def _panel(
     options: argparse.Namespace,
 ) -> AttentionPanel:
     chosen = {"layer": options.layer, "head": options.head or 1, "with_structure": with_structure}
-    try:
+    with named_errors(name):
         return sentence_attention(sentence, model, tokenizer=tokenizer, **chosen).panel(name)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
 
 
 def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, named_models, print_table, save_figure
+from hf_structure.cli.common import check_files, named_errors, named_models, print_table, save_figure
 from hf_structure.data.conllu import read_conllu
 from hf_structure.drawing.figures import plot_head_types
 
@@ -46,10 +46,8 @@ def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]
     model, tokenizer = load_model(name, None, options.device, *MASKED, trust_remote_code=options.trust_remote_code)
     bar = tqdm(read_conllu(options.gold), name, unit=" sentences", leave=False, disable=None)
     conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
-    try:
+    with named_errors(f"{name} on {options.gold}"):
         found = head_types(bar, model, tokenizer=tokenizer, **conventions)
-    except ValueError as error:
-        raise ValueError(f"{name} on {options.gold}: {error}") from error
     plain = getattr(model.config, "attention", "dependency") == "softmax"
     return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")
 

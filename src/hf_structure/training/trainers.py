@@ -34,6 +34,7 @@ from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perple
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
 from hf_structure.training.arguments import has_warmup
 from hf_structure.training.cards import write_card
+from hf_structure.training.comparison import markdown_table
 
 logger = logging.getLogger(__name__)
 
@@ -373,11 +374,8 @@ def treebank_table(scores: dict[str, dict[str, float]]) -> str:
     names = [name for name in next(iter(scores.values())) if not name.endswith("_no_punct")]
     rows = {treebank: [values[name] for name in names] for treebank, values in sorted(scores.items())}
     rows["mean"] = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
-    lines = ["| treebank | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    lines += [
-        f"| {treebank} | " + " | ".join(f"{100 * value:.2f}" for value in row) + " |" for treebank, row in rows.items()
-    ]
-    return "\n".join(lines) + "\n"
+    cells = ([treebank, *(f"{100 * value:.2f}" for value in row)] for treebank, row in rows.items())
+    return markdown_table(["treebank", *names], cells)
 
 
 class ParsingTrainer(ScoringTrainer):
