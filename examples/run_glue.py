@@ -282,15 +282,9 @@ def best_graphs(
     batch: dict[str, list], parser: str, beam_size: int, features: TapeFeatures, with_label: bool, device: torch.device
 ) -> dict[str, list]:
     """
-    The graphs of prompts, as columns.
-
-    Args:
-        batch (`dict[str, list]`): `input_ids` and `word_ids`.
-        parser (`str`): Folder of the model that parses.
-        beam_size (`int`): How many graphs of a prompt it follows.
-        features ([`TapeFeatures`]): What the model that is trained reads from graphs.
-        with_label (`bool`): Whether another word follows, which no arc reaches.
-        device (`torch.device`): Where to compute.
+    The graphs of prompts, given by their `input_ids` and `word_ids`, as columns: the best of `beam_size` that the
+    model in the folder `parser` follows, and the `features` that the model that is trained reads from it. `with_label`
+    says whether another word follows, which no arc reaches.
     """
     model, tokenizer = load_model(parser, None, device, *CAUSAL)
     if not reads_graphs(model):
@@ -310,10 +304,8 @@ def reads_graphs(model: PreTrainedModel) -> bool:
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:
     """
-    Folder of the model that parses prompts, by default the one in `folder`.
-
-    Raises:
-        ValueError: there is no such model, it has another vocabulary, or a fine-tuned model would parse.
+    Folder of the model that parses prompts, by default the one in `folder`. Raises `ValueError` if there is no such
+    model, it has another vocabulary, or a fine-tuned model would parse.
     """
     if not args.parser:
         if not trains:

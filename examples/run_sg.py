@@ -87,11 +87,8 @@ def parse_arguments() -> argparse.Namespace:
 
 def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict[Path, Suite]:
     """
-    Suites by the files they are in.
-
-    Raises:
-        ValueError: no suites, no test suite in a file, a name in `only` that no suite has, or one that two have.
-        OSError: a path does not exist.
+    Suites by the files they are in. Raises `OSError` for a path that does not exist, and `ValueError` for no suites,
+    no test suite in a file, a name in `only` that no suite has, or one that two have.
     """
     files = []
     for path in map(Path, paths):

@@ -39,11 +39,9 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
 def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
     """
     Streams the sentences of a file with constituency trees over their words: those of brackets, without traces, or
-    else binary trees as from [`load_binary_trees`]; errors as there.
-
-    Returns:
-        `Iterator[dict]`: `words` (`list[str]`); `spans`, constituents `[start, end]`, half-open, counted from 0, outer
-            ones first; and `labels`, one for each, `"X"` where there are none.
+    else binary trees as from [`load_binary_trees`]; errors as there. They have `words` (`list[str]`); `spans`,
+    constituents `[start, end]`, half-open, counted from 0, outer ones first; and `labels`, one for each, `"X"` where
+    there are none.
     """
     if guess_format(path) != "brackets":
         return (row | {"labels": [UNLABELLED] * len(row["spans"])} for row in load_binary_trees(path))
@@ -52,11 +50,8 @@ def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
 
 def load_projective_trees(path: str | os.PathLike) -> Iterator[dict]:
     """
-    Streams the sentences of a CoNLL-U file with dependency trees, made projective by
+    Streams the `words` and `heads` (0 = root) of the sentences of a CoNLL-U file, made projective by
     [`~hf_structure.algorithms.attachments.projective_heads`]; errors as from [`load_binary_trees`].
-
-    Returns:
-        `Iterator[dict]`: `words` (`list[str]`) and `heads` (`list[int]`, 0 = root).
     """
     if (format := guess_format(path)) != "conllu":
         raise ValueError(f"{path}: {format} files hold no dependency trees; CoNLL-U files do")

@@ -37,10 +37,7 @@ _CHUNK = 10_000  # sentences turned into Arrow tables at a time
 def guess_format(path: str | os.PathLike) -> str:
     """
     The format of a file by its suffix, before that of a compression: `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`,
-    `"mrp"` or `"text"`.
-
-    Raises:
-        ValueError: the suffix is unknown.
+    `"mrp"` or `"text"`. Raises `ValueError` if the suffix is unknown.
     """
     suffix = plain_path(path).suffix.lower()
     for name, suffixes in SUFFIXES.items():

@@ -24,15 +24,9 @@ TAG = "SYM"  # of all brackets: a tag of words, to the Penn Treebank and to Univ
 
 class DyckLanguage:
     """
-    The words of Dyck-k whose depth, the largest number of brackets that are open at a time, is in a range.
-
-    Args:
-        kinds (`int`): Kinds of brackets, k, at most 26.
-        max_depth (`float`): The largest depth, m; by default any depth.
-        min_depth (`int`): The smallest depth.
-
-    Raises:
-        ValueError: a number of kinds, or a range of depths, that is none.
+    The words of Dyck-k, with k `kinds` of brackets (at most 26), whose depth, the largest number of brackets that are
+    open at a time, is in a range, by default any. Raises `ValueError` for a number of kinds, or a range of depths,
+    that is none.
     """
 
     def __init__(self, kinds: int, max_depth: float = math.inf, min_depth: int = 1):

@@ -55,21 +55,13 @@ class ItemSentence:
 
 @dataclass(frozen=True)
 class ItemLayout:
-    """
-    Where the rows of a table have their sentences and regions; at most one of the last three is given.
+    """Where the rows of a table have their sentences and regions; at most one of the last three is given."""
 
-    Args:
-        sentence (`str`): The column of the sentence.
-        regions (`Sequence[str]`): The columns of the regions, in their order.
-        mark (`str`, *optional*): What stands between the regions of a sentence; they are numbered from 1.
-        critical (`str`, *optional*):
-            The column with the number of the critical word, from 1. Every word is a region, and its name the distance
-            from there: "-1", "0" for the critical word, "1".
-    """
-
-    sentence: str = "sentence"
-    regions: Sequence[str] = ()
-    mark: str | None = None
+    sentence: str = "sentence"  # the column of the sentence
+    regions: Sequence[str] = ()  # the columns of the regions, in their order
+    mark: str | None = None  # what stands between the regions of a sentence; they are numbered from 1
+    # The column with the number of the critical word, from 1. Every word is a region, and its name the distance from
+    # there: "-1", "0" for the critical word, "1".
     critical: str | None = None
 
     def __post_init__(self):
@@ -145,10 +137,8 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
     Streams the rows of a `.csv` or `.tsv` file, with names of columns in the first line, and the place of each,
     `file:line`. Cells may be quoted, as spreadsheets, pandas and R write them.
 
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: the file is malformed; the message names file and line.
-        ValueError: another suffix.
+    Raises `OSError` if the file cannot be opened, `DataError` if it is malformed (the message names file and line),
+    and `ValueError` for another suffix.
     """
     name = os.fspath(path)
     if not is_item_table(path):

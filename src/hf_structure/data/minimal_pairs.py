@@ -42,31 +42,19 @@ class MinimalPair:
 @dataclass(frozen=True)
 class PairLayout:
     """
-    The columns of a table of pairs. Capital and small letters are the same in their names.
-
-    Args:
-        good (`str`): The column of the good sentence.
-        bad (`Sequence[str]`): The columns of the bad ones.
-        prefix_good, prefix_bad (`str`, *optional*):
-            The columns of what comes before the good sentence and the bad ones, and is not scored; perhaps the same.
-        groups (`Sequence[str]`):
-            The columns of what a pair belongs to, from fine to coarse. Without any it is the name of the file.
-        label (`tuple[str, str]`, *optional*):
-            If each row has a sentence alone: the column that says whether it is good, and its value if it is.
-        sentence, item (`str`): The columns of this sentence and of what it shares with those that it is compared with.
-
-    Raises:
-        ValueError: one of the prefixes alone.
+    The columns of a table of pairs. Capital and small letters are the same in their names. Raises `ValueError` for one
+    of the prefixes alone.
     """
 
     good: str = "sentence_good"
     bad: Sequence[str] = ("sentence_bad",)
-    prefix_good: str | None = None
-    prefix_bad: str | None = None
-    groups: Sequence[str] = ()
+    prefix_good: str | None = None  # what comes before the good sentence, and is not scored
+    prefix_bad: str | None = None  # the same of the bad ones; perhaps the same column
+    groups: Sequence[str] = ()  # what a pair belongs to, from fine to coarse; without any, the file
+    # If each row has a sentence alone: the column that says whether it is good, and its value if it is.
     label: tuple[str, str] | None = None
-    sentence: str = "sentence"
-    item: str = "item"
+    sentence: str = "sentence"  # this sentence
+    item: str = "item"  # what it shares with those that it is compared with
 
     def __post_init__(self):
         if (self.prefix_good is None) != (self.prefix_bad is None):

@@ -22,19 +22,12 @@ Row = Callable[[], str | list[str] | None]
 
 class Rows:
     """
-    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives
-    a function for each row that makes its value, which takes time; the value may be None.
+    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives a function
+    for each row that makes its value, which takes time; the value may be None. `name` is what error messages call the
+    rows, `total` their number, if known, and `files` are theirs, or their addresses.
 
-    Args:
-        dataset (`datasets.Dataset` or `datasets.IterableDataset`): The rows.
-        name (`str`): What error messages call it.
-        column (`str`): The column.
-        total (`int`, *optional*): Number of rows, if known.
-        files (`Sequence[str]`): Its files, or their addresses.
-
-    Raises:
-        ValueError: when iterated over: no such column (the message names those there are), a column of another type,
-            a file that is damaged.
+    Raises `ValueError` when iterated over: no such column (the message names those there are), a column of another
+    type, a file that is damaged.
     """
 
     def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str]):

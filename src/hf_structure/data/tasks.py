@@ -30,22 +30,13 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Task:
-    """
-    A classification of sentences, whose prompt is followed by the word of a class, or a regression of a score.
+    """A classification of sentences, whose prompt is followed by the word of a class, or a regression of a score."""
 
-    Args:
-        prompt (`str`): Words, and names in braces that stand for the words of sentences.
-        classes (`tuple[str, ...]`): Names of the classes in GLUE's order; none for a regression.
-        labels (`tuple[str, ...]`): The word of each class.
-        reported (`tuple[str, ...]`): The metrics that table 2 reports.
-        is_ordered (`bool`): Whether the first of two sentences is another part than the second.
-    """
-
-    prompt: str
-    classes: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    reported: tuple[str, ...] = ("f1",)
-    is_ordered: bool = False
+    prompt: str  # words, and names in braces that stand for the words of sentences
+    classes: tuple[str, ...] = ()  # in GLUE's order; none for a regression
+    labels: tuple[str, ...] = ()  # the word of each class
+    reported: tuple[str, ...] = ("f1",)  # the metrics that table 2 reports
+    is_ordered: bool = False  # whether the first of two sentences is another part than the second
 
     @property
     def sentences(self) -> list[str]:
@@ -96,10 +87,8 @@ def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     Streams the rows of a table with the numbers of the lines where they begin. A `.tsv` file has columns separated by
     tabs, their names in the first line, no quoting; a `.jsonl` or `.json` file one object a line, or an array of them.
 
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: the file is malformed; the message names file and line.
-        ValueError: another suffix.
+    Raises `OSError` if the file cannot be opened, `DataError` if it is malformed (the message names file and line),
+    and `ValueError` for another suffix.
     """
     suffix = plain_path(path).suffix.lower()
     if suffix not in (".tsv", ".json", ".jsonl"):

@@ -86,7 +86,7 @@ def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
 def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) -> int:
     """
     Writes strings one by one, in UTF-8, to a path (see [`~hf_structure.data.files.open_output`]; an existing file is
-    replaced) or an open text or binary file.
+    replaced) or an open text or binary file. Returns how many.
     """
     is_path = isinstance(path_or_file, (str, os.PathLike))
     count = 0

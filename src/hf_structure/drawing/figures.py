@@ -40,15 +40,9 @@ def plot_marginals(
 
 def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
     """
-    A heat map of each word's distribution over its parents, as in figure 5 of the StructFormer paper.
-
-    Args:
-        words (`Sequence[str]` of length `n`): The words, in order.
-        parents (nested sequences or array of shape `(n, n)`):
-            `parents[i][j]` is the probability that word `j` is the parent of word `i`, both from 0. Rows may sum to
-            less than 1.
-
-    Raises `ValueError` for parents of another shape.
+    A heat map of the distributions of `n` words over their parents, as in figure 5 of the StructFormer paper:
+    `parents[i][j]`, nested sequences or an array of shape `(n, n)`, is the probability that word `j` is the parent of
+    word `i`, both from 0. Rows may sum to less than 1. Raises `ValueError` for parents of another shape.
     """
     return _heat_map("parents", parents, words, list(words), "parent", "Parents of words")
 
@@ -85,13 +79,8 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
 def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "dependent")) -> "Figure":
     """
     The weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: layers in
-    rows, attention heads in groups of cells, one cell for each relation.
-
-    Args:
-        weights (nested sequences or array of shape `(layers, heads, relations)`): Weights between 0 and 1.
-        relations (`Sequence[str]`): Names of the relations, in order.
-
-    Raises `ValueError` for weights of another shape.
+    rows, attention heads in groups of cells, one cell for each relation. `weights` are between 0 and 1, nested
+    sequences or an array of shape `(layers, heads, relations)`. Raises `ValueError` for another shape.
     """
     layers = [[list(map(float, head)) for head in layer] for layer in weights]
     heads = len(layers[0]) if layers else 0

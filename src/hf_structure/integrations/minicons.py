@@ -136,16 +136,8 @@ class StructureLMScorer(IncrementalLMScorer):
 class StructureMaskedLMScorer(MaskedLMScorer):
     """
     minicons' `MaskedLMScorer` for models of this library, and others. Its tokenizer splits raw text into words, see
-    [`prepare_for_pipelines`].
-
-    Args:
-        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
-        device (`str`): Where to compute.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        trust_remote_code (`bool`): Whether code that comes with a model may run.
-
-    Raises:
-        ValueError: a model that is no masked language model.
+    [`prepare_for_pipelines`]. Arguments are those of [`StructureLMScorer`]. Raises `ValueError` for a model that is no
+    masked language model.
     """
 
     def __init__(

@@ -124,11 +124,8 @@ class Formula:
 
 def parse_formula(text: str) -> Formula:
     """
-    Reads a formula.
-
-    Raises:
-        FormulaError: a syntax error; brackets that are nested too deeply; operators on values of the wrong kind, such
-            as a sum of comparisons; a formula that is a number.
+    Reads a formula. Raises [`FormulaError`] for a syntax error; brackets that are nested too deeply; operators on
+    values of the wrong kind, such as a sum of comparisons; a formula that is a number.
     """
     return _Parser(text).formula()
 

@@ -78,18 +78,13 @@ class HeadTypeCorrelation:
 @dataclass(frozen=True)
 class HeadTypes:
     """
-    What the attention heads of one model specialise in.
-
-    Args:
-        labels (`tuple[str, ...]`): The labels, the most frequent first.
-        counts (`tuple[int, ...]`): Number of dependencies of each label.
-        child_to_parent, parent_to_child (`np.ndarray` of shape `(labels, layers, num_heads)`):
-            Correlations of the weights with which parents receive from their dependents, and dependents from their
-            parents; nan where there is none (see [`HeadTypeCorrelation`]).
+    What the attention heads of one model specialise in. The correlations `(labels, layers, num_heads)` are of the
+    weights with which parents receive from their dependents, and dependents from their parents; nan where there is
+    none (see [`HeadTypeCorrelation`]).
     """
 
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
+    labels: tuple[str, ...]  # the most frequent first
+    counts: tuple[int, ...]  # number of dependencies of each label
     child_to_parent: np.ndarray
     parent_to_child: np.ndarray
 

@@ -19,7 +19,9 @@ def language_model_sums(
     model, batch: Mapping[str, torch.Tensor], words: int, predict_structures: bool = False
 ) -> dict[str, float]:
     """
-    Sums that the scores of a text are computed from, to be added up over batches.
+    Sums that the scores of a text are computed from, to be added up over batches: `loss` and `lm_loss` in nats, the
+    numbers of predicted `tokens`, of `words` and of sentence `ends`, and the counts of [`arc_statistics`] or
+    [`attachment_statistics`].
 
     Args:
         model (`PreTrainedModel`): A causal language model, in evaluation mode.
@@ -29,10 +31,6 @@ def language_model_sums(
         predict_structures (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily
             (this still gives a text a probability: the structure before a token depends only on the tokens before
             it); else it reads the given ones. Its predictions are compared with the given ones in both cases.
-
-    Returns:
-        `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of predicted `tokens`, of `words` and of sentence
-            `ends`, and the counts of [`arc_statistics`] or [`attachment_statistics`].
     """
     batch = dict(batch)
     gold = batch.get("graph")

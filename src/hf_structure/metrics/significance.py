@@ -44,24 +44,19 @@ class SystemCounts:
 @dataclass(frozen=True)
 class SystemComparison:
     """
-    Args:
-        first, second (`float`): Scores of the mean counts of the two systems' runs.
-        difference (`float`): The first minus the second.
-        low, high (`float`, *optional*):
-            Ends of the interval that the bootstrap gives the difference; None for a single sentence.
-        bootstrap_p (`float`, *optional*), permutation_p (`float`):
-            How probable such a difference is if there is none; the bootstrap says nothing of a single sentence.
-        sentences (`int`): Number of sentences.
+    Scores of the mean counts of the two systems' runs. Low and high are the ends of the interval that the bootstrap
+    gives the difference; p values say how probable such a difference is if there is none. The bootstrap says nothing
+    of a single sentence.
     """
 
     first: float
     second: float
-    difference: float
+    difference: float  # the first minus the second
     low: float | None
     high: float | None
     bootstrap_p: float | None
     permutation_p: float
-    sentences: int
+    sentences: int  # number of sentences
 
 
 def compare_systems(

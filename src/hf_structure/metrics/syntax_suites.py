@@ -74,12 +74,9 @@ class Suite:
 
 def read_suite(path: str | os.PathLike) -> Suite:
     """
-    Reads a test suite in SyntaxGym's JSON format.
-
-    Raises:
-        SuiteError: not JSON, not of this format, a metric other than `sum`, a malformed formula, or one with a region
-            or condition that an item lacks; the message names the file, the formula and the position.
-        OSError: the file cannot be read.
+    Reads a test suite in SyntaxGym's JSON format. Raises `OSError` if the file cannot be read, and [`SuiteError`] for
+    one that is not JSON or not of this format, a metric other than `sum`, a malformed formula, or one with a region or
+    condition that an item lacks; the message names the file, the formula and the position.
     """
     try:
         content = json.loads(Path(path).read_bytes())

@@ -63,11 +63,9 @@ def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
 
 def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
     """
-    Each sentence with its values in the columns that are not None; a missing value is None.
-
-    Raises:
-        ValueError: if a column is longer than the sentences, when their end is reached.
-        SentenceError: if a column is shorter, for the first sentence without its value.
+    Each sentence with its values in the columns that are not None; a missing value is None. Raises `ValueError` if a
+    column is longer than the sentences, when their end is reached, and `SentenceError` if one is shorter, for the
+    first sentence without its value.
     """
     given = {name: values for name, values in columns.items() if values is not None}
     end: Any = object()
@@ -86,9 +84,7 @@ def encode_all(
 ) -> Iterator[dict[str, Any] | None]:
     """
     What `encode` makes of the sentences of [`with_columns`]; None for those that are `skipped` for these errors.
-
-    Raises:
-        SentenceError: if `encode` raises another `ValueError`.
+    Raises `SentenceError` if `encode` raises another `ValueError`.
     """
     for number, (sentence, beside) in enumerate(sentences, start=1):
         try:

@@ -38,10 +38,8 @@ def boundary_sets(
 ) -> torch.Tensor:
     """
     `(2, vocab_size)`: the tokens that are B in a correction, and those by whose probability a word that begins with
-    none of them is divided. `end` is the end token.
-
-    Raises:
-        ValueError: no such correction, or a tokenizer of which no token begins with a space.
+    none of them is divided. `end` is the end token. Raises `ValueError` for no such correction, or a tokenizer of
+    which no token begins with a space.
     """
     starts = torch.zeros(vocab_size, dtype=torch.bool)
     spaces = word_start_mask(tokenizer)[:vocab_size]
@@ -71,15 +69,9 @@ def expectations(log_probs: torch.Tensor, sets: torch.Tensor) -> torch.Tensor:
 
 class SearchWatch:
     """
-    Watches a beam search, and keeps what it expects before each token.
-
-    Args:
-        sets (`torch.BoolTensor` of shape `(2, vocab_size)`): See [`boundary_sets`].
-        batch_size, seq_len (`int`): Size of the batch that is searched.
-
-    Attributes:
-        values (`torch.FloatTensor` of shape `(batch_size, seq_len, 4)`):
-            [`expectations`], and the entropy of the structures that predict the token.
+    Watches a beam search in a batch, and keeps what it expects before each token: the `values` `(batch_size, seq_len,
+    4)` are [`expectations`] with `sets`, see [`boundary_sets`], and the entropy of the structures that predict the
+    token.
     """
 
     def __init__(self, sets: torch.Tensor, batch_size: int, seq_len: int):

@@ -173,10 +173,8 @@ def load_trained(
 ) -> PreTrainedModel:
     """
     A trained model by its name (see [`load_model`]), with other `settings` than it was trained with where these leave
-    its weights as they are; a `model_type` among them says nothing.
-
-    Raises:
-        ValueError: no such model, settings that it does not have or that do not fit its weights.
+    its weights as they are; a `model_type` among them says nothing. Raises `ValueError` for no such model, and for
+    settings that it does not have or that do not fit its weights.
     """
     folder = resolve_model(name, trust_remote_code=trust_remote_code)
     settings = {key: value for key, value in settings.items() if key != "model_type"}
@@ -214,10 +212,7 @@ def _load(
 def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
     """
     The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
-    other threads may be computing with them.
-
-    Raises:
-        ValueError: if torch has no such device, or was built without it.
+    other threads may be computing with them. Raises `ValueError` if torch has no such device, or was built without it.
     """
     try:
         device = torch.device(device)

@@ -27,10 +27,8 @@ def choose_splitter(
 ) -> Split | None:
     """
     What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
-    language, sentences are, too.
-
-    Raises:
-        ValueError: an unknown name, annotations of sentences for text that is to be split, or what `by_model` raises.
+    language, sentences are, too. Raises `ValueError` for an unknown name, annotations of sentences for text that is to
+    be split, or as `by_model` does.
     """
     if not callable(sentences) and sentences not in (None, *SENTENCES):
         raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")

@@ -76,18 +76,11 @@ class WordArrays:
 
 
 class Reading(NamedTuple):
-    """
-    A batch as a model has read it.
+    """A batch as a model has read it."""
 
-    Attributes:
-        outputs (`ModelOutput`): With `hidden_states` and `attentions` of all positions.
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The word of each position, from 1; 0 for none.
-        tapes (`dict[str, torch.Tensor]`, of shape `(batch_size, seq_len, seq_len)`): As of [`WordArrays`].
-    """
-
-    outputs: Any
-    word_ids: torch.Tensor
-    tapes: dict[str, torch.Tensor] | None = None
+    outputs: Any  # with `hidden_states` and `attentions` of all positions
+    word_ids: torch.Tensor  # (batch_size, seq_len): the word of each position, from 1; 0 for none
+    tapes: dict[str, torch.Tensor] | None = None  # (batch_size, seq_len, seq_len), as of `WordArrays`
 
 
 @torch.no_grad()

@@ -95,11 +95,10 @@ class TextStream(IterableDataset):
         records (`Callable[[int, int], Iterable[Record]]`): Reads share i of n of the text.
         encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
         collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
-        max_tokens (`int`): Budget of a batch, padding counted.
-        max_sentences (`int`, *optional*): Most sentences of a batch.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
         buffer_size (`int`): How many sentences are taken together.
-        seed, num_replicas, rank (`int`): As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
+        max_tokens, max_sentences, seed, num_replicas, rank: As for
+            [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
     """
 
     def __init__(
