@@ -389,7 +389,7 @@ def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) ->
     """
     ends = {*_ends(tokenizer), _special_id(tokenizer, "pad_token")} - {None}
     is_end = torch.isin(input_ids, torch.tensor(list(ends), device=input_ids.device))
-    after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]
+    after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]  # (batch_size, seq_len)
     starts = word_start_mask(tokenizer).to(input_ids.device)[input_ids] | after_end
     return (starts & ~is_end).long().cumsum(1).masked_fill(is_end, 0)
 

@@ -192,6 +192,6 @@ def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np
         heapq.heappush(heap, (-middle, number, start))
         heapq.heappush(heap, (size + middle, number + 1, start + middle))
     others = np.delete(np.arange(len(starts)), largest)
-    size, number, start = np.array(heap).T
+    size, number, start = np.array(heap).T  # each (parts,)
     order = np.argsort(np.append(others, number))
     return np.append(starts[others], start)[order], np.append(ends[others], start - size)[order]

@@ -212,9 +212,9 @@ class TaskCollator:
         ends = batch["attention_mask"].sum(1, keepdim=True)
         places = torch.arange(int(ends.max()))
         is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))  # (B, seq_len)
-        kept = is_label.any(0)
+        kept = is_label.any(0)  # (seq_len,)
         batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
-        labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]
+        labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]  # (B, kept)
         batch["labels"] = pad(labels, (1, 0), value=IGNORE_INDEX)
         return batch
 

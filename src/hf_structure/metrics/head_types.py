@@ -90,5 +90,5 @@ class HeadTypes:
 
     def best(self, direction: str) -> list[float]:
         """For each label the correlation of its most correlated head; `direction` is the name of a field."""
-        rows = getattr(self, direction).reshape(len(self.labels), -1)
+        rows = getattr(self, direction).reshape(len(self.labels), -1)  # (labels, layers * num_heads)
         return [float(np.nanmax(row)) if np.isfinite(row).any() else float("nan") for row in rows]

@@ -62,7 +62,7 @@ def attachment_statistics(
     """
     place = torch.arange(logits.shape[1], device=logits.device)
     chooses = (attention_mask == 1) & ((logits > -torch.inf).sum(2) > 1)
-    right = (place - logits.argmax(2) == attachments) & chooses
+    right = (place - logits.argmax(2) == attachments) & chooses  # (batch_size, seq_len)
     return {"right_attachments": int(right.sum()), "attachments": int(chooses.sum())}
 
 

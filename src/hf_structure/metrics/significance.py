@@ -124,7 +124,7 @@ def _bootstrap(
     for places in _chunks(resamples, sentences):
         size = len(places)
         chosen = generator.integers(sentences, size=(size, sentences))
-        chosen += sentences * np.arange(size)[:, None]
+        chosen += sentences * np.arange(size)[:, None]  # (samples, sentences)
         times = np.bincount(chosen.ravel(), minlength=size * sentences).reshape(size, sentences).astype(float)
         scores = []
         for system in (first, second):
@@ -132,7 +132,7 @@ def _bootstrap(
             weights = generator.multinomial(runs, [1 / runs] * runs, size=size)  # (samples, runs)
             matched, total = ((weights * (times @ counts.T)).sum(1) for counts in (system.matched, system.total))
             scores.append(_ratios(matched, total))
-        drawn.append(scores[0] - scores[1])
+        drawn.append(scores[0] - scores[1])  # (samples,)
     return np.concatenate(drawn)
 
 
@@ -147,7 +147,7 @@ def _permutation_p(first: SystemCounts, second: SystemCounts, resamples: int, ge
     def size_of(moved: np.ndarray) -> np.ndarray:
         """How far apart the systems are, given what the first one gains `(samples, 2)`."""
         swapped = sums + moved
-        return np.abs(_ratios(*swapped.T) - _ratios(*(both - swapped).T))
+        return np.abs(_ratios(*swapped.T) - _ratios(*(both - swapped).T))  # (samples,)
 
     observed = size_of(np.zeros((1, 2)))[0] - _TOLERANCE
     number = 2 ** len(gains)

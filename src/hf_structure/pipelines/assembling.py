@@ -138,7 +138,7 @@ def _marginals(
     rows = torch.nn.functional.one_hot(torch.tensor(heads), len(columns)).to(marginals.dtype)  # (n, n + 1)
     restored = torch.zeros(len(keep), len(columns), dtype=marginals.dtype)
     restored[keep.unsqueeze(1) & columns] = marginals.flatten()
-    return torch.where(keep.unsqueeze(1), restored, rows).tolist()
+    return torch.where(keep.unsqueeze(1), restored, rows).tolist()  # (n, n + 1)
 
 
 def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,10 +89,10 @@ class SearchWatch:
         mixture = weights.new_zeros(batch, self.sets.shape[1])
         for rows in torch.arange(len(beam), device=weights.device).split(_ROWS):
             probs = head(hypotheses.last[rows]).float().softmax(-1)  # (rows, vocab_size)
-            mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)
-        structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))
+            mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)  # (batch, vocab_size)
+        structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))  # (batch,)
         values = torch.cat([expectations(mixture.log(), self.sets), structures[:, None]], -1)  # (batch, 4)
-        self.values[group.cpu(), place] = values[alike].cpu()
+        self.values[group.cpu(), place] = values[alike].cpu()  # (group, 4)
 
 
 def _predict_of(kind: type[Hypotheses]) -> Any:

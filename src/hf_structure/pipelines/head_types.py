@@ -77,7 +77,7 @@ def head_types(
         for batch in _batches(trees, batch_size):
             weights = _weights(model, collate([each.encoded for each in batch]))
             if up is None:
-                shape = weights.shape[1:3]
+                shape = weights.shape[1:3]  # layers, heads
                 up = HeadTypeCorrelation(shape.numel())
                 down = HeadTypeCorrelation(shape.numel())
             for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)

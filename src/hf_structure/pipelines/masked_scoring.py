@@ -123,7 +123,7 @@ def _log_probs(
     positions = [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
     logits = logits[rows, positions].float()  # (items, vocab_size)
-    return logits[rows, targets] - logits.logsumexp(1)
+    return logits[rows, targets] - logits.logsumexp(1)  # (items,)
 
 
 def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:

@@ -471,7 +471,7 @@ def _predict(
                 options: dict[str, Any] = {"beam_size": beam_size, "max_tokens": max_tokens}
                 if sets is not None:
                     options["watch"] = SearchWatch(sets, *batch["input_ids"].shape)
-                values = model.beam_search(**batch, **options).token_log_probs[:, 1:]
+                values = model.beam_search(**batch, **options).token_log_probs[:, 1:]  # (batch_size, seq_len - 1)
                 expected = None if sets is None else options["watch"].values[:, 1:]
             beside = [[]] * len(indices) if expected is None else expected.tolist()
             for index, row, others in zip(indices, values.tolist(), beside, strict=True):
@@ -529,7 +529,7 @@ def _plain_log_probs(
     inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
     logits = model(**inputs, use_cache=False).logits.float()
     targets = batch["input_ids"][:, 1:].unsqueeze(-1)  # (batch_size, seq_len - 1, 1)
-    log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)
+    log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)  # (batch_size, seq_len - 1)
     if sets is None:
         return log_probs, None
     return log_probs, torch.stack([expectations(row.log_softmax(-1), sets) for row in logits])  # a row: less memory
