@@ -64,13 +64,10 @@ class Catalogue:
     """
     Sources of text, and the source of each document of a file.
 
-    Args:
-        sources (`str` or `os.PathLike`): Table with the columns `source` and `licence`, and any others.
-        documents (`str` or `os.PathLike`):
-            Table with the columns `split`, `kind`, `number` and `source`: the document of that number, from 1, in the
-            file `split-kind.txt`, or `split.txt` if it holds all kinds (compressed or not).
-
-    Raises `DataError` if a column is missing, or a document's source is not in the other table.
+    `sources` is a table with the columns `source` and `licence`, and any others; `documents` one with the columns
+    `split`, `kind`, `number` and `source`: the document of that number, from 1, in the file `split-kind.txt`, or
+    `split.txt` if it holds all kinds (compressed or not). Raises `DataError` if a column is missing, or a source is
+    not in the other table.
     """
 
     def __init__(self, sources: str | os.PathLike, documents: str | os.PathLike):

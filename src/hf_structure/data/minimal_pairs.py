@@ -120,11 +120,8 @@ def measure_of(pairs: Iterable[MinimalPair]) -> str:
 def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
     """
     The pairs of a set of tables (see [`find_tables`]) by what they belong to, called by the finest group, or if two
-    have the same name, by all groups.
-
-    Raises:
-        OSError: a file cannot be opened.
-        ValueError: there are no pairs, or a row is none; the message says where.
+    have the same name, by all groups. Raises `OSError` for a file that cannot be opened, and `ValueError` if there are
+    no pairs, or a row is none; the message says where.
     """
     found: dict[tuple[str, ...], list[MinimalPair]] = {}
     for name, read in find_tables(data).items():

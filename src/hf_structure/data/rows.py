@@ -115,11 +115,8 @@ def row_suffix(path: str | os.PathLike) -> str | None:
 def open_dataset(name: str, column: str, config_name: str | None = None, split: str = "train") -> Rows:
     """
     The rows of one split of a data set: a folder that `save_to_disk` made, a folder of data files, or a name on the
-    Hub, of which `config_name` chooses among several configurations.
-
-    Raises:
-        ValueError: no such configuration or split.
-        OSError: no such data set, or the Hub cannot be reached.
+    Hub, of which `config_name` chooses among several configurations. Raises `ValueError` for no such configuration or
+    split, and `OSError` for no such data set, or a Hub that cannot be reached.
     """
     import datasets
 

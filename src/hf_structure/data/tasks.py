@@ -128,18 +128,15 @@ def task_examples(
     prompts: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """
-    Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score).
+    Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score). Without
+    `prompts` the words are those of the sentences alone, and `sentence_ids` (`list[int]`) say of each word which
+    sentence it is of, from 0.
 
     Args:
-        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, as from [`read_table`].
-        task ([`Task`]): What they are prompts of.
+        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, as from [`read_table`]; `name` is theirs in messages.
         split (`Callable[[str], list[str]]`): How a sentence is split into words.
         columns (`Mapping[str, str | None]`, *optional*):
             Columns of `sentence1`, `sentence2` and `label`, where they do not have one of the names in `COLUMNS`.
-        name (`str`): What the table is called in messages.
-        prompts (`bool`):
-            Whether there are prompts: or else, `words` are those of the sentences alone, and `sentence_ids`
-            (`list[int]`) say of each word which sentence it is of, from 0.
 
     Raises `DataError` for a missing column, an empty sentence, or a label that is none of the task's.
     """
@@ -188,10 +185,6 @@ class TaskCollator:
     """
     Batches of prompts: of a classification with the word of a class after each, of a regression with their scores.
 
-    Args:
-        collator ([`GraphCollator`]): Pads sentences; on the right.
-        label_ids (`Sequence[Sequence[int]]`): Tokens of each class's word; none for a regression.
-
     Called with dictionaries that hold what `collator` reads, of the prompt alone, and `label`; stored `tapes` count
     the class's word, too, which no arc reaches. Returns what `collator` does, but as `labels` the scores,
     `(batch_size,)`, of a regression. Of a classification, `logits_to_keep`, `(places,)`, are the places from which
@@ -200,8 +193,8 @@ class TaskCollator:
     all prompts get the word of that class.
     """
 
-    collator: GraphCollator
-    label_ids: Sequence[Sequence[int]] = ()
+    collator: GraphCollator  # pads on the right
+    label_ids: Sequence[Sequence[int]] = ()  # tokens of each class's word; none for a regression
 
     def __call__(self, examples: Sequence[dict[str, Any]], label: int | None = None) -> dict[str, torch.Tensor]:
         classes = [example["label"] if label is None else label for example in examples]

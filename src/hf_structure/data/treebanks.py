@@ -18,11 +18,8 @@ def find_sections(folder: str | os.PathLike, sections: Iterable[str], pattern: s
     """
     Finds the files of each section anywhere below a folder, sorted by name. Sections are named by the last part or
     parts of the folders' paths, such as `"00"` or `"1987/W7_001"`, and files by a shell pattern, such as `"*.mrg"`.
-    Upper and lower case are the same.
-
-    Raises:
-        ValueError: a section has no such file, or two folders of one section have a file of the same name.
-        OSError: there is no such folder.
+    Upper and lower case are the same. Raises `ValueError` for a section that has no such file or two folders with a
+    file of the same name, and `OSError` for no such folder.
     """
     if not Path(folder).is_dir():
         raise NotADirectoryError(f"{folder}: no such folder")

@@ -22,16 +22,10 @@ def plot_marginals(
     words: Sequence[str], marginals: Any, probabilities: Sequence[float | None] | None = None
 ) -> "Figure":
     """
-    A heat map of arc marginals, with a row for each word and a column for each possible head.
-
-    Args:
-        words (`Sequence[str]` of length `n`): The words, in order.
-        marginals (nested sequences or array of shape `(n, n + 1)`):
-            `marginals[i][h]` is the probability that word `h` (0 = root) is the head of word `i + 1`.
-        probabilities (`Sequence[float | None]` of length `n`, *optional*):
-            Probabilities of the heads of a tree, None for words that the model did not see; their rows say `rule`.
-
-    Raises `ValueError` for marginals of another shape.
+    A heat map of arc marginals, with a row for each word and a column for each possible head: `marginals[i][h]`, of
+    shape `(n, n + 1)`, is the probability that word `h` (0 = root) is the head of word `i + 1`. `probabilities` are
+    those of the heads of a tree, None for words that the model did not see; their rows say `rule`. Raises `ValueError`
+    for marginals of another shape.
     """
     check_lengths(words, probabilities=probabilities)
     restored = [row for row, value in enumerate(probabilities or ()) if value is None]

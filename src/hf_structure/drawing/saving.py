@@ -13,12 +13,8 @@ SCALE = 2  # pixels of a PNG for each of the SVG
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     """
-    Writes structures to a file, atomically; an existing one is replaced.
-
-    Args:
-        structures (`Sequence`):
-            Parses, trees or graphs, a single one for `.svg`, `.png` and `.tex`. None stands for a skipped sentence.
-        path (`str` or `os.PathLike`): `.html`, `.conllu`, `.svg`, `.png` or `.tex`.
+    Writes structures to a file, atomically; an existing one is replaced. They are parses, trees or graphs, a single
+    one for `.svg`, `.png` and `.tex`; there are also `.html` and `.conllu`. None stands for a skipped sentence.
 
     Raises `ValueError` for another suffix, several structures for one picture, a structure without such a format, and
     `ImportError` for PNG without resvg-py.

@@ -51,13 +51,10 @@ class ClassScores:
 @dataclass(frozen=True)
 class ErrorAnalysis:
     """
-    Args:
-        dependency_length (`ClassScores`):
-            F1 by the length of dependencies, `|head - dependent|`; those of root words are a class of their own.
-        root_distance (`ClassScores`):
-            F1 by the number of dependencies between the dependent and the root. The class of a predicted dependency is
-            that in its own tree, so it may be right and yet count in another class than in the gold tree.
-        sentence_length (`ClassScores`): LAS by the number of words in the sentence, including ignored ones.
+    F1 by the length of dependencies (`|head - dependent|`; those of root words are a class of their own) and by the
+    number of dependencies between the dependent and the root (the class of a predicted dependency is that in its own
+    tree, so it may be right and yet count in another class than in the gold tree), and LAS by the number of words in
+    the sentence, including ignored ones.
     """
 
     dependency_length: ClassScores

@@ -128,12 +128,9 @@ def encode_sentence(
     `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
     sentence itself.
 
-    Raises:
-        LongSentenceError: if the sentence is too long.
-        EmptySentenceError: if it is empty.
-        ValueError: if the sentence has half a character, or is of no form that is known; if there are not as
-            many tags or heads as words; for heads that are none of this sentence, or an initial tree that the model
-            cannot use.
+    Raises `LongSentenceError`, `EmptySentenceError`, and `ValueError` for half a character, a sentence of no form that
+    is known, another number of tags or heads than of words, or an initial tree that is none of this sentence or that
+    the model cannot use.
     """
     given = _as_dictionary(sentence)
     words, multiword_tokens = _words_of(given, word_tokenizer, max_words)

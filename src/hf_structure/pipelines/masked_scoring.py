@@ -82,13 +82,10 @@ def pseudo_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Log-probabilities in nats of the tokens that belong to words, each masked, given the others, in each sentence.
-
-    Args:
-        sentences (`Sequence[Mapping]`): `input_ids` and `word_ids`, see [`encode_masked`].
-        masking (`"within_word"` or `"original"`): Whether the later pieces of a word are masked with each of its
-            pieces.
-        max_tokens (`int`): Tokens of a batch, padding counted. A copy of a sentence is not split.
+    Log-probabilities in nats of the tokens that belong to words, each masked, given the others, in each sentence (see
+    [`encode_masked`]). `masking` says whether the later pieces of a word are masked with each of its pieces
+    (`"within_word"`) or not (`"original"`). A batch has `max_tokens`, padding counted; a copy of a sentence is not
+    split.
     """
     copies = []
     for number, sentence in enumerate(sentences):

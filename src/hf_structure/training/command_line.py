@@ -39,14 +39,10 @@ def parse_command_line(
     defaults: Callable[[str | None], dict] = lambda model_type: {},
 ) -> tuple:
     """
-    Parses the command line, which overrides `--config FILE`, which overrides the defaults. Imports the modules that
-    `--import` names.
-
-    Args:
-        classes (`Sequence[type]`): Dataclasses of options: one of the model, of the data and of training.
-        description (`str`): Text before the options in `--help`.
-        example (`str`): How the usual command begins.
-        defaults (`Callable`, *optional*): Defaults of options that depend on the model's type.
+    Parses the command line, which overrides `--config FILE`, which overrides the defaults, which may depend on the
+    model's type. Imports the modules that `--import` names. `classes` are dataclasses of options: one of the model, of
+    the data and of training. `description` stands before the options in `--help`, `example` is how the usual command
+    begins.
 
     Returns an instance of each class, and the new model's settings. Raises `ValueError` for options that are unknown
     or have no effect, counts below one, malformed JSON, or no files for what is to be done.

@@ -85,8 +85,8 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
 
 class TextStream(IterableDataset):
     """
-    Batches under a token budget, forever: the text is read again when it ends. Buffers of sentences are cut into
-    batches of similar lengths in a random order; where buffers begin changes with each pass.
+    Batches under a token budget, forever: the text is read again when it ends. Buffers of `buffer_size` sentences are
+    cut into batches of similar lengths in a random order; where buffers begin changes with each pass.
 
     Every process, and every worker of its data loader, has its share of the text. The batches are a function of `seed`
     and of the numbers of processes and workers.
@@ -96,9 +96,7 @@ class TextStream(IterableDataset):
         encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
         collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
-        buffer_size (`int`): How many sentences are taken together.
-        max_tokens, max_sentences, seed, num_replicas, rank: As for
-            [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
+        others: As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
     """
 
     def __init__(
