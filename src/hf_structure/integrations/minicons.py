@@ -46,11 +46,7 @@ class StructureLMScorer(IncrementalLMScorer):
         model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
         device (`str`): Where to compute.
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
-        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
-        split_words (`bool`):
-            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
-            like the text that the models of this library are trained on. By default it is tokenized as it is.
+        beam_size, max_tokens, split_words: As for [`~hf_structure.integrations.lm_eval.StructureLM`].
         trust_remote_code (`bool`): Whether code that comes with a model may run.
     """
 
