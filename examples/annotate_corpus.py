@@ -48,15 +48,7 @@ from tqdm import tqdm
 
 from hf_structure.abilities import abilities_of
 from hf_structure.cli.blocks import Block, BlockFolder, wait_for
-from hf_structure.cli.common import (
-    Item,
-    add_dtype,
-    add_input_format,
-    add_model,
-    add_sentences,
-    check_files,
-    positive,
-)
+from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, add_sentences, check_files, positive
 from hf_structure.cli.parse import WRITERS, parse_items
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file, writing_to

@@ -54,9 +54,7 @@ def check_alike(first: str, config: PreTrainedConfig, vocabulary: dict[str, int]
 def average(folders: list[str]) -> PreTrainedModel:
     """
     The model whose every weight is the mean of those in the folders; what is no floating-point number is the first's.
-
-    Raises:
-        ValueError: if a folder holds no model, or another one than the first.
+    Raises `ValueError` if a folder holds no model, or another one than the first.
     """
     mean, vocabulary = load(folders[0]), read_tokenizer(folders[0]).get_vocab()
     state = weights(mean)

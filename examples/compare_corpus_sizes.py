@@ -65,10 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def make_texts(args: argparse.Namespace) -> dict[int, Path]:
     """
-    The training text of each size, without punctuation.
-
-    Raises:
-        ValueError: the files have fewer words than the largest size, or the folder has texts of other files.
+    The training text of each size, without punctuation. Raises `ValueError` if the files have fewer words than the
+    largest size, or the folder has texts of other files.
     """
     folder = Path(args.output_dir, "texts")
     texts = {size: folder / f"{size}.txt" for size in sorted(args.sizes)}

@@ -187,11 +187,9 @@ def all_runs(args: argparse.Namespace) -> dict[str, Run]:
 
 def check(args: argparse.Namespace) -> None:
     """
-    Finds the runs, and looks for all files, so that none is missed hours later.
-
-    Raises:
-        ValueError: there is no such run, files are given twice, or there is no such data of BLiMP.
-        FileNotFoundError: a file, or the folder of the suites, is not there.
+    Finds the runs, and looks for all files, so that none is missed hours later. Raises `ValueError` if there is no
+    such run, files are given twice, or there is no such data of BLiMP, and `FileNotFoundError` for a file or folder
+    that is not there.
     """
     names, runs = [name for name, _ in args.graphs], all_runs(args)
     if twice := {name for name in names if names.count(name) > 1}:

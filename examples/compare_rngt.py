@@ -102,11 +102,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """
-    Finds the names of given trees and of runs, and looks for all files, so that none is missed hours later.
-
-    Raises:
-        ValueError: names that mean nothing, or two things.
-        FileNotFoundError: a file is not there.
+    Finds the names of given trees and of runs, and looks for all files, so that none is missed hours later. Raises
+    `ValueError` for names that mean nothing, or two things, and `FileNotFoundError` for a file that is not there.
     """
     args.models = {Path(model).name: model for model in args.initial_model}
     args.trees = dict(args.initial)

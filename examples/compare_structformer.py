@@ -156,10 +156,7 @@ def baselines(args: argparse.Namespace) -> dict[str, dict[str, float]]:
         for name, file in annotations(args).items()
     }
     lengths = list(map(len, next(iter(heads.values()))))
-    sides = {
-        "left": (left_branching, left_chain),
-        "right": (right_branching, right_chain),
-    }
+    sides = {"left": (left_branching, left_chain), "right": (right_branching, right_chain)}
     rows = {}
     for side, (branching, chain) in sides.items():
         found = {"uf1": unlabeled_f1(list(map(branching, lengths)), spans, lengths).uf1}

@@ -42,12 +42,7 @@ from hf_structure.training.comparison import (
 from hf_structure.training.scripts import run, write_text
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
-OPTIONS = {
-    "lr_scheduler_type": "cosine",
-    "warmup_steps": 100,
-    "early_stopping_patience": 0,
-    "num_maskings": 2,
-}
+OPTIONS = {"lr_scheduler_type": "cosine", "warmup_steps": 100, "early_stopping_patience": 0, "num_maskings": 2}
 # Small models learn faster with three times the rates of table 6, less dropout, and a parser of one layer.
 LEARNING_RATES = {"udgn": 3e-3, "structformer": 1e-3, "transformer": 1e-3}
 SMALL = {"hidden_dropout": 0.1, "parser_dropout": 0.1, "parser_num_layers": 1}
@@ -97,15 +92,7 @@ GROUPS = {
     "models": Group("Models (tables 1 and 2)", ("udgn", "structformer", "transformer")),
     "ablations": Group(
         "UDGN without its parts (tables 4 and 8)",
-        (
-            "udgn",
-            "no-gates",
-            "no-competition",
-            "no-position-bias",
-            "no-nonlinearity",
-            "positions",
-            "kirchhoff",
-        ),
+        ("udgn", "no-gates", "no-competition", "no-position-bias", "no-nonlinearity", "positions", "kirchhoff"),
     ),
     "heads": Group("Heads (figure 4)", ("heads-1", "heads-2", "heads-4", "udgn", "heads-16"), "heads"),
     "masks": Group(

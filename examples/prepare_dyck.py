@@ -36,10 +36,8 @@ def sample_words(
     language: DyckLanguage, lengths: range, rng: Random, without: Container[tuple[str, ...]] = ()
 ) -> Iterator[list[str]]:
     """
-    Words without end, of lengths drawn uniformly from those that the language has words of.
-
-    Raises:
-        ValueError: it has none of these lengths, or `without` holds nearly all of them.
+    Words without end, of lengths drawn uniformly from those that the language has words of. Raises `ValueError` if it
+    has none of these lengths, or `without` holds nearly all of them.
     """
     pairs = sorted({length // 2 for length in lengths if length % 2 == 0 and language.count(length // 2)})
     if not pairs:

@@ -73,10 +73,8 @@ def ranked(counts: Counter) -> list[int]:
 
 def choose_pieces(tokenizer: PreTrainedTokenizerBase, counts: Counter, vocab_size: int) -> list[int]:
     """
-    Ids of at most `vocab_size` pieces to keep, in their old order.
-
-    Raises:
-        ValueError: if special tokens and single characters alone are more than `vocab_size`.
+    Ids of at most `vocab_size` pieces to keep, in their old order. Raises `ValueError` if special tokens and single
+    characters alone are more.
     """
     needed = spelling(tokenizer, counts)
     if len(needed) > vocab_size:
@@ -151,10 +149,7 @@ def prune_model(model: PreTrainedModel, kept: list[int], num_layers: int) -> Pre
 def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
     """
     The encoder with `size` neurons in each feed-forward layer, those whose weights in and out have the largest product
-    of norms, in place.
-
-    Raises:
-        ValueError: if it has no more than that.
+    of norms, in place. Raises `ValueError` if it has no more than that.
     """
     name = "hidden_dim" if model.config.model_type == "distilbert" else "intermediate_size"
     if not 1 <= size < getattr(model.config, name):
@@ -163,10 +158,7 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
         inward, outward = (
             (layer.ffn.lin1, layer.ffn.lin2)
             if name == "hidden_dim"
-            else (
-                layer.intermediate.dense,
-                layer.output.dense,
-            )
+            else (layer.intermediate.dense, layer.output.dense)
         )
         chosen = (inward.weight.norm(dim=1) * outward.weight.norm(dim=0)).topk(size).indices.sort().values
         inward.weight.data, inward.bias.data = inward.weight.data[chosen], inward.bias.data[chosen]

@@ -36,14 +36,13 @@ import json
 import logging
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 from datasets import Dataset, Value
-from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoModelForCausalLM,
@@ -70,7 +69,7 @@ from hf_structure.hub.suggestions import did_you_mean
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens, tree_actions
 from hf_structure.pipelines.loading import load_trained, read_config, read_tokenizer
 from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
-from hf_structure.training.arguments import ModelArguments, RunArguments
+from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
@@ -80,6 +79,7 @@ from hf_structure.training.scripts import (
     check_settings,
     config_class_of,
     new_config,
+    readable_settings,
     run,
     save_whole,
     train_and_evaluate,
@@ -100,40 +100,28 @@ PURPOSE = "causal language model"
 class CLMModelArguments(ModelArguments):
     """What is trained."""
 
-    base_model: str | None = field(
-        default=None, metadata={"help": "Pretrained language model to graft structures on (folder or Hub name)."}
+    base_model: str | None = option(None, "Pretrained language model to graft structures on (folder or Hub name).")
+    graph_layers: str | None = option(
+        None, "How many layers, the last ones, read graphs, or which (3,7,11); default: all, 0: none."
     )
-    graph_layers: str | None = field(
-        default=None,
-        metadata={"help": "How many layers, the last ones, read graphs, or which (3,7,11); default: all, 0: none."},
+    stack_layers: str | None = option(None, "The same of the stacks of a Pushdown-LM.")
+    formalism: str | None = option(
+        None, "Trees of a transformer grammar; by default constituency.", choices=["constituency", "dependency"]
     )
-    stack_layers: str | None = field(default=None, metadata={"help": "The same of the stacks of a Pushdown-LM."})
-    formalism: str | None = field(
-        default=None,
-        metadata={
-            "help": "Trees of a transformer grammar; by default constituency.",
-            "choices": ["constituency", "dependency"],
-        },
+    composition: str | None = option(
+        None, "How it reads them; by default compose.", choices=["none", "heads", "compose"]
     )
-    composition: str | None = field(
-        default=None,
-        metadata={"help": "How it reads them; by default compose.", "choices": ["none", "heads", "compose"]},
+    tokenizer_name: str | None = option(
+        None,
+        "unigram or bpe for subwords trained on the text, or a tokenizer (folder or Hub name); by default "
+        "that of the base model, if any.",
     )
-    tokenizer_name: str | None = field(
-        default=None,
-        metadata={
-            "help": "unigram or bpe for subwords trained on the text, or a tokenizer (folder or Hub name); by default "
-            "that of the base model, if any."
-        },
+    tokenizer_type: str = option(
+        "unigram", "What is trained on the text if there is no other.", choices=list(SUBWORD_KINDS)
     )
-    tokenizer_type: str = field(
-        default="unigram",
-        metadata={"help": "What is trained on the text if there is no other.", "choices": list(SUBWORD_KINDS)},
-    )
-    vocab_size: int = field(default=8000, metadata={"help": "Size of its vocabulary."})
-    word_tokenizer: str = field(
-        default="english",
-        metadata={"help": "What splits raw text into words like those of the data.", "choices": list(WORD_TOKENIZERS)},
+    vocab_size: int = option(8000, "Size of its vocabulary.")
+    word_tokenizer: str = option(
+        "english", "What splits raw text into words like those of the data.", choices=list(WORD_TOKENIZERS)
     )
 
 
@@ -146,16 +134,10 @@ class CLMDataArguments(TextArguments):
         *("annotation", "max_predicted_sentences"),
     )
 
-    annotation: str = field(
-        default="basic",
-        metadata={"help": "Graphs of CoNLL-U files: trees or enhanced graphs.", "choices": list(ANNOTATIONS)},
-    )
-    cache_tapes: bool = field(
-        default=True,
-        metadata={"help": "Compute what is read from graphs once and keep it (3 bytes a pair of words)."},
-    )
-    max_predicted_sentences: int = field(
-        default=200, metadata={"help": "Sentences, spread over the text, that evaluation predicts structures of."}
+    annotation: str = option("basic", "Graphs of CoNLL-U files: trees or enhanced graphs.", choices=list(ANNOTATIONS))
+    cache_tapes: bool = option(True, "Compute what is read from graphs once and keep it (3 bytes a pair of words).")
+    max_predicted_sentences: int = option(
+        200, "Sentences, spread over the text, that evaluation predicts structures of."
     )
 
 
@@ -168,24 +150,18 @@ class CLMTrainingArguments(RunArguments):
     }
     needs: ClassVar[dict[str, str]] = RunArguments.needs | {"lm_only_warmup_steps": "lm_only_steps"}
 
-    learning_rate: float = field(default=1.5e-4, metadata={"help": "Highest learning rate of AdamW."})
-    base_learning_rate: float = field(
-        default=3e-5, metadata={"help": "The same for the parameters of a pretrained model."}
+    learning_rate: float = option(1.5e-4, "Highest learning rate of AdamW.")
+    base_learning_rate: float = option(3e-5, "The same for the parameters of a pretrained model.")
+    lm_only_steps: int = option(
+        0, "First steps, with a schedule of their own, in which the scorer of structures is not trained."
     )
-    lm_only_steps: int = field(
-        default=0,
-        metadata={
-            "help": "First steps, with a schedule of their own, in which the scorer of structures is not trained."
-        },
+    lm_only_warmup_steps: float = option(
+        0.4, "Steps, or below 1 the share of them, in which the learning rates rise in that phase."
     )
-    lm_only_warmup_steps: float = field(
-        default=0.4,
-        metadata={"help": "Steps, or below 1 the share of them, in which the learning rates rise in that phase."},
-    )
-    weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of AdamW."})
-    max_grad_norm: float = field(default=3.0, metadata={"help": "Bound of the gradient's norm."})
-    num_train_epochs: float = field(default=4, metadata={"help": "Number of passes over the training text."})
-    lr_scheduler_type: str = field(default="cosine", metadata={"help": "Schedule of the learning rates."})
+    weight_decay: float = option(0.0, "Weight decay of AdamW.")
+    max_grad_norm: float = option(3.0, "Bound of the gradient's norm.")
+    num_train_epochs: float = option(4, "Number of passes over the training text.")
+    lr_scheduler_type: str = option("cosine", "Schedule of the learning rates.")
 
 
 def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingArguments, dict]:
@@ -339,10 +315,8 @@ def graft(base_model: str, settings: dict) -> PreTrainedModel:
     settings = dict(settings)
     name = settings.pop("model_type")
     check_settings(name, settings)
-    try:
+    with readable_settings():
         return AutoModelForCausalLM._model_mapping[config_class_of(name)].from_pretrained_lm(base_model, **settings)
-    except StrictDataclassError as error:
-        raise ValueError(" ".join(str(error).split())) from error
 
 
 def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:

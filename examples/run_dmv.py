@@ -106,7 +106,7 @@ def inside(scores: Scores, reduce: Reduction) -> torch.Tensor:
             closed[side].append(half + choice[..., STOP])
             going[side].append(half + choice[..., GO_ON])
     trees = [scores.root[:, r] + closed[LEFT][r][:, 0] + closed[RIGHT][n - 1 - r][:, r] for r in range(n)]
-    return reduce(torch.stack(trees))
+    return reduce(torch.stack(trees))  # (batch,)
 
 
 def _sums(first: list, second: list, splits: Sequence[int], width: int, gap: int) -> torch.Tensor:

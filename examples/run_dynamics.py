@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure import parse
 from hf_structure.abilities import abilities_of
@@ -35,7 +35,7 @@ from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.head_positions import commonest_head
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import MASKED, load_model
 from hf_structure.tokenization import encode
 from hf_structure.training.comparison import markdown_table, percent, run_script
 from hf_structure.training.scripts import check_same_run, file_states, load_object, run, write_json, write_text
@@ -86,8 +86,7 @@ def find_checkpoints(folder: str) -> dict[int, Path]:
 
 def measure(checkpoint: Path, args: argparse.Namespace) -> dict:
     """Scores of a checkpoint (`scores`), and the heads of its trees (`heads`), by which it is compared with others."""
-    kind = (AutoModelForMaskedLM, "masked language model")
-    model, tokenizer = load_model(checkpoint, None, args.device, *kind)
+    model, tokenizer = load_model(checkpoint, None, args.device, *MASKED)
     sentences = list(load_sentences(args.test_file, punctuation="drop"))
     if not sentences:
         raise ValueError(f"{args.test_file} has no sentences")

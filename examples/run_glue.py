@@ -38,7 +38,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -65,20 +65,13 @@ from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.data.pre_tokenization import prepare_for_pipelines
 from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.pipelines.encoding import seen_mask
-from hf_structure.pipelines.loading import load_model, load_weights
+from hf_structure.pipelines.loading import CAUSAL, load_model, load_weights
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.tokenization import encode, encode_subwords
-from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
+from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import without_long
-from hf_structure.training.scripts import (
-    begin,
-    callbacks,
-    check_lengths,
-    run,
-    train_and_evaluate,
-    write_text,
-)
+from hf_structure.training.scripts import begin, callbacks, check_lengths, run, train_and_evaluate, write_text
 from hf_structure.training.trainers import SentenceTrainer, TaskTrainer
 
 logger = logging.getLogger("run_glue")
@@ -93,16 +86,13 @@ class TaskModelArguments(TrainedModelArguments):
 
     of_evaluation: ClassVar[tuple[str, ...]] = (*TrainedModelArguments.of_evaluation, "parser", "beam_size")
 
-    freeze_parser: bool = field(
-        default=False, metadata={"help": "Whether the parser that a masked model has is not trained."}
+    freeze_parser: bool = option(False, "Whether the parser that a masked model has is not trained.")
+    parser: str | None = option(
+        None, "Model that parses the prompts; by default the one that is fine-tuned, as it is before."
     )
-    parser: str | None = field(
-        default=None,
-        metadata={"help": "Model that parses the prompts; by default the one that is fine-tuned, as it is before."},
-    )
-    beam_size: int = field(default=20, metadata={"help": "Graphs of a prompt that parsing follows."})
-    parse_cache: str | None = field(
-        default=None, metadata={"help": "Folder that keeps parsed prompts; by default 'parses' in the output folder."}
+    beam_size: int = option(20, "Graphs of a prompt that parsing follows.")
+    parse_cache: str | None = option(
+        None, "Folder that keeps parsed prompts; by default 'parses' in the output folder."
     )
 
 
@@ -115,21 +105,18 @@ class TaskDataArguments(DataArguments):
         *("task", "dataset_name", "sentence1_column", "sentence2_column", "label_column", "word_tokenizer"),
     )
 
-    task: str | None = field(default=None, metadata={"help": f"The task: {', '.join(TASKS)}."})
-    dataset_name: str | None = field(
-        default=None, metadata={"help": "GLUE on the Hub, or a folder of the same form; then, files are its splits."}
+    task: str | None = option(None, f"The task: {', '.join(TASKS)}.")
+    dataset_name: str | None = option(
+        None, "GLUE on the Hub, or a folder of the same form; then, files are its splits."
     )
-    sentence1_column: str | None = field(default=None, metadata={"help": "Column of the first or only sentence."})
-    sentence2_column: str | None = field(default=None, metadata={"help": "Column of the second sentence."})
-    label_column: str | None = field(default=None, metadata={"help": "Column of the classes or scores."})
-    word_tokenizer: str | None = field(
-        default=None,
-        metadata={"help": "How sentences are split into words, english or spaces; by default as with the checkpoint."},
+    sentence1_column: str | None = option(None, "Column of the first or only sentence.")
+    sentence2_column: str | None = option(None, "Column of the second sentence.")
+    label_column: str | None = option(None, "Column of the classes or scores.")
+    word_tokenizer: str | None = option(
+        None, "How sentences are split into words, english or spaces; by default as with the checkpoint."
     )
-    max_tokens: int = field(default=8192, metadata={"help": "Tokens of a batch on one device, padding counted."})
-    max_examples: int = field(
-        default=64, metadata={"help": "Prompts or pairs of a training batch on one device, at most."}
-    )
+    max_tokens: int = option(8192, "Tokens of a batch on one device, padding counted.")
+    max_examples: int = option(64, "Prompts or pairs of a training batch on one device, at most.")
 
 
 @dataclass
@@ -140,10 +127,10 @@ class TaskTrainingArguments(RunArguments):
         "label_smoothing_factor": "the loss is that of the task"
     }
 
-    learning_rate: float = field(default=7.5e-6, metadata={"help": "Learning rate of AdamW."})
-    lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule of the learning rate."})
-    num_train_epochs: float = field(default=10, metadata={"help": "Number of passes over the training set."})
-    metric_for_best_model: str | None = field(default="score", metadata={"help": "What makes a checkpoint the best."})
+    learning_rate: float = option(7.5e-6, "Learning rate of AdamW.")
+    lr_scheduler_type: str = option("constant", "Schedule of the learning rate.")
+    num_train_epochs: float = option(10, "Number of passes over the training set.")
+    metric_for_best_model: str | None = option("score", "What makes a checkpoint the best.")
 
 
 def parse_arguments() -> tuple[TaskModelArguments, TaskDataArguments, TaskTrainingArguments]:
@@ -295,17 +282,11 @@ def best_graphs(
     batch: dict[str, list], parser: str, beam_size: int, features: TapeFeatures, with_label: bool, device: torch.device
 ) -> dict[str, list]:
     """
-    The graphs of prompts, as columns.
-
-    Args:
-        batch (`dict[str, list]`): `input_ids` and `word_ids`.
-        parser (`str`): Folder of the model that parses.
-        beam_size (`int`): How many graphs of a prompt it follows.
-        features ([`TapeFeatures`]): What the model that is trained reads from graphs.
-        with_label (`bool`): Whether another word follows, which no arc reaches.
-        device (`torch.device`): Where to compute.
+    The graphs of prompts, given by their `input_ids` and `word_ids`, as columns: the best of `beam_size` that the
+    model in the folder `parser` follows, and the `features` that the model that is trained reads from it. `with_label`
+    says whether another word follows, which no arc reaches.
     """
-    model, tokenizer = load_model(parser, None, device, AutoModelForCausalLM, "causal language model")
+    model, tokenizer = load_model(parser, None, device, *CAUSAL)
     if not reads_graphs(model):
         raise ValueError(f"{parser} does not parse: it reads no graphs")
     examples = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
@@ -323,10 +304,8 @@ def reads_graphs(model: PreTrainedModel) -> bool:
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:
     """
-    Folder of the model that parses prompts, by default the one in `folder`.
-
-    Raises:
-        ValueError: there is no such model, it has another vocabulary, or a fine-tuned model would parse.
+    Folder of the model that parses prompts, by default the one in `folder`. Raises `ValueError` if there is no such
+    model, it has another vocabulary, or a fine-tuned model would parse.
     """
     if not args.parser:
         if not trains:

@@ -104,10 +104,8 @@ def contrast(text: str) -> tuple[str, tuple[str, str]]:
 def read_sap(folder: Path) -> Iterator[dict[str, Any]]:
     """
     The items of all sets with the position of the critical word, from 1. In two of the sets, `disambPosition_0idx` is
-    not lowered by one, so that the columns it was made from are read instead.
-
-    Raises:
-        ValueError: conditions of an item that have different critical words.
+    not lowered by one, so that the columns it was made from are read instead. Raises `ValueError` for conditions of an
+    item that have different critical words.
     """
     for name in SAP_CONTRASTS:
         words: dict[str, str] = {}
@@ -141,10 +139,8 @@ def sums_of(words: pandas.DataFrame, columns: dict[str, str]) -> pandas.DataFram
 
 def effects(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]) -> dict:
     """
-    By contrast and region, the differences of its two conditions, with items in rows.
-
-    Raises:
-        ValueError: conditions or regions that the items have not.
+    By contrast and region, the differences of its two conditions, with items in rows. Raises `ValueError` for
+    conditions or regions that the items have not.
     """
     found = {}
     for name, (first, second) in contrasts.items():

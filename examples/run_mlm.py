@@ -29,7 +29,7 @@ trained further on a text (`--punctuation keep --mask_rate 0.15`), for example b
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -51,16 +51,10 @@ from hf_structure.tokenization import (
     train_subword_tokenizer,
     train_word_tokenizer,
 )
-from hf_structure.training.arguments import ModelArguments, RunArguments
+from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
-from hf_structure.training.scripts import (
-    begin,
-    callbacks,
-    new_config,
-    run,
-    train_and_evaluate,
-)
+from hf_structure.training.scripts import begin, callbacks, new_config, run, train_and_evaluate
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
 from hf_structure.training.trainers import MaskedLMTrainer
 
@@ -75,12 +69,10 @@ VARIANTS = families_of("masked_lm")
 class MLMModelArguments(ModelArguments):
     """What is trained."""
 
-    tokenizer_name: str = field(
-        default="words",
-        metadata={
-            "help": "words, unigram or bpe for a vocabulary of the training text, or a tokenizer of subwords (folder "
-            "or Hub name)."
-        },
+    tokenizer_name: str = option(
+        "words",
+        "words, unigram or bpe for a vocabulary of the training text, or a tokenizer of subwords (folder "
+        "or Hub name).",
     )
 
 
@@ -93,30 +85,19 @@ class MLMDataArguments(TextArguments):
         *("punctuation", "punctuation_by", "mask_rate", "num_maskings"),
     )
 
-    punctuation: str = field(
-        default="drop", metadata={"help": "Whether punctuation is trained on.", "choices": ["drop", "keep"]}
+    punctuation: str = option("drop", "Whether punctuation is trained on.", choices=["drop", "keep"])
+    punctuation_by: str = option("auto", "How punctuation is recognised.", choices=["auto", "deprel", "tags", "form"])
+    word_tokenizer: str = option(
+        "english",
+        "What splits raw text into words, of a data set and when the model is used.",
+        choices=list(WORD_TOKENIZERS),
     )
-    punctuation_by: str = field(
-        default="auto",
-        metadata={"help": "How punctuation is recognised.", "choices": ["auto", "deprel", "tags", "form"]},
-    )
-    word_tokenizer: str = field(
-        default="english",
-        metadata={
-            "help": "What splits raw text into words, of a data set and when the model is used.",
-            "choices": list(WORD_TOKENIZERS),
-        },
-    )
-    lowercase: bool = field(default=True, metadata={"help": "Whether a vocabulary of words is one of lower case."})
-    replace_digits: bool = field(
-        default=True, metadata={"help": "Whether runs of digits are one word, N, in a vocabulary of words."}
-    )
-    min_frequency: int = field(
-        default=5, metadata={"help": "Words seen fewer times in the training text are unknown."}
-    )
-    vocab_size: int | None = field(default=None, metadata={"help": "Largest size of the vocabulary."})
-    mask_rate: float = field(default=0.3, metadata={"help": "Share of the words that are masked."})
-    num_maskings: int = field(default=5, metadata={"help": "Maskings of the text that evaluation averages over."})
+    lowercase: bool = option(True, "Whether a vocabulary of words is one of lower case.")
+    replace_digits: bool = option(True, "Whether runs of digits are one word, N, in a vocabulary of words.")
+    min_frequency: int = option(5, "Words seen fewer times in the training text are unknown.")
+    vocab_size: int | None = option(None, "Largest size of the vocabulary.")
+    mask_rate: float = option(0.3, "Share of the words that are masked.")
+    num_maskings: int = option(5, "Maskings of the text that evaluation averages over.")
 
 
 @dataclass
@@ -127,20 +108,15 @@ class MLMTrainingArguments(RunArguments):
         ("optim", "optim_args", "optim_target_modules"), "the papers' Adam trains, with the decay in the gradient"
     )
 
-    learning_rate: float = field(
-        default=1e-3, metadata={"help": "Initial learning rate of Adam; by default that of the model's paper."}
+    learning_rate: float = option(1e-3, "Initial learning rate of Adam; by default that of the model's paper.")
+    adam_epsilon: float = option(1e-9, "Epsilon of Adam.")
+    weight_decay: float = option(1.2e-6, "L2 regularisation, inside the gradient.")
+    max_grad_norm: float = option(0.25, "Bound of the gradient's norm.")
+    num_train_epochs: float = option(100, "Number of passes over the training text.")
+    lr_scheduler_type: str | None = option(
+        None, "By default the rate is halved on a plateau; without evaluation it falls to zero."
     )
-    adam_epsilon: float = field(default=1e-9, metadata={"help": "Epsilon of Adam."})
-    weight_decay: float = field(default=1.2e-6, metadata={"help": "L2 regularisation, inside the gradient."})
-    max_grad_norm: float = field(default=0.25, metadata={"help": "Bound of the gradient's norm."})
-    num_train_epochs: float = field(default=100, metadata={"help": "Number of passes over the training text."})
-    lr_scheduler_type: str | None = field(
-        default=None,
-        metadata={"help": "By default the rate is halved on a plateau; without evaluation it falls to zero."},
-    )
-    lr_scheduler_kwargs: dict | str | None = field(
-        default=None, metadata={"help": "Settings of the schedule, as JSON."}
-    )
+    lr_scheduler_kwargs: dict | str | None = option(None, "Settings of the schedule, as JSON.")
 
     def __post_init__(self):
         if self.lr_scheduler_type is None:

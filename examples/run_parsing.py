@@ -58,11 +58,7 @@ from datasets import Dataset, List, Value, concatenate_datasets
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
-from hf_structure import (
-    AutoModelForDependencyParsing,
-    G2GTransformerConfig,
-    ParsingCollator,
-)
+from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, ParsingCollator
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
@@ -83,7 +79,7 @@ from hf_structure.tokenization import (
     train_subword_tokenizer,
     train_word_tokenizer,
 )
-from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
+from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
@@ -117,42 +113,30 @@ class ParsingModelArguments(ModelArguments):
 
     needs: ClassVar[dict[str, str]] = {"num_layers": "encoder"}
 
-    model_type: str | None = field(
-        default=None,
-        metadata={
-            "help": f"Family of a new parser: {', '.join(VARIANTS)}, or your own; {DEFAULT_FAMILY} if not given."
-        },
+    model_type: str | None = option(
+        None, f"Family of a new parser: {', '.join(VARIANTS)}, or your own; {DEFAULT_FAMILY} if not given."
     )
-    encoder: str | None = field(
-        default=None,
-        metadata={"help": "Encoder to start from (folder or Hub name): BERT, RoBERTa, DistilBERT, MPNet, ..."},
+    encoder: str | None = option(
+        None, "Encoder to start from (folder or Hub name): BERT, RoBERTa, DistilBERT, MPNet, ..."
     )
-    num_layers: int | None = field(
-        default=None,
-        metadata={
-            "help": "How many of the encoder's layers are used, the first ones; by default 6 in a g2g_transformer, "
-            "all in a rng_transformer."
-        },
+    num_layers: int | None = option(
+        None,
+        "How many of the encoder's layers are used, the first ones; by default 6 in a g2g_transformer, "
+        "all in a rng_transformer.",
     )
-    tokenizer_name: str = field(
-        default="words",
-        metadata={
-            "help": "From scratch: words, unigram or bpe for a vocabulary of the training trees, or a tokenizer of "
-            "subwords (folder or Hub name)."
-        },
+    tokenizer_name: str = option(
+        "words",
+        "From scratch: words, unigram or bpe for a vocabulary of the training trees, or a tokenizer of "
+        "subwords (folder or Hub name).",
     )
-    word_tokenizer: str = field(
-        default="english",
-        metadata={
-            "help": "What splits raw text into words like those of trees.",
-            "choices": list(WORD_TOKENIZERS),
-        },
+    word_tokenizer: str = option(
+        "english", "What splits raw text into words like those of trees.", choices=list(WORD_TOKENIZERS)
     )
-    min_frequency: int = field(default=2, metadata={"help": "Words seen fewer times in training are unknown."})
-    vocab_size: int | None = field(default=None, metadata={"help": "Largest size of a vocabulary that is made."})
-    use_swap: bool = field(default=False, metadata={"help": "Learn and predict crossing arcs."})
-    no_labels: bool = field(default=False, metadata={"help": "Predict no relation labels."})
-    use_tags: bool = field(default=False, metadata={"help": "Read part-of-speech tags (XPOS, or else UPOS) too."})
+    min_frequency: int = option(2, "Words seen fewer times in training are unknown.")
+    vocab_size: int | None = option(None, "Largest size of a vocabulary that is made.")
+    use_swap: bool = option(False, "Learn and predict crossing arcs.")
+    no_labels: bool = option(False, "Predict no relation labels.")
+    use_tags: bool = option(False, "Read part-of-speech tags (XPOS, or else UPOS) too.")
     columns: list[str] = field(
         default_factory=list,
         metadata={
@@ -172,34 +156,22 @@ class ParsingDataArguments(DataArguments):
         default_factory=list,
         metadata={"help": "Name of the treebank of each training file; evaluation follows the first."},
     )
-    sampling_power: float = field(
-        default=1.0,
-        metadata={
-            "help": "In an epoch, sentences are drawn from each training treebank in proportion to its size to this "
-            "power: from all alike if 0."
-        },
+    sampling_power: float = option(
+        1.0,
+        "In an epoch, sentences are drawn from each training treebank in proportion to its size to this "
+        "power: from all alike if 0.",
     )
-    tell_treebank: bool = field(
-        default=False,
-        metadata={"help": "Evaluate each treebank as one of its own style, not of the first."},
+    tell_treebank: bool = option(False, "Evaluate each treebank as one of its own style, not of the first.")
+    initial_train_file: list[str] | None = option(
+        None, "The training sentences as another parser has parsed them, which are refined."
     )
-    initial_train_file: list[str] | None = field(
-        default=None,
-        metadata={"help": "The training sentences as another parser has parsed them, which are refined."},
+    initial_validation_file: list[str] | None = option(None, "The same of the validation sentences.")
+    initial_test_file: list[str] | None = option(None, "The same of the test sentences.")
+    max_tokens: int = option(
+        512, "Words (or pieces, where the encoder reads these) of a batch on one device, padding counted."
     )
-    initial_validation_file: list[str] | None = field(
-        default=None, metadata={"help": "The same of the validation sentences."}
-    )
-    initial_test_file: list[str] | None = field(default=None, metadata={"help": "The same of the test sentences."})
-    max_tokens: int = field(
-        default=512,
-        metadata={
-            "help": "Words (or pieces, where the encoder reads these) of a batch on one device, padding counted."
-        },
-    )
-    punctuation_by: str = field(
-        default="auto",
-        metadata={"help": "What is punctuation in evaluation.", "choices": ["auto", "deprel", "tags", "form"]},
+    punctuation_by: str = option(
+        "auto", "What is punctuation in evaluation.", choices=["auto", "deprel", "tags", "form"]
     )
 
 
@@ -207,17 +179,15 @@ class ParsingDataArguments(DataArguments):
 class ParsingTrainingArguments(RunArguments):
     """`TrainingArguments` with the optimiser and schedule of the paper."""
 
-    learning_rate: float = field(default=1e-5, metadata={"help": "Highest learning rate of pretrained parameters."})
-    new_learning_rate: float = field(default=3e-4, metadata={"help": "Highest learning rate of the others."})
-    adam_epsilon: float = field(default=1e-6, metadata={"help": "Epsilon of AdamW."})
-    weight_decay: float = field(default=0.01, metadata={"help": "Weight decay of AdamW."})
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Bound of the gradient's norm."})
-    warmup_steps: float = field(
-        default=0.01, metadata={"help": "Steps, or below 1 the share of them, in which the learning rates rise."}
-    )
-    num_train_epochs: float = field(default=12, metadata={"help": "Number of passes over the training trees."})
-    metric_for_best_model: str | None = field(
-        default="las", metadata={"help": "What makes a checkpoint the best: las, uas, las_no_punct or uas_no_punct."}
+    learning_rate: float = option(1e-5, "Highest learning rate of pretrained parameters.")
+    new_learning_rate: float = option(3e-4, "Highest learning rate of the others.")
+    adam_epsilon: float = option(1e-6, "Epsilon of AdamW.")
+    weight_decay: float = option(0.01, "Weight decay of AdamW.")
+    max_grad_norm: float = option(1.0, "Bound of the gradient's norm.")
+    warmup_steps: float = option(0.01, "Steps, or below 1 the share of them, in which the learning rates rise.")
+    num_train_epochs: float = option(12, "Number of passes over the training trees.")
+    metric_for_best_model: str | None = option(
+        "las", "What makes a checkpoint the best: las, uas, las_no_punct or uas_no_punct."
     )
 
 

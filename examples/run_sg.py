@@ -31,7 +31,6 @@ from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_model, add_scoring, positive
@@ -50,7 +49,7 @@ from hf_structure.metrics.syntax_suites import (
     sentence_of,
     suite_score,
 )
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import CAUSAL, load_model
 from hf_structure.pipelines.options import DEFAULT_SCORER
 from hf_structure.pipelines.scoring import choose_beam
 from hf_structure.training.comparison import markdown_table, percent
@@ -88,11 +87,8 @@ def parse_arguments() -> argparse.Namespace:
 
 def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict[Path, Suite]:
     """
-    Suites by the files they are in.
-
-    Raises:
-        ValueError: no suites, no test suite in a file, a name in `only` that no suite has, or one that two have.
-        OSError: a path does not exist.
+    Suites by the files they are in. Raises `OSError` for a path that does not exist, and `ValueError` for no suites,
+    no test suite in a file, a name in `only` that no suite has, or one that two have.
     """
     files = []
     for path in map(Path, paths):
@@ -167,8 +163,8 @@ def to_markdown(summary: dict[str, dict], results: dict[str, list[dict]]) -> str
 def main() -> None:
     options = parse_arguments()
     found = find_suites(options.suites, options.only)
-    kind, trust = (AutoModelForCausalLM, "causal language model"), {"trust_remote_code": options.trust_remote_code}
-    model, tokenizer = load_model(options.model, None, options.device, *kind, **trust)
+    trust = {"trust_remote_code": options.trust_remote_code}
+    model, tokenizer = load_model(options.model, None, options.device, *CAUSAL, **trust)
     beam_size = choose_beam(model, options.beam_size)
     folder = Path(options.output_dir)
     known = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}

@@ -32,14 +32,9 @@ DOUBLINGS = 14  # for sentences of up to 16,384 words
 
 
 class ParsingNetwork(nn.Module):
-    """
-    The part of a model that trees are found from.
+    """The part of a model that trees are found from."""
 
-    Attributes:
-        outputs (`tuple[str, ...]`): Names of what it returns.
-    """
-
-    outputs: tuple[str, ...]
+    outputs: tuple[str, ...]  # names of what it returns
 
 
 class UDGNParsingNetwork(ParsingNetwork):

@@ -9,12 +9,9 @@ from types import ModuleType
 
 def import_after(module: str, ours: str) -> None:
     """
-    Imports a module of ours as soon as another one is imported, or now if it is already. Whether it is ours or the
-    other that a program imports first makes no difference: then ours is there, whole or not yet, and stays.
-
-    Args:
-        module (`str`): Full name of the other module.
-        ours (`str`): Full name of the module to import then.
+    Imports a module of ours as soon as another one is imported, or now if it is already; both by their full names.
+    Whether it is ours or the other that a program imports first makes no difference: then ours is there, whole or not
+    yet, and stays.
     """
     _Follower.waiting[module] = ours
     if _Follower not in sys.meta_path:

@@ -335,21 +335,18 @@ def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
 
 def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
     """
-    The tokens of an unchanged text between a beginning and an end token, and the word that each belongs to.
+    The tokens of an unchanged text between a beginning and an end token, and the word that each belongs to, by a
+    tokenizer as for [`encode_subwords`].
 
     Words are separated by white space. White space belongs to the word after it, at the end to the last one; a token
     of several words belongs to the first.
-
-    Args:
-        text (`str`): The text.
-        tokenizer (`PreTrainedTokenizerBase`): As for [`encode_subwords`].
 
     Returns:
         `dict`: `input_ids`, `word_ids` (from 1; 0 for beginning and end), and `word_spans`, start and end in the text
             of each word that has a token. If the text itself begins with a beginning token, no other is added.
 
-    Raises:
-        ValueError: a text without words; a tokenizer that is not fast or has neither beginning nor end token.
+    Raises `ValueError` for a text without words, or a tokenizer that is not fast or has neither beginning nor end
+    token.
     """
     bos, eos = _ends(tokenizer)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
@@ -392,7 +389,7 @@ def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) ->
     """
     ends = {*_ends(tokenizer), _special_id(tokenizer, "pad_token")} - {None}
     is_end = torch.isin(input_ids, torch.tensor(list(ends), device=input_ids.device))
-    after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]
+    after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]  # (batch_size, seq_len)
     starts = word_start_mask(tokenizer).to(input_ids.device)[input_ids] | after_end
     return (starts & ~is_end).long().cumsum(1).masked_fill(is_end, 0)
 

@@ -11,7 +11,14 @@ from tempfile import TemporaryDirectory
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, output_file, print_table, without_probabilities
+from hf_structure.cli.common import (
+    add_command,
+    check_files,
+    named_errors,
+    output_file,
+    print_table,
+    without_probabilities,
+)
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.data.corpus import SUFFIXES, load_sentences
 from hf_structure.data.files import plain_path
@@ -21,9 +28,7 @@ from hf_structure.metrics.constituency import unlabeled_f1
 
 
 def add_agree(commands: argparse._SubParsersAction) -> None:
-    """Adds the command `agree`."""
-    parser = commands.add_parser("agree", help="how much several parsers agree", description=run_agree.__doc__)
-    parser.set_defaults(run=run_agree)
+    parser = add_command(commands, "agree", "how much several parsers agree", run_agree)
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
     )
@@ -36,11 +41,7 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
 
 
 def add_consensus(commands: argparse._SubParsersAction) -> None:
-    """Adds the command `consensus`."""
-    parser = commands.add_parser(
-        "consensus", help="one tree from those of several parsers", description=run_consensus.__doc__
-    )
-    parser.set_defaults(run=run_consensus)
+    parser = add_command(commands, "consensus", "one tree from those of several parsers", run_consensus)
     parser.add_argument("files", nargs="+", metavar="FILE", help="the same sentences by several parsers, in CoNLL-U")
     parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
 
@@ -141,29 +142,20 @@ def _check_several(files: Sequence[str]) -> None:
 
 
 def _compare_conllu(one: str, other: str) -> tuple[float, float]:
-    with _in_files(one, other):
+    with named_errors(f"{one} and {other}"):
         scores = score_sentences(read_conllu(one), read_conllu(other))
     return scores.uas, scores.uuas
 
 
 def _compare_brackets(one: str, other: str) -> tuple[float]:
     first, second = (list(load_sentences(name, "brackets")) for name in (one, other))
-    with _in_files(one, other):
+    with named_errors(f"{one} and {other}"):
         if len(first) != len(second):
             raise ValueError(f"{len(first)} sentences, and {len(second)}")
         for number, (tree, with_tree) in enumerate(zip(first, second, strict=True), start=1):
             check_words(tree["words"], with_tree["words"], number)
         one_spans, other_spans = ([sentence["spans"] for sentence in sentences] for sentences in (first, second))
         return (unlabeled_f1(one_spans, other_spans, [len(sentence["words"]) for sentence in first]).uf1,)
-
-
-@contextmanager
-def _in_files(*names: str) -> Iterator[None]:
-    """Names the files that an error is about."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{' and '.join(names)}: {error}") from error
 
 
 def _print_matrix(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from hf_structure.cli.common import add_device, check_files, named_systems, print_table, save_figure
-from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
+from hf_structure.cli.common import add_command, add_device, check_files, named_systems, print_table, save_figure
+from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
 from hf_structure.data.conllu import read_conllu
 from hf_structure.drawing.figures import plot_class_scores
@@ -22,11 +22,7 @@ FIGURES = ("pdf", "png", "svg")
 
 
 def add_analyze(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser(
-        "analyze", help="show which dependencies parsers get wrong", description=run_analyze.__doc__
-    )
-    parser.set_defaults(run=run_analyze)
+    parser = add_command(commands, "analyze", "show which dependencies parsers get wrong", run_analyze)
     parser.add_argument("gold", help="CoNLL-U with the right trees")
     parser.add_argument(
         "systems",
@@ -34,10 +30,7 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
         metavar="[NAME=]FILE",
         help="CoNLL-U with the trees of a parser; default name: the file's",
     )
-    add_ignore(parser)
-    parser.add_argument(
-        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
-    )
+    add_label_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output_dir", metavar="FOLDER", help="draw the figures there")
     parser.add_argument("--format", choices=FIGURES, help="of the figures; default: pdf")

@@ -29,11 +29,9 @@ class Block(NamedTuple):
 
 class BlockFolder:
     """
-    The folder `OUTPUT.blocks`, where blocks wait until all are there. A block is written under another name and then
-    renamed to what it holds, so that it is there whole or not at all; it is compressed as the output will be.
-
-    Args:
-        output (`str`): The file that is made of the blocks in the end.
+    The folder `OUTPUT.blocks`, where blocks wait until all are there and `output` is made of them. A block is written
+    under another name and then renamed to what it holds, so that it is there whole or not at all; it is compressed as
+    the output will be.
     """
 
     def __init__(self, output: str):

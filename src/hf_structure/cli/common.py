@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -60,6 +60,15 @@ MODEL_HELP = (
     f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
     "(org/name or org/name@revision)"
 )
+
+
+def add_command(
+    commands: argparse._SubParsersAction, name: str, help: str, run: Callable[[argparse.Namespace], None]
+) -> Any:
+    """The parser of a new command, which is described by the docstring of what runs it."""
+    parser = commands.add_parser(name, help=help, description=run.__doc__)
+    parser.set_defaults(run=run)
+    return parser
 
 
 def positive(text: str) -> int:
@@ -253,6 +262,15 @@ def guess_input(name: str, file: io.BufferedReader) -> str:
     return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(beginning) else "raw"
 
 
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Names the file or model that a `ValueError` is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
 def check_files(names: Iterable[str], output: str | None) -> None:
     """Raises `ValueError` or `OSError` if a file cannot be read, or would be overwritten while it is read."""
     for name in names:
@@ -335,10 +353,8 @@ def warn_of_replacing(path: str | os.PathLike) -> None:
 
 def save_figure(figure: "Figure", path: Path) -> None:
     """
-    Draws a figure into a file of the kind that its suffix says, which is there whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; the error names `path`.
+    Draws a figure into a file of the kind that its suffix says, which is there whole or not at all. Raises `OSError`
+    that names `path` if it cannot be written.
     """
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix[1:].lower())  # not into the file: matplotlib hides its errors

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hf_structure.cli.common import print_table
+from hf_structure.cli.common import add_command, named_errors, print_table
 from hf_structure.cli.compare_trees import TESTS, add_tree_options, compare_trees, tree_format
 from hf_structure.cli.tree_counts import BRACKET_OPTIONS, DEPENDENCY_OPTIONS, given_options
 from hf_structure.data.json_text import load_json, parse_json
@@ -25,11 +25,7 @@ class Results(NamedTuple):
 
 
 def add_compare(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser(
-        "compare", help="the difference of two models, with its standard error", description=run_compare.__doc__
-    )
-    parser.set_defaults(run=run_compare)
+    parser = add_command(commands, "compare", "the difference of two models, with its standard error", run_compare)
     parser.add_argument(
         "results",
         nargs="+",
@@ -65,11 +61,9 @@ def run_compare(options: argparse.Namespace) -> None:
             raise ValueError(f"{names} are not results of the same sentences")
     rows: list[list[str]] = [list(TITLES)]
     for title in results[0].rows:
-        try:
+        with named_errors(f"{names}: {title}"):
             first, second = (mean_scores([each.rows[title] for each in results[side::2]]) for side in (0, 1))
             found = paired_difference(first, second)
-        except ValueError as error:
-            raise ValueError(f"{names}: {title}: {error}") from error
         numbers = (found.first, found.second, found.difference, found.standard_error)
         cells = ("-" if number is None else f"{number:.2f}" for number in numbers)
         rows.append([title, f"{found.items:,}", *cells])

@@ -17,10 +17,8 @@ NOTE = (
 
 def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[TreeComparison]:
     """
-    The trees of two CoNLL-U files, sentence by sentence.
-
-    Raises:
-        ValueError: another format, or with file and line: other words, a missing sentence, a word without a head.
+    The trees of two CoNLL-U files, sentence by sentence. Raises `ValueError` for another format, or with file and line
+    for other words, a missing sentence, a word without a head.
     """
     names = shown_name(gold), shown_name(system)
     with input_file(gold) as first, input_file(system) as second:

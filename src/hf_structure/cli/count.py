@@ -4,14 +4,12 @@ import argparse
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, print_table
+from hf_structure.cli.common import add_command, check_files, print_table
 from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
 
 
 def add_count(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser("count", help="count sentences, words and arcs", description=run_count.__doc__)
-    parser.set_defaults(run=run_count)
+    parser = add_command(commands, "count", "count sentences, words and arcs", run_count)
     parser.add_argument("files", nargs="+", metavar="FILE", help="CoNLL-U or SDP 2015")
     parser.add_argument(
         "--annotation",

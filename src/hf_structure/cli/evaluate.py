@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from random import Random
 
-from hf_structure.cli.common import check_files, print_table
+from hf_structure.cli.common import add_command, check_files, print_table
 from hf_structure.cli.gold import read_gold
 from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.score_tables import table_writer
@@ -52,11 +52,7 @@ _OPTIONS = {
 
 
 def add_evaluate(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser(
-        "evaluate", help="compare trees or graphs with gold ones", description=run_evaluate.__doc__
-    )
-    parser.set_defaults(run=run_evaluate)
+    parser = add_command(commands, "evaluate", "compare trees or graphs with gold ones", run_evaluate)
     suffixes = ", ".join(SUFFIXES["brackets"])
     parser.add_argument(
         "gold",
@@ -269,9 +265,5 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
     print_table([["label", "recall", "found", "gold"], *recalls])
 
 
-_FORMS = {
-    "tree": "trees in CoNLL-U",
-    "brackets": f"brackets ({', '.join(SUFFIXES['brackets'])})",
-    "graph": "graphs",
-}
+_FORMS = {"tree": "trees in CoNLL-U", "brackets": f"brackets ({', '.join(SUFFIXES['brackets'])})", "graph": "graphs"}
 _EVALUATORS = {"tree": _evaluate_conllu, "brackets": _evaluate_brackets, "graph": _evaluate_graphs}

@@ -2,17 +2,14 @@
 
 import argparse
 
+from hf_structure.cli.common import add_command
 from hf_structure.data.files import writing_to
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
 
 
 def add_export(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser(
-        "export", help="write a model that needs no hf_structure", description=run_export.__doc__
-    )
-    parser.set_defaults(run=run_export)
+    parser = add_command(commands, "export", "write a model that needs no hf_structure", run_export)
     parser.add_argument("model", metavar="MODEL", help=f"{', '.join(short_names())}, a folder or a Hub name")
     parser.add_argument("output", metavar="OUTPUT", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace files of a folder that is not empty")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
@@ -15,6 +15,7 @@ from hf_structure.cli.common import (
     check_files,
     guess_input,
     input_file,
+    named_errors,
     named_models,
     named_systems,
     read_items,
@@ -29,7 +30,7 @@ from hf_structure.drawing.figures import plot_parents, plot_relation_weights
 from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 from hf_structure.pipelines.attention import sentence_attention
 from hf_structure.pipelines.encoding import Sentence
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import CAUSAL, load_model
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.pipelines.parsing import load_parser, parse
 
@@ -107,8 +108,7 @@ def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _load_causal(folder: str, options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    kind = (AutoModelForCausalLM, "causal language model")
-    return load_model(folder, None, options.device, *kind, trust_remote_code=options.trust_remote_code)
+    return load_model(folder, None, options.device, *CAUSAL, trust_remote_code=options.trust_remote_code)
 
 
 def _panel(
@@ -120,10 +120,8 @@ def _panel(
     options: argparse.Namespace,
 ) -> AttentionPanel:
     chosen = {"layer": options.layer, "head": options.head or 1, "with_structure": with_structure}
-    try:
+    with named_errors(name):
         return sentence_attention(sentence, model, tokenizer=tokenizer, **chosen).panel(name)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
 
 
 def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:

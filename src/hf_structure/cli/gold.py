@@ -18,8 +18,8 @@ def read_gold(sentences: Iterable[T], name: str) -> list[T]:
     return found
 
 
-def add_ignore(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """The option that names relations of words that are not scored."""
+def add_label_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """The options that say which relations are not scored, and how others are compared."""
     parser.add_argument(
         "--ignore",
         action="append",
@@ -27,6 +27,9 @@ def add_ignore(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
         metavar="LABEL",
         help="do not score words with this gold label; may be given several times. punct: all punctuation, also where "
         "its relation is not called so (then the tag or the form decides)",
+    )
+    parser.add_argument(
+        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
     )
 
 

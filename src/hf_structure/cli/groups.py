@@ -30,16 +30,10 @@ def word_groups(
     sentences: Sequence[ConlluSentence], key: str, name: str, universal_labels: bool = False
 ) -> list[Sequence[str]]:
     """
-    The group of each word of each sentence; words of a sentence whose comments have the key are in one.
+    The group of each word of each sentence, for a `key` of `HELP`; words of a sentence whose comments have the key are
+    in one. `sentences` are all those of the file `name`; relations may be taken without their subtype.
 
-    Args:
-        sentences (`Sequence[ConlluSentence]`): All sentences of a file, in their order.
-        key (`str`): What groups them, see `HELP`.
-        name (`str`): That of the file, for messages.
-        universal_labels (`bool`): Whether relations are taken without their subtype.
-
-    Raises:
-        ValueError: no word and no comment has this key; the message lists those there are.
+    Raises `ValueError` if no word and no comment has this key; the message lists those there are.
     """
     if key in _OF_WORDS:
         return [_OF_WORDS[key](sentence, universal_labels) for sentence in sentences]

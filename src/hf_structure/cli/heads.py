@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, named_models, print_table, save_figure
+from hf_structure.cli.common import check_files, named_errors, named_models, print_table, save_figure
 from hf_structure.data.conllu import read_conllu
 from hf_structure.drawing.figures import plot_head_types
 
@@ -40,19 +40,14 @@ def analyze_heads(options: argparse.Namespace) -> None:
 
 def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]:
     """What the heads of a model stand for, and the name of its family."""
-    from transformers import AutoModelForMaskedLM  # brings torch
+    from hf_structure.pipelines.head_types import head_types  # brings torch
+    from hf_structure.pipelines.loading import MASKED, load_model
 
-    from hf_structure.pipelines.head_types import head_types
-    from hf_structure.pipelines.loading import load_model
-
-    kind = (AutoModelForMaskedLM, "masked language model")
-    model, tokenizer = load_model(name, None, options.device, *kind, trust_remote_code=options.trust_remote_code)
+    model, tokenizer = load_model(name, None, options.device, *MASKED, trust_remote_code=options.trust_remote_code)
     bar = tqdm(read_conllu(options.gold), name, unit=" sentences", leave=False, disable=None)
     conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
-    try:
+    with named_errors(f"{name} on {options.gold}"):
         found = head_types(bar, model, tokenizer=tokenizer, **conventions)
-    except ValueError as error:
-        raise ValueError(f"{name} on {options.gold}: {error}") from error
     plain = getattr(model.config, "attention", "dependency") == "softmax"
     return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")
 

@@ -4,18 +4,14 @@ import argparse
 import json
 from dataclasses import asdict
 
-from hf_structure.cli.common import print_table
+from hf_structure.cli.common import add_command, print_table
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 
 DEFAULTS = {DEFAULT_PARSER: "parse", DEFAULT_SCORER: "score"}
 
 
 def add_models(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser(
-        "models", help="list the models that come with the package", description=run_models.__doc__
-    )
-    parser.set_defaults(run=run_models)
+    parser = add_command(commands, "models", "list the models that come with the package", run_models)
     parser.add_argument("--format", choices=["text", "json"], default="text", help="form of the output; default: text")
 
 

@@ -9,6 +9,7 @@ from typing import IO, Any, cast
 
 from hf_structure.cli.common import (
     Item,
+    add_command,
     add_dtype,
     add_input_format,
     add_model,
@@ -35,9 +36,7 @@ Source = ConlluSentence | SdpSentence | None  # what the sentence was read from,
 
 
 def add_parse(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser("parse", help="parse sentences", description=run_parse.__doc__)
-    parser.set_defaults(run=run_parse)
+    parser = add_command(commands, "parse", "parse sentences", run_parse)
     parser.add_argument(
         "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U, SDP or brackets; default: stdin"
     )

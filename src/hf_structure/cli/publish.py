@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from hf_structure.cli.common import add_command
 from hf_structure.data.files import writing_to
 from hf_structure.hub.locating import resolve_model, short_names
 
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_publish(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser("publish", help="put a model on the Hub", description=run_publish.__doc__)
-    parser.set_defaults(run=run_publish)
+    parser = add_command(commands, "publish", "put a model on the Hub", run_publish)
     parser.add_argument("folder", metavar="FOLDER", help="a model that is saved, or the short name of a bundled one")
     parser.add_argument("repository", metavar="ORG/NAME", help="where it goes, made if need be")
     parser.add_argument("--license", metavar="NAME", help="licence of the model: apache-2.0, mit, cc-by-sa-4.0, ...")

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
 
 from hf_structure.cli.common import (
     MODEL_HELP,
+    add_command,
     add_device,
     add_input_format,
     check_files,
@@ -39,9 +39,7 @@ WRITERS: dict[str, Callable[[Parse | TreeComparison, argparse.Namespace], str]] 
 
 
 def add_render(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser("render", help="draw trees and graphs", description=run_render.__doc__)
-    parser.set_defaults(run=run_render)
+    parser = add_command(commands, "render", "draw trees and graphs", run_render)
     parser.add_argument(
         "files",
         nargs="*",
@@ -151,21 +149,13 @@ def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:
             for row in read_graphs(file, form, options.annotation or "enhanced", complete=False):
                 yield Parse(row["words"], graph=DependencyGraph(**row))
         elif form == "brackets":
-            yield from _bracket_parses(file)
+            for bracket in read_brackets(file, unescape=True):
+                if bracket.remove_traces():
+                    tree = ConstituencyTree.from_brackets(bracket)
+                    yield Parse(tree.words, constituency=tree)
         elif form == "conllu":
-            yield from _conllu_parses(file, shown_name(name))
+            for sentence in read_conllu(file):
+                yield Parse(sentence.forms, read_tree(sentence, shown_name(name)))
         else:
             shown = shown_name(name)
             raise ValueError(f"{shown} is read as text, which has no trees to draw (see --kind and --input_format)")
-
-
-def _conllu_parses(file: IO[bytes], name: str) -> Iterator[Parse]:
-    for sentence in read_conllu(file):
-        yield Parse(sentence.forms, read_tree(sentence, name))
-
-
-def _bracket_parses(file: IO[bytes]) -> Iterator[Parse]:
-    for bracket in read_brackets(file, unescape=True):
-        if bracket.remove_traces():
-            tree = ConstituencyTree.from_brackets(bracket)
-            yield Parse(tree.words, constituency=tree)

@@ -17,24 +17,19 @@ class BadInputError(ValueError):
     """What is wrong with a file that is read."""
 
 
-def read_file(name: str, input_format: str, skip_empty: bool = True) -> Iterator[Item]:
-    """The sentences of a file. Raises `BadInputError`."""
-    try:
-        yield from read_items([name], input_format, skip_empty)
-    except OSError as error:
-        error.filename = error.filename or shown_name(name)
-        raise BadInputError(error_line(error)) from error
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
-
-
 def read_sentences(name: str, input_format: str, sentences: str, skip_empty: bool = True) -> Iterator[Item]:
     """
     The sentences of a file; with `sentences="split"`, rules find those of raw text, else it stays as it is. Raises
     `BadInputError`.
     """
-    items = read_file(name, input_format, skip_empty)
-    return split_texts(items) if sentences == "split" else items
+    items = read_items([name], input_format, skip_empty)
+    try:
+        yield from split_texts(items) if sentences == "split" else items
+    except OSError as error:
+        error.filename = error.filename or shown_name(name)
+        raise BadInputError(error_line(error)) from error
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
 
 
 def split_texts(items: Iterable[Item]) -> Iterator[Item]:
@@ -56,15 +51,9 @@ def results_of(
     failures: list[BadInputError],
 ) -> Iterator[tuple[T, Item]]:
     """
-    What `process` makes of all files, and of which sentence; what is wrong with a file ends it and goes to `failures`.
-
-    Args:
-        files (`Sequence[str]`): Their names; `-` is standard input.
-        read (`Callable`): Gives the sentences of a file. It may raise `BadInputError`, as `process` may.
-        process (`Callable`): Gives the results of some sentences, in their order, each with its sentence.
-        sizes (`tuple[int, int]`): How many sentences go together at first, and at most; see `chunks`.
-        show_progress (`bool`): Whether to count them on a terminal.
-        failures (`list[BadInputError]`): What is wrong is added here.
+    What `process` makes of the sentences of files, in their order, each with its sentence. It gets them as `read`
+    gives them, so many at first and at most (see `chunks`); what is wrong with a file, a `BadInputError` of either,
+    ends it and goes to `failures`. Progress is shown on a terminal.
     """
     from tqdm import tqdm
 

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from hf_structure.cli.common import (
     Item,
+    add_command,
     add_input_format,
     add_masking,
     add_model,
@@ -37,9 +38,7 @@ Scores = tuple["SentenceScore | None", ...]  # of a sentence, one for every size
 
 
 def add_score(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
-    parser = commands.add_parser("score", help="score sentences with a language model", description=run_score.__doc__)
-    parser.set_defaults(run=run_score)
+    parser = add_command(commands, "score", "score sentences with a language model", run_score)
     parser.add_argument(
         "files",
         nargs="*",

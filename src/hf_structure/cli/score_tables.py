@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from hf_structure.cli.common import Item, output_file, warn_of_replacing
+from hf_structure.cli.common import Item, named_errors, output_file, warn_of_replacing
 from hf_structure.cli.results import BadInputError
 from hf_structure.data.files import error_line, path_beside, plain_path
 from hf_structure.data.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
@@ -109,10 +109,8 @@ def write_table(
             item = _item_of(source)
             if scores[0] is None:
                 skipped.append(source.place)
-            try:
+            with named_errors(source.place):
                 write([*item.columns, *table.columns()], list(table.rows_of(number, item, scores)))
-            except ValueError as error:
-                raise ValueError(f"{source.place}: {error}") from error
             alike.add(number, item, scores[0])
     if message := alike.message():
         print(f"hf-structure: {message}", file=sys.stderr)

@@ -20,7 +20,6 @@ Trains a model: runs examples/run_mlm.py, run_parsing.py or run_clm.py, with the
 
 
 def add_train(commands: argparse._SubParsersAction) -> None:
-    """Adds the command."""
     parser = commands.add_parser(
         "train",
         help="train a model on text or trees",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hf_structure.cli.common import positive
-from hf_structure.cli.gold import add_ignore, read_gold, scored_masks
+from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
 from hf_structure.cli.groups import length_groups
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import ConlluSentence
@@ -24,27 +24,18 @@ _PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
 class CountRow(NamedTuple):
     """
     What is right in a sentence, or in its words of one group. Scores are shares: sums of `matched` by sums of `total`.
-
-    Attributes:
-        sentence (`int`): Its number, from 1.
-        group (`str`): The group; `ALL` without any.
-        words (`int`): Number of words.
-        matched, total (`Mapping[str, float]`): How many are right, and of how many, for each score.
     """
 
-    sentence: int
-    group: str
-    words: int
-    matched: Mapping[str, float]
-    total: Mapping[str, float]
+    sentence: int  # its number, from 1
+    group: str  # `ALL` without any
+    words: int  # number of words
+    matched: Mapping[str, float]  # how many are right, for each score
+    total: Mapping[str, float]  # of how many
 
 
 def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
     """The options that say which words and what of them attachment scores compare."""
-    add_ignore(parser)
-    parser.add_argument(
-        "--universal", action="store_true", help="compare labels without subtypes (nsubj:pass as nsubj)"
-    )
+    add_label_options(parser)
     parser.add_argument(
         "--uuas",
         choices=UNDIRECTED,

@@ -19,14 +19,8 @@ def token_budget_batches(
 ) -> list[list[int]]:
     """
     Cuts sentences into batches of at most `max_sentences` whose padded size, sentences times longest sentence, stays
-    within `max_tokens`.
-
-    Args:
-        lengths (`Sequence[int]`): Length of each sentence. A longer one than `max_tokens` makes a batch of its own.
-        order (`Sequence[int]`, *optional*): Indices of the sentences in the order to cut; by default by length.
-
-    Returns:
-        `list[list[int]]`: Indices of the sentences of each batch.
+    within `max_tokens`; a longer sentence makes a batch of its own. They are cut in this `order` of their indices, by
+    default by length. Returns the indices of the sentences of each batch.
     """
     sizes = np.asarray(lengths)
     places = np.argsort(sizes, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
@@ -53,13 +47,10 @@ def similar_length_batches(
     lengths: Sequence[int] | np.ndarray, max_sentences: int, max_padding: float = MAX_PADDING
 ) -> list[list[int]]:
     """
-    Cuts sentences into batches of similar lengths, the shortest first.
+    Cuts sentences into batches of similar lengths, the shortest first, given by the indices of their sentences.
 
     A batch ends when it holds `max_sentences`, or when it is at least a quarter full and one more sentence would bring
     the share of padding above `max_padding`: a few long sentences do not fill the last batch with padding.
-
-    Returns:
-        `list[list[int]]`: Indices of the sentences of each batch.
     """
     batches: list[list[int]] = []
     tokens = 0
@@ -78,23 +69,17 @@ def similar_length_batches(
 
 class TokenBudgetBatchSampler(Sampler[list[int]]):
     """
-    Batches of similar lengths under a token budget, composed anew every epoch.
+    Batches of similar lengths under a token budget (see [`token_budget_batches`]), composed anew every epoch.
 
     Every process sees the same number of batches per epoch, and every epoch has the same number; where the sentences
     do not divide evenly, the largest batches are halved. Only where nearly every sentence makes a batch of its own, an
-    epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone.
+    epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone. With
+    `groups`, the number of each sentence's group (such as its treebank) from 0, an epoch's sentences are those of
+    [`sample_groups`] with `sampling_power`.
 
     Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
 
-    Args:
-        lengths, max_tokens, max_sentences: As for [`token_budget_batches`].
-        groups (`Sequence[int]`, *optional*): Number of each sentence's group, from 0, such as its treebank.
-        sampling_power (`float`): With groups, an epoch's sentences are those of [`sample_groups`].
-        seed (`int`): Seed of all shuffling.
-        num_replicas, rank (`int`): Number of processes and the number of this one.
-
-    Raises:
-        ValueError: if there are no sentences, fewer sentences than processes, or the budget is not positive.
+    Raises `ValueError` for no sentences, fewer sentences than processes, or a budget that is not positive.
     """
 
     def __init__(
@@ -152,11 +137,9 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
 def sample_groups(groups: np.ndarray, power: float, rng: np.random.Generator) -> np.ndarray:
     """
-    Draws about as many sentences as there are, from each group in proportion to its size to this power (1: all of
-    them; 0: of all groups alike). None of a group is drawn more than once more often than another.
-
-    Returns:
-        `np.ndarray`: Indices of sentences, of some several times.
+    The indices of about as many sentences as there are, some several times, from each group in proportion to its size
+    to this power (1: all of them; 0: of all groups alike). None of a group is drawn more than once more often than
+    another.
     """
     sizes = np.bincount(groups)
     weights = np.where(sizes > 0, sizes.astype(np.float64) ** power, 0.0)
@@ -203,6 +186,6 @@ def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np
         heapq.heappush(heap, (-middle, number, start))
         heapq.heappush(heap, (size + middle, number + 1, start + middle))
     others = np.delete(np.arange(len(starts)), largest)
-    size, number, start = np.array(heap).T
+    size, number, start = np.array(heap).T  # each (parts,)
     order = np.argsort(np.append(others, number))
     return np.append(starts[others], start)[order], np.append(ends[others], start - size)[order]

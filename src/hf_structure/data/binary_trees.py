@@ -11,7 +11,8 @@ from hf_structure.data.corpus import guess_format, load_sentences
 
 def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     """
-    Streams the sentences of a file with binary trees over their words.
+    Streams the sentences of a file with binary trees over their words: `words` (`list[str]`), and `spans`, the
+    `len(words) - 1` constituents `[start, end]`, half-open, counted from 0.
 
     Constituents of brackets stay, traces and labels are left out; where there are more than two parts, all but the
     first become a constituent ([`~hf_structure.algorithms.attachments.binarise`]). In a dependency tree each word is
@@ -19,14 +20,8 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     ([`~hf_structure.algorithms.attachments.dependency_spans`]); words of a tree that is not projective are lifted
     before ([`~hf_structure.algorithms.attachments.projective_heads`]).
 
-    Returns:
-        `Iterator[dict]`: `words` (`list[str]`), and `spans`, the `len(words) - 1` constituents `[start, end]`,
-            half-open, counted from 0.
-
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: the file is malformed, or a sentence has no dependency tree with one root.
-        ValueError: a format without trees.
+    Raises `OSError` for a file that cannot be opened, `DataError` for a malformed one or a sentence that has no
+    dependency tree with one root, and `ValueError` for a format without trees.
     """
     format = guess_format(path)
     if format == "brackets":
@@ -39,11 +34,9 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
 def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
     """
     Streams the sentences of a file with constituency trees over their words: those of brackets, without traces, or
-    else binary trees as from [`load_binary_trees`]; errors as there.
-
-    Returns:
-        `Iterator[dict]`: `words` (`list[str]`); `spans`, constituents `[start, end]`, half-open, counted from 0, outer
-            ones first; and `labels`, one for each, `"X"` where there are none.
+    else binary trees as from [`load_binary_trees`]; errors as there. They have `words` (`list[str]`); `spans`,
+    constituents `[start, end]`, half-open, counted from 0, outer ones first; and `labels`, one for each, `"X"` where
+    there are none.
     """
     if guess_format(path) != "brackets":
         return (row | {"labels": [UNLABELLED] * len(row["spans"])} for row in load_binary_trees(path))
@@ -52,11 +45,8 @@ def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
 
 def load_projective_trees(path: str | os.PathLike) -> Iterator[dict]:
     """
-    Streams the sentences of a CoNLL-U file with dependency trees, made projective by
+    Streams the `words` and `heads` (0 = root) of the sentences of a CoNLL-U file, made projective by
     [`~hf_structure.algorithms.attachments.projective_heads`]; errors as from [`load_binary_trees`].
-
-    Returns:
-        `Iterator[dict]`: `words` (`list[str]`) and `heads` (`list[int]`, 0 = root).
     """
     if (format := guess_format(path)) != "conllu":
         raise ValueError(f"{path}: {format} files hold no dependency trees; CoNLL-U files do")

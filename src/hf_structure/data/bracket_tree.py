@@ -18,18 +18,12 @@ _ESCAPED = re.compile(r"((?:\\\\)*)(?:-([LR][RCS]B)-|\\-(?=[LR][RCS]B-))|\\([/*]
 class BracketTree:
     """
     A constituent with children, or a leaf with a word. No method changes the tree, or recurses: depth has no limit.
-
-    Args:
-        label (`str`): Category of a constituent, tag of a leaf.
-        children (`list[BracketTree]`): Empty for a leaf.
-        word (`str`, *optional*): The word of a leaf, None for a constituent.
-        line (`int`, *optional*): The line of the file where it begins.
     """
 
-    label: str
+    label: str  # category of a constituent, tag of a leaf
     children: list["BracketTree"] = field(default_factory=list)
-    word: str | None = None
-    line: int | None = field(default=None, repr=False)
+    word: str | None = None  # None for a constituent
+    line: int | None = field(default=None, repr=False)  # of the file where it begins
 
     def walk(self) -> Iterator[tuple["BracketTree", bool]]:
         """Every node, as `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""

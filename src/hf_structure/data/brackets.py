@@ -26,23 +26,17 @@ def read_brackets(
 ) -> Iterator[BracketTree]:
     r"""
     Streams the trees of a file. The extra outer bracket without a label that the Penn Treebank puts around a tree is
-    taken off.
+    taken off. With `unescape` words lose their Penn Treebank escapes (`-LRB-` -> `(`, `\/` -> `/`).
 
     What is missing becomes `X`. A tree in which a word shares its bracket, `(S (NP the dog) (VP barks))`, has no tags:
     each of its brackets is a constituent, but for traces (`-NONE-`). A file in which brackets begin with a bracket,
     `((the dog) barks)`, has no labels either.
 
-    Args:
-        unescape (`bool`, defaults to `False`):
-            Whether words lose their Penn Treebank escapes (`-LRB-` -> `(`, `\/` -> `/`).
-        labels (`bool`, *optional*):
-            Whether brackets begin with a label. By default the first tree tells that can have been written in one way
-            only; those before it wait, a thousand at most. If none tells, there are labels: `(she (saw it))` is `it`.
+    `labels` says whether brackets begin with a label. By default the first tree tells that can have been written in
+    one way only; those before it wait, a thousand at most. If none tells, there are labels: `(she (saw it))` is `it`.
 
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        BracketError: unbalanced or empty brackets, words outside of brackets, a word in a bracket without a label
-            where there are labels, not UTF-8, a binary file.
+    Raises `OSError` for a file that cannot be opened, and `BracketError` for unbalanced or empty brackets, words
+    outside of brackets, a word in a bracket without a label where there are labels, not UTF-8, or a binary file.
     """
     name = source_name(path_or_file)
     trees = _raw_trees(path_or_file, name, unescape)
@@ -55,16 +49,11 @@ def read_brackets(
 class _Raw(NamedTuple):
     """
     A tree as if it had labels and tags, the outer bracket too; a word that shares its bracket is a leaf without tag.
-
-    Args:
-        tree (`BracketTree`): The tree.
-        has_tags (`bool`): Whether there is no such word.
-        opens_twice (`bool`): Whether a bracket follows another one with nothing between them.
     """
 
     tree: BracketTree
-    has_tags: bool
-    opens_twice: bool
+    has_tags: bool  # whether there is no such word
+    opens_twice: bool  # whether a bracket follows another one with nothing between them
 
 
 def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[_Raw]:

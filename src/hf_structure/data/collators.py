@@ -40,7 +40,7 @@ class WordCollator:
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         input_ids = pad_words([example["input_ids"] for example in examples], self.pad_token_id)
         lengths = torch.tensor([len(example["input_ids"]) for example in examples])
-        attention_mask = (torch.arange(input_ids.shape[1]) < lengths.unsqueeze(1)).long()
+        attention_mask = (torch.arange(input_ids.shape[1]) < lengths.unsqueeze(1)).long()  # (B, L)
         batch = {"input_ids": input_ids, "attention_mask": attention_mask}
         for name in ("heads", "word_ids"):
             if examples[0].get(name) is not None:

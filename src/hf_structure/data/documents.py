@@ -12,11 +12,7 @@ from hf_structure.data.text import numbered_blocks, numbered_lines
 def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
     """
     Streams the documents of a file, each as its lines. Blank lines part documents; a first line that begins with `# `
-    is a heading and left out, so that a document may have no lines.
-
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: not UTF-8, a binary file, or a damaged one.
+    is a heading and left out, so that a document may have no lines. Raises the errors of [`numbered_lines`].
     """
     for block in numbered_blocks(path):
         lines = [line.strip() for _, line in block]
@@ -26,10 +22,7 @@ def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
 def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     """
     Streams the rows of a table: values between tabs, no quotes, the first line names the columns, among which these
-    must be.
-
-    Raises:
-        DataError: a column is missing, or a row has more or fewer values than there are columns.
+    must be. Raises `DataError` if one is missing, or a row has more or fewer values than there are columns.
     """
     names = None
     for number, line in numbered_lines(path):
@@ -71,14 +64,10 @@ class Catalogue:
     """
     Sources of text, and the source of each document of a file.
 
-    Args:
-        sources (`str` or `os.PathLike`): Table with the columns `source` and `licence`, and any others.
-        documents (`str` or `os.PathLike`):
-            Table with the columns `split`, `kind`, `number` and `source`: the document of that number, from 1, in the
-            file `split-kind.txt`, or `split.txt` if it holds all kinds (compressed or not).
-
-    Raises:
-        DataError: a column is missing, or a document's source is not in the other table.
+    `sources` is a table with the columns `source` and `licence`, and any others; `documents` one with the columns
+    `split`, `kind`, `number` and `source`: the document of that number, from 1, in the file `split-kind.txt`, or
+    `split.txt` if it holds all kinds (compressed or not). Raises `DataError` if a column is missing, or a source is
+    not in the other table.
     """
 
     def __init__(self, sources: str | os.PathLike, documents: str | os.PathLike):

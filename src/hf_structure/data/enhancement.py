@@ -33,10 +33,8 @@ Arc = tuple[int, str]  # the head of a word, 0 for the root, and the relation
 
 def enhance(sentence: ConlluSentence) -> ConlluSentence:
     """
-    A sentence with the enhanced graph of its tree in DEPS; what stood there, empty nodes too, is left out.
-
-    Raises:
-        ValueError: a word has no head.
+    A sentence with the enhanced graph of its tree in DEPS; what stood there, empty nodes too, is left out. Raises
+    `ValueError` if a word has no head.
     """
     graph = _Graph(sentence)
     deps = ("|".join(f"{head}:{label}" for head, label in sorted(arcs)) for arcs in graph.arcs[1:])
@@ -61,12 +59,7 @@ def basic_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
 
 
 class _Graph:
-    """
-    The enhanced graph of a sentence.
-
-    Attributes:
-        arcs (`list[set[Arc]]`): Those of each word, from 1.
-    """
+    """The enhanced graph of a sentence: `arcs`, a set for each word, from 1."""
 
     def __init__(self, sentence: ConlluSentence):
         if sentence.heads is None:

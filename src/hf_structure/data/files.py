@@ -146,11 +146,8 @@ class _Decompressed(io.RawIOBase):
 
 def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
-    Opens a file to read its bytes, decompressed if necessary.
-
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: when read, a compressed file turns out to be cut off or damaged.
+    Opens a file to read its bytes, decompressed if necessary. Raises `OSError` if it cannot be opened, and `DataError`
+    when, read, a compressed file turns out to be cut off or damaged.
     """
     compression = compression_of(path)
     return open(path, "rb") if compression is None else io.BufferedReader(_Decompressed(path, compression), _BUFFER)
@@ -219,9 +216,7 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def writing_to(path: str | os.PathLike) -> Iterator[None]:
-    """
-    Turns errors of a full disk while this file or folder is written into an `OSError` that names it.
-    """
+    """Turns errors of a full disk while this file or folder is written into an `OSError` that names it."""
     try:
         yield
     except Exception as error:
@@ -262,10 +257,7 @@ def error_line(error: Exception) -> str:
 def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
     """
     A temporary path beside `path`, which is renamed at the end: the file is written whole or not at all. Missing
-    folders are made.
-
-    Raises:
-        FileExistsError: the file exists and `overwrite` is False.
+    folders are made. Raises `FileExistsError` if the file exists and `overwrite` is False.
     """
     _prepare(path, overwrite)
     with path_beside(path) as partial:

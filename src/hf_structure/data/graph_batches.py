@@ -68,6 +68,6 @@ class GraphCollator(CausalCollator):
         tapes = torch.zeros(len(examples), len(self.features.names), *graph.shape[1:], dtype=torch.uint8)
         for row, example in enumerate(examples):
             size = max(example["word_ids"]) + 1
-            stored = np.frombuffer(example["tapes"], dtype=np.uint8).reshape(-1, size, size)
+            stored = np.frombuffer(example["tapes"], dtype=np.uint8).reshape(-1, size, size)  # (features, size, size)
             tapes[row, :, :size, :size] = torch.from_numpy(stored.copy())
         return tapes

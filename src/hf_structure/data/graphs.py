@@ -70,10 +70,8 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
     A sentence and its enhanced graph.
 
     Empty nodes are not words of the text: their dependents go to their heads, through several empty nodes if need be;
-    arcs from a word to itself that arise in this way are dropped. Cycles between words stay.
-
-    Raises:
-        ConlluError: a word has no enhanced heads, though the graph is to be complete, or one that does not exist.
+    arcs from a word to itself that arise in this way are dropped. Cycles between words stay. Raises `ConlluError` for
+    a word without enhanced heads, though the graph is to be complete, or with one that does not exist.
     """
     heads = enhanced_heads(sentence)
     for node, its_heads in heads.items():

@@ -20,11 +20,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True)
 class Region:
-    """
-    Args:
-        name (`str`): Its name.
-        start, end (`int`): Its place in the text of the sentence.
-    """
+    """A part of the text of a sentence."""
 
     name: str
     start: int
@@ -33,20 +29,12 @@ class Region:
 
 @dataclass(frozen=True)
 class ItemSentence:
-    """
-    A sentence of an item.
-
-    Args:
-        text (`str`): The sentence.
-        columns (`dict`): The row that it comes from.
-        regions (`tuple[Region, ...]`): Its regions, in their order.
-        words (`list[str]`, *optional*): Its words, if they are given; the text has single spaces between them.
-    """
+    """A sentence of an item."""
 
     text: str
-    columns: Mapping[str, Any] = field(default_factory=dict)
-    regions: Sequence[Region] = ()
-    words: Sequence[str] | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)  # the row that it comes from
+    regions: Sequence[Region] = ()  # in their order
+    words: Sequence[str] | None = None  # if they are given; the text has single spaces between them
 
     @property
     def sentence(self) -> str | Sequence[str]:
@@ -67,21 +55,13 @@ class ItemSentence:
 
 @dataclass(frozen=True)
 class ItemLayout:
-    """
-    Where the rows of a table have their sentences and regions; at most one of the last three is given.
+    """Where the rows of a table have their sentences and regions; at most one of the last three is given."""
 
-    Args:
-        sentence (`str`): The column of the sentence.
-        regions (`Sequence[str]`): The columns of the regions, in their order.
-        mark (`str`, *optional*): What stands between the regions of a sentence; they are numbered from 1.
-        critical (`str`, *optional*):
-            The column with the number of the critical word, from 1. Every word is a region, and its name the distance
-            from there: "-1", "0" for the critical word, "1".
-    """
-
-    sentence: str = "sentence"
-    regions: Sequence[str] = ()
-    mark: str | None = None
+    sentence: str = "sentence"  # the column of the sentence
+    regions: Sequence[str] = ()  # the columns of the regions, in their order
+    mark: str | None = None  # what stands between the regions of a sentence; they are numbered from 1
+    # The column with the number of the critical word, from 1. Every word is a region, and its name the distance from
+    # there: "-1", "0" for the critical word, "1".
     critical: str | None = None
 
     def __post_init__(self):
@@ -157,10 +137,8 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
     Streams the rows of a `.csv` or `.tsv` file, with names of columns in the first line, and the place of each,
     `file:line`. Cells may be quoted, as spreadsheets, pandas and R write them.
 
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: the file is malformed; the message names file and line.
-        ValueError: another suffix.
+    Raises `OSError` if the file cannot be opened, `DataError` if it is malformed (the message names file and line),
+    and `ValueError` for another suffix.
     """
     name = os.fspath(path)
     if not is_item_table(path):
@@ -172,8 +150,9 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
         line = 1
         try:
             names = next(rows, [])
-            if len(set(names)) < len(names):
-                raise DataError(f"two columns have the name {_twice(names)!r}", name, 1)
+            twice = next((column for column in names if names.count(column) > 1), None)
+            if twice is not None:
+                raise DataError(f"two columns have the name {twice!r}", name, 1)
             line = rows.line_num + 1
             for values in rows:
                 if len(values) == len(names):
@@ -185,7 +164,3 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
             raise DataError(f"not {delimiter!r}-separated values: {error}", name, line) from error
         except UnicodeDecodeError as error:
             raise DataError("not UTF-8 text", name) from error
-
-
-def _twice(names: Sequence[str]) -> str:
-    return next(name for name in names if names.count(name) > 1)

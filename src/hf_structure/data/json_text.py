@@ -15,10 +15,8 @@ _DECODER = json.JSONDecoder()
 
 def parse_json(text: str, name: str, line: int | None = None) -> Any:
     """
-    The value of JSON; in errors, `name` and `line` say where it is.
-
-    Raises:
-        DataError: not JSON, or values that Python cannot hold: numbers of thousands of digits, deep nesting.
+    The value of JSON; in errors, `name` and `line` say where it is. Raises `DataError` for what is not JSON, or values
+    that Python cannot hold: numbers of thousands of digits, deep nesting.
     """
     try:
         return json.loads(text)

@@ -23,64 +23,38 @@ Rows = Iterable[tuple[str, Mapping[str, Any]]]  # with the place of each
 
 
 class Variant(NamedTuple):
-    """
-    One side of a pair.
+    """One side of a pair."""
 
-    Args:
-        text (`str`): What is scored: a sentence, or what comes after the prefix.
-        prefix (`str`, *optional*): What comes before, and is given.
-    """
-
-    text: str
-    prefix: str | None = None
+    text: str  # what is scored: a sentence, or what comes after the prefix
+    prefix: str | None = None  # what comes before, and is given
 
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """
-    A pair.
-
-    Args:
-        good (`Variant`): The good sentence.
-        bad (`Sequence[Variant]`): The bad ones, mostly one.
-        groups (`tuple[str, ...]`): What it belongs to, from fine to coarse.
-        place (`str`): Where it was read.
-    """
+    """A good sentence, and bad ones, mostly one."""
 
     good: Variant
     bad: Sequence[Variant]
-    groups: tuple[str, ...]
-    place: str
+    groups: tuple[str, ...]  # what it belongs to, from fine to coarse
+    place: str  # where it was read
 
 
 @dataclass(frozen=True)
 class PairLayout:
     """
-    The columns of a table of pairs. Capital and small letters are the same in their names.
-
-    Args:
-        good (`str`): The column of the good sentence.
-        bad (`Sequence[str]`): The columns of the bad ones.
-        prefix_good, prefix_bad (`str`, *optional*):
-            The columns of what comes before the good sentence and the bad ones, and is not scored; perhaps the same.
-        groups (`Sequence[str]`):
-            The columns of what a pair belongs to, from fine to coarse. Without any it is the name of the file.
-        label (`tuple[str, str]`, *optional*):
-            If each row has a sentence alone: the column that says whether it is good, and its value if it is.
-        sentence, item (`str`): The columns of this sentence and of what it shares with those that it is compared with.
-
-    Raises:
-        ValueError: one of the prefixes alone.
+    The columns of a table of pairs. Capital and small letters are the same in their names. Raises `ValueError` for one
+    of the prefixes alone.
     """
 
     good: str = "sentence_good"
     bad: Sequence[str] = ("sentence_bad",)
-    prefix_good: str | None = None
-    prefix_bad: str | None = None
-    groups: Sequence[str] = ()
+    prefix_good: str | None = None  # what comes before the good sentence, and is not scored
+    prefix_bad: str | None = None  # the same of the bad ones; perhaps the same column
+    groups: Sequence[str] = ()  # what a pair belongs to, from fine to coarse; without any, the file
+    # If each row has a sentence alone: the column that says whether it is good, and its value if it is.
     label: tuple[str, str] | None = None
-    sentence: str = "sentence"
-    item: str = "item"
+    sentence: str = "sentence"  # this sentence
+    item: str = "item"  # what it shares with those that it is compared with
 
     def __post_init__(self):
         if (self.prefix_good is None) != (self.prefix_bad is None):
@@ -145,15 +119,9 @@ def measure_of(pairs: Iterable[MinimalPair]) -> str:
 
 def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
     """
-    The pairs of a set by what they belong to, called by the finest group, or if two have the same name, by all groups.
-
-    Args:
-        data (`str`): See [`find_tables`].
-        layout ([`PairLayout`]): The columns of its tables.
-
-    Raises:
-        OSError: a file cannot be opened.
-        ValueError: there are no pairs, or a row is none; the message says where.
+    The pairs of a set of tables (see [`find_tables`]) by what they belong to, called by the finest group, or if two
+    have the same name, by all groups. Raises `OSError` for a file that cannot be opened, and `ValueError` if there are
+    no pairs, or a row is none; the message says where.
     """
     found: dict[tuple[str, ...], list[MinimalPair]] = {}
     for name, read in find_tables(data).items():

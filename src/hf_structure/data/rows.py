@@ -22,19 +22,12 @@ Row = Callable[[], str | list[str] | None]
 
 class Rows:
     """
-    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives
-    a function for each row that makes its value, which takes time; the value may be None.
+    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives a function
+    for each row that makes its value, which takes time; the value may be None. `name` is what error messages call the
+    rows, `total` their number, if known, and `files` are theirs, or their addresses.
 
-    Args:
-        dataset (`datasets.Dataset` or `datasets.IterableDataset`): The rows.
-        name (`str`): What error messages call it.
-        column (`str`): The column.
-        total (`int`, *optional*): Number of rows, if known.
-        files (`Sequence[str]`): Its files, or their addresses.
-
-    Raises:
-        ValueError: when iterated over: no such column (the message names those there are), a column of another type,
-            a file that is damaged.
+    Raises `ValueError` when iterated over: no such column (the message names those there are), a column of another
+    type, a file that is damaged.
     """
 
     def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str]):
@@ -121,14 +114,9 @@ def row_suffix(path: str | os.PathLike) -> str | None:
 
 def open_dataset(name: str, column: str, config_name: str | None = None, split: str = "train") -> Rows:
     """
-    The rows of one split of a data set.
-
-    `name` is a folder that `save_to_disk` made, a folder of data files, or a name on the Hub; `config_name` chooses
-    among several configurations.
-
-    Raises:
-        ValueError: no such configuration or split.
-        OSError: no such data set, or the Hub cannot be reached.
+    The rows of one split of a data set: a folder that `save_to_disk` made, a folder of data files, or a name on the
+    Hub, of which `config_name` chooses among several configurations. Raises `ValueError` for no such configuration or
+    split, and `OSError` for no such data set, or a Hub that cannot be reached.
     """
     import datasets
 

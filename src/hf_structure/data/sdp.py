@@ -19,27 +19,17 @@ class SdpError(DataError):
 
 @dataclass
 class SdpSentence:
-    """
-    A sentence and its graph. Words are numbered from 1.
+    """A sentence and its graph. Words are numbered from 1, and have one value each in `lemmas`, `pos` and `frames`."""
 
-    Args:
-        id (`str`): The number after `#`.
-        words, lemmas, pos, frames (`list[str]`): One value a word; the frame of a word without one is `_`.
-        tops (`list[int]`): The top words.
-        arcs (`list[tuple[int, int, str]]`): `(head, dependent, label)`, sorted.
-        predicates (`list[int]`): The words marked as predicates: all heads, and possibly words without dependents.
-        line (`int`, *optional*): Where it begins in the file that it was read from.
-    """
-
-    id: str
+    id: str  # the number after `#`
     words: list[str]
     lemmas: list[str]
     pos: list[str]
-    tops: list[int]
-    frames: list[str]
-    arcs: list[tuple[int, int, str]]
-    predicates: list[int] = field(default_factory=list)
-    line: int | None = field(default=None, compare=False, repr=False)
+    tops: list[int]  # the top words
+    frames: list[str]  # `_` for a word without one
+    arcs: list[tuple[int, int, str]]  # `(head, dependent, label)`, sorted
+    predicates: list[int] = field(default_factory=list)  # all heads, and possibly words without dependents
+    line: int | None = field(default=None, compare=False, repr=False)  # where it begins in its file
 
     def to_string(self) -> str:
         """The lines of the sentence and the empty line after it."""
@@ -57,12 +47,9 @@ class SdpSentence:
 
 def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:
     """
-    Streams the sentences of an SDP 2015 file. The header line may be missing.
-
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        SdpError: number of columns, an empty one, order of ids, a mark that is neither + nor -, a word that is its own
-            argument, a sentence without `#id` line, not UTF-8, a binary file.
+    Streams the sentences of an SDP 2015 file. The header line may be missing. Raises `OSError` for a file that cannot
+    be opened, and `SdpError` for a wrong number of columns or order of ids, an empty column, a mark that is neither +
+    nor -, a word that is its own argument, a sentence without `#id` line, not UTF-8, or a binary file.
     """
     name = source_name(path_or_file)
     for block in numbered_blocks(path_or_file, SdpError):

@@ -29,10 +29,8 @@ class EmptySentenceError(ValueError):
 
 def read_batch(sentences: Any) -> str | Iterable[Sentence]:
     """
-    One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator.
-
-    Raises:
-        ValueError: a mapping or a table, whose keys or columns would be taken for sentences, or nothing of that kind.
+    One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator. Raises
+    `ValueError` for a mapping or a table, whose keys or columns would be taken for sentences, or nothing of that kind.
     """
     is_table = hasattr(sentences, "columns")
     batch = sentences if is_table else as_python(sentences)
@@ -43,10 +41,8 @@ def read_batch(sentences: Any) -> str | Iterable[Sentence]:
 
 def read_sentence(sentence: Any) -> Sentence:
     """
-    A string, or a list or tuple of words; a missing value is an empty string.
-
-    Raises:
-        ValueError: something else, or text with half a character.
+    A string, or a list or tuple of words; a missing value is an empty string. Raises `ValueError` for something else,
+    or text with half a character.
     """
     sentence = as_sentence(sentence)
     if not isinstance(sentence, str | Sequence):

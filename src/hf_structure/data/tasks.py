@@ -30,22 +30,13 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Task:
-    """
-    A classification of sentences, whose prompt is followed by the word of a class, or a regression of a score.
+    """A classification of sentences, whose prompt is followed by the word of a class, or a regression of a score."""
 
-    Args:
-        prompt (`str`): Words, and names in braces that stand for the words of sentences.
-        classes (`tuple[str, ...]`): Names of the classes in GLUE's order; none for a regression.
-        labels (`tuple[str, ...]`): The word of each class.
-        reported (`tuple[str, ...]`): The metrics that table 2 reports.
-        is_ordered (`bool`): Whether the first of two sentences is another part than the second.
-    """
-
-    prompt: str
-    classes: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    reported: tuple[str, ...] = ("f1",)
-    is_ordered: bool = False
+    prompt: str  # words, and names in braces that stand for the words of sentences
+    classes: tuple[str, ...] = ()  # in GLUE's order; none for a regression
+    labels: tuple[str, ...] = ()  # the word of each class
+    reported: tuple[str, ...] = ("f1",)  # the metrics that table 2 reports
+    is_ordered: bool = False  # whether the first of two sentences is another part than the second
 
     @property
     def sentences(self) -> list[str]:
@@ -96,10 +87,8 @@ def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     Streams the rows of a table with the numbers of the lines where they begin. A `.tsv` file has columns separated by
     tabs, their names in the first line, no quoting; a `.jsonl` or `.json` file one object a line, or an array of them.
 
-    Raises:
-        OSError: the file does not exist or cannot be opened.
-        DataError: the file is malformed; the message names file and line.
-        ValueError: another suffix.
+    Raises `OSError` if the file cannot be opened, `DataError` if it is malformed (the message names file and line),
+    and `ValueError` for another suffix.
     """
     suffix = plain_path(path).suffix.lower()
     if suffix not in (".tsv", ".json", ".jsonl"):
@@ -139,21 +128,17 @@ def task_examples(
     prompts: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """
-    Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score).
+    Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score). Without
+    `prompts` the words are those of the sentences alone, and `sentence_ids` (`list[int]`) say of each word which
+    sentence it is of, from 0.
 
     Args:
-        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, as from [`read_table`].
-        task ([`Task`]): What they are prompts of.
+        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, as from [`read_table`]; `name` is theirs in messages.
         split (`Callable[[str], list[str]]`): How a sentence is split into words.
         columns (`Mapping[str, str | None]`, *optional*):
             Columns of `sentence1`, `sentence2` and `label`, where they do not have one of the names in `COLUMNS`.
-        name (`str`): What the table is called in messages.
-        prompts (`bool`):
-            Whether there are prompts: or else, `words` are those of the sentences alone, and `sentence_ids`
-            (`list[int]`) say of each word which sentence it is of, from 0.
 
-    Raises:
-        DataError: a column is missing, a sentence is empty, or a label is none of the task's.
+    Raises `DataError` for a missing column, an empty sentence, or a label that is none of the task's.
     """
     found = None
     for number, row in rows:
@@ -200,10 +185,6 @@ class TaskCollator:
     """
     Batches of prompts: of a classification with the word of a class after each, of a regression with their scores.
 
-    Args:
-        collator ([`GraphCollator`]): Pads sentences; on the right.
-        label_ids (`Sequence[Sequence[int]]`): Tokens of each class's word; none for a regression.
-
     Called with dictionaries that hold what `collator` reads, of the prompt alone, and `label`; stored `tapes` count
     the class's word, too, which no arc reaches. Returns what `collator` does, but as `labels` the scores,
     `(batch_size,)`, of a regression. Of a classification, `logits_to_keep`, `(places,)`, are the places from which
@@ -212,8 +193,8 @@ class TaskCollator:
     all prompts get the word of that class.
     """
 
-    collator: GraphCollator
-    label_ids: Sequence[Sequence[int]] = ()
+    collator: GraphCollator  # pads on the right
+    label_ids: Sequence[Sequence[int]] = ()  # tokens of each class's word; none for a regression
 
     def __call__(self, examples: Sequence[dict[str, Any]], label: int | None = None) -> dict[str, torch.Tensor]:
         classes = [example["label"] if label is None else label for example in examples]
@@ -224,9 +205,9 @@ class TaskCollator:
         ends = batch["attention_mask"].sum(1, keepdim=True)
         places = torch.arange(int(ends.max()))
         is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))  # (B, seq_len)
-        kept = is_label.any(0)
+        kept = is_label.any(0)  # (seq_len,)
         batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
-        labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]
+        labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]  # (B, kept)
         batch["labels"] = pad(labels, (1, 0), value=IGNORE_INDEX)
         return batch
 

@@ -16,15 +16,10 @@ OUTPUT_SUFFIXES = {"brackets": ".mrg", "conllu": ".conllu"}
 
 def find_sections(folder: str | os.PathLike, sections: Iterable[str], pattern: str) -> dict[str, list[Path]]:
     """
-    Finds the files of each section anywhere below a folder, sorted by name. Upper and lower case are the same.
-
-    Args:
-        sections (`Iterable[str]`): Last part or parts of the folders' paths, such as `"00"` or `"1987/W7_001"`.
-        pattern (`str`): Shell pattern of the file names, such as `"*.mrg"`.
-
-    Raises:
-        ValueError: a section has no such file, or two folders of one section have a file of the same name.
-        OSError: there is no such folder.
+    Finds the files of each section anywhere below a folder, sorted by name. Sections are named by the last part or
+    parts of the folders' paths, such as `"00"` or `"1987/W7_001"`, and files by a shell pattern, such as `"*.mrg"`.
+    Upper and lower case are the same. Raises `ValueError` for a section that has no such file or two folders with a
+    file of the same name, and `OSError` for no such folder.
     """
     if not Path(folder).is_dir():
         raise NotADirectoryError(f"{folder}: no such folder")
@@ -49,16 +44,10 @@ def clean_sentences(
     path: str | os.PathLike, format: str, keep_punctuation: bool = False, normalize: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
     r"""
-    The sentences of one file as the papers use them: no traces and function tags, no punctuation (by tag; its
-    dependents go to the nearest kept ancestor), Penn Treebank escapes such as `\/` resolved.
-
-    Args:
-        format (`str`): `"brackets"` or `"conllu"`.
-        keep_punctuation (`bool`): Whether punctuation stays.
-        normalize (`bool`): Whether words are put through [`normalize_word`].
-
-    Returns:
-        `Iterator[tuple[str, list[str]]]`: each sentence as a tree on a line, or as CoNLL-U, and its words.
+    The sentences of one file, in `"brackets"` or `"conllu"`, as the papers use them: no traces and function tags, no
+    punctuation unless it is kept (by tag; its dependents go to the nearest kept ancestor), Penn Treebank escapes such
+    as `\/` resolved, and words put through [`normalize_word`] if so chosen. Each comes as a tree on a line, or as
+    CoNLL-U, with its words.
     """
 
     def new_word(word: str) -> str:
@@ -87,9 +76,8 @@ def write_split(paths: Iterable[Path], stem: Path, format: str, overwrite: bool 
     Writes the sentences of many files to `stem.mrg` or `stem.conllu`, and as plain text to `stem.txt`. Format and
     options are those of [`clean_sentences`]. Returns the numbers of sentences and words.
 
-    Raises:
-        FileExistsError: a file exists and `overwrite` is False.
-        ValueError: a file is malformed, or there is no sentence at all.
+    Raises `FileExistsError` if a file exists and `overwrite` is False, `ValueError` if a file is malformed, or there
+    is no sentence at all.
     """
     count = total = 0
     with new_file(f"{stem}{OUTPUT_SUFFIXES[format]}", overwrite) as file, new_file(f"{stem}.txt", overwrite) as text:

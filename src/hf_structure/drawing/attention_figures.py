@@ -57,9 +57,6 @@ def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
     Attention of one head of each model, side by side, above the graphs and trees that the models have read, as in
     figure 3 of the GiLT paper. All maps share one scale of colours, from 0 to 1.
 
-    Args:
-        panels (`Sequence[AttentionPanel]`): One for each model, from left to right.
-
     Raises `ValueError` without panels, and for weights of another shape, invalid arcs or constituents.
     """
     if not panels:

@@ -29,15 +29,11 @@ def constituency_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws constituents as brackets above the words, in the style of `dependency_svg`.
+    Draws constituents, half-open spans of words from 0 in any order, as brackets above the words, in the style of
+    `dependency_svg`; those without a label as dots.
 
-    Args:
-        words, tags, width: As for `dependency_svg`.
-        spans (`Sequence[tuple[int, int]]`): The constituents, half-open, in words from 0; in any order.
-        labels (`Sequence[str]`, *optional*): Of the constituents, which are drawn as dots without one.
-
-    Raises:
-        ValueError: lists of unequal length, spans that are no tree over the words, a width that is not positive.
+    Raises `ValueError` for lists of unequal length, spans that are no tree over the words, a width that is not
+    positive.
     """
     return sentence_svg(words, tags, Brackets(words, spans, labels).part, width=width)
 
@@ -79,13 +75,7 @@ class Bracket:
 
 
 class Brackets:
-    """
-    The constituents of a sentence, as its rows show them.
-
-    Args:
-        words, spans, labels: As for [`constituency_svg`].
-        below (`bool`): Whether they hang under the words.
-    """
+    """The constituents of a sentence as its rows show them, above the words or `below`; see [`constituency_svg`]."""
 
     def __init__(
         self, words: Sequence[str], spans: Sequence[tuple[int, int]], labels: Sequence[str] | None, below: bool = False

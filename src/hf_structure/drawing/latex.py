@@ -55,12 +55,8 @@ def document(pictures: str) -> str:
 
 def brackets_tikz(tree: BracketTree, height: int, labelled: bool) -> str:
     r"""
-    A constituency tree for `\usepackage{tikz-qtree}`.
-
-    Args:
-        tree (`BracketTree`): The tree; unknown labels are empty.
-        height (`int`): Levels above the words.
-        labelled (`bool`): Whether constituents have labels.
+    A constituency tree for `\usepackage{tikz-qtree}`, whose unknown labels are empty; `height` levels above the words,
+    constituents `labelled` or not.
     """
     parts = [r"  \Tree"]
     for node, opens in tree.walk():

@@ -88,13 +88,9 @@ def sentence_svg(
     restored: Collection[int] = (),
 ) -> str:
     """
-    The `<svg>` element of a sentence, with tags under the words, and with the structures above and below.
-
-    Args:
-        words, tags: Of the sentence. If it is written from right to left, so it is drawn.
-        above, below: The structures.
-        width (`float`, *optional*): How wide the picture may get, in pixels, before the words go on in another row.
-        restored (`Collection[int]`): Words, numbered from 1, that are pale: the model did not see them.
+    The `<svg>` element of a sentence, drawn from right to left if it is written so, with tags under the words, and
+    with the structures above and below. Where it would be wider than `width` pixels, the words go on in another row.
+    The `restored` words, numbered from 1, are pale: the model did not see them.
     """
     check_lengths(words, tags=tags)
     if width is not None and not width > 0:
@@ -151,10 +147,11 @@ def _filled_rows(
         end = start + 1
         while end < len(words) and lengths[end + 1] - lengths[start] < width:
             end += 1
-        while end - start > 1 and _row_width(words, Row(start, end, mirrored), structures, tags) > width:
-            end -= 1
-        rows.append(Row(start, end, mirrored))
-        start = end
+        row = Row(start, end, mirrored)
+        while len(row) > 1 and place_words(words, row, [structure(row) for structure in structures], tags)[-1] > width:
+            row = Row(start, row.end - 1, mirrored)
+        rows.append(row)
+        start = row.end
     return rows
 
 
@@ -162,10 +159,6 @@ def _stretched(places: list[float], right: float, row: Row) -> list[float]:
     """A row as wide as all others, its words beginning where sentences do."""
     lack = right - places[-1]
     return [0.0, *(x + lack for x in places[1:])] if row.mirrored else [*places[:-1], right]
-
-
-def _row_width(words: Sequence[str], row: Row, structures: Sequence[Structure], tags: Sequence[str]) -> float:
-    return place_words(words, row, [structure(row) for structure in structures], tags)[-1]
 
 
 def place_words(words: Sequence[str], row: Row, drawings: Sequence[Drawing], tags: Sequence[str] = ()) -> list[float]:

@@ -35,17 +35,11 @@ def dependency_to_spacy(
     columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "Doc":
     """
-    The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there.
+    The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there. White space follows the
+    words that `spaces` says, by default all. `vocab` is that of the pipeline that will process the document, `columns`
+    are further values of each word, by name.
 
-    Args:
-        words, heads, labels: Those of a `DependencyTree`.
-        spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; True by default.
-        vocab (`spacy.Vocab`, *optional*): Of the pipeline that will process the document.
-        columns (`Mapping[str, Sequence]`): Further values of each word, by name.
-
-    Raises:
-        ImportError: spaCy is not installed.
-        ValueError: heads that are no tree, which spaCy cannot represent.
+    Raises `ImportError` without spaCy, and `ValueError` for heads that are no tree, which spaCy cannot represent.
     """
     try:
         from spacy.tokens import Doc

@@ -13,16 +13,11 @@ SCALE = 2  # pixels of a PNG for each of the SVG
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     """
-    Writes structures to a file, atomically; an existing one is replaced.
+    Writes structures to a file, atomically; an existing one is replaced. They are parses, trees or graphs, a single
+    one for `.svg`, `.png` and `.tex`; there are also `.html` and `.conllu`. None stands for a skipped sentence.
 
-    Args:
-        structures (`Sequence`):
-            Parses, trees or graphs, a single one for `.svg`, `.png` and `.tex`. None stands for a skipped sentence.
-        path (`str` or `os.PathLike`): `.html`, `.conllu`, `.svg`, `.png` or `.tex`.
-
-    Raises:
-        ValueError: another suffix, several structures for one picture, a structure without such a format.
-        ImportError: PNG needs resvg-py.
+    Raises `ValueError` for another suffix, several structures for one picture, a structure without such a format, and
+    `ImportError` for PNG without resvg-py.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMS:

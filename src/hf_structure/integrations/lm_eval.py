@@ -114,7 +114,7 @@ class StructureLM(Base):
             return super()._model_generate(context, max_length, stop, **kwargs)
         mask = torch.nn.functional.pad(kwargs.pop("attention_mask"), (1, 0))
         context = torch.nn.functional.pad(context, (1, 0), value=self.tokenizer.pad_token_id)
-        begin = mask.argmax(1)
+        begin = mask.argmax(1)  # (batch_size,)
         lacks = (context[torch.arange(len(context)), begin] != self.prefix_token_id).nonzero().squeeze(1)
         context[lacks, begin[lacks] - 1] = self.prefix_token_id
         mask[lacks, begin[lacks] - 1] = 1

@@ -22,17 +22,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    BatchEncoding,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from hf_structure.data.pre_tokenization import prepare_for_pipelines
-from hf_structure.pipelines.loading import load_model
+from hf_structure.pipelines.loading import CAUSAL, MASKED, load_model
 from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, spaced_words, word_splitter
 
 _verbosity = logging.get_verbosity()
@@ -52,11 +46,7 @@ class StructureLMScorer(IncrementalLMScorer):
         model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
         device (`str`): Where to compute.
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
-        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
-        split_words (`bool`):
-            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
-            like the text that the models of this library are trained on. By default it is tokenized as it is.
+        beam_size, max_tokens, split_words: As for [`~hf_structure.integrations.lm_eval.StructureLM`].
         trust_remote_code (`bool`): Whether code that comes with a model may run.
     """
 
@@ -71,8 +61,7 @@ class StructureLMScorer(IncrementalLMScorer):
         split_words: bool = False,
         trust_remote_code: bool = False,
     ):
-        kind = (AutoModelForCausalLM, "causal language model")
-        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+        model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
         super().__init__(model, device=device, tokenizer=tokenizer)
         self.beam_size = choose_beam(model, beam_size)
         self.max_tokens = max_tokens
@@ -143,16 +132,8 @@ class StructureLMScorer(IncrementalLMScorer):
 class StructureMaskedLMScorer(MaskedLMScorer):
     """
     minicons' `MaskedLMScorer` for models of this library, and others. Its tokenizer splits raw text into words, see
-    [`prepare_for_pipelines`].
-
-    Args:
-        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
-        device (`str`): Where to compute.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        trust_remote_code (`bool`): Whether code that comes with a model may run.
-
-    Raises:
-        ValueError: a model that is no masked language model.
+    [`prepare_for_pipelines`]. Arguments are those of [`StructureLMScorer`]. Raises `ValueError` for a model that is no
+    masked language model.
     """
 
     def __init__(
@@ -163,8 +144,7 @@ class StructureMaskedLMScorer(MaskedLMScorer):
         *,
         trust_remote_code: bool = False,
     ):
-        kind = (AutoModelForMaskedLM, "masked language model")
-        model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+        model, tokenizer = load_model(model, tokenizer, device, *MASKED, trust_remote_code=trust_remote_code)
         tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
         prepare_for_pipelines(tokenizer)
         super().__init__(model, device=device, tokenizer=tokenizer)

@@ -139,13 +139,7 @@ class StructureParser(Pipe):
         "treebank": None,
     },
     assigns=[
-        "token.dep",
-        "token.head",
-        "token.is_sent_start",
-        "token.pos",
-        "token.tag",
-        "token.lemma",
-        "token.morph",
+        *(f"token.{name}" for name in ("dep", "head", "is_sent_start", "pos", "tag", "lemma", "morph")),
         "doc.sents",
     ],
 )

@@ -40,32 +40,21 @@ class Arc(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassScores:
-    """
-    Scores of the classes of dependencies, in their order.
-
-    Args:
-        classes (`tuple[str, ...]`): Names of the classes.
-        scores (`tuple[float | None, ...]`): F1, or for sentence lengths LAS; None for a class that does not occur.
-        predicted (`tuple[int, ...]`): How many predicted dependencies each class has.
-        gold (`tuple[int, ...]`): How many gold dependencies each class has.
-    """
+    """Scores of the classes of dependencies, in their order."""
 
     classes: tuple[str, ...]
-    scores: tuple[float | None, ...]
-    predicted: tuple[int, ...]
-    gold: tuple[int, ...]
+    scores: tuple[float | None, ...]  # F1, or for sentence lengths LAS; None for a class that does not occur
+    predicted: tuple[int, ...]  # how many predicted dependencies each class has
+    gold: tuple[int, ...]  # how many gold dependencies
 
 
 @dataclass(frozen=True)
 class ErrorAnalysis:
     """
-    Args:
-        dependency_length (`ClassScores`):
-            F1 by the length of dependencies, `|head - dependent|`; those of root words are a class of their own.
-        root_distance (`ClassScores`):
-            F1 by the number of dependencies between the dependent and the root. The class of a predicted dependency is
-            that in its own tree, so it may be right and yet count in another class than in the gold tree.
-        sentence_length (`ClassScores`): LAS by the number of words in the sentence, including ignored ones.
+    F1 by the length of dependencies (`|head - dependent|`; those of root words are a class of their own) and by the
+    number of dependencies between the dependent and the root (the class of a predicted dependency is that in its own
+    tree, so it may be right and yet count in another class than in the gold tree), and LAS by the number of words in
+    the sentence, including ignored ones.
     """
 
     dependency_length: ClassScores
@@ -82,17 +71,11 @@ def error_analysis(
     universal_labels: bool = False,
 ) -> ErrorAnalysis:
     """
-    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared.
+    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared. `keep`,
+    `ignore_labels` and `universal_labels` are those of [`~hf_structure.metrics.attachment.attachment_scores`].
 
-    Args:
-        predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
-        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
-        ignore_labels (`Collection[str]`): Words with these gold labels (or subtypes of them) are not scored.
-        universal_labels (`bool`): Whether labels are compared without subtype.
-
-    Raises:
-        ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` without gold
-            labels.
+    Raises `ValueError` for different words or numbers of sentences, a word without a head, `ignore_labels` without
+    gold labels.
     """
     heads, gold_heads, labels, gold_labels = aligned_columns(predicted, gold)
     if ignore_labels and gold_labels is None:
@@ -116,12 +99,7 @@ def error_analysis(
 
 
 def root_distances(heads: Sequence[int]) -> list[int]:
-    """
-    Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle.
-
-    Args:
-        heads (`Sequence[int]`): Head of every word, 0 for the root.
-    """
+    """Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle."""
     distances = [0] + [0] * len(heads)
     for word in range(1, len(heads) + 1):
         path = []
@@ -151,11 +129,7 @@ def _arcs(
 
 
 def _scores(
-    classes: Sequence[str],
-    system: list[Arc],
-    reference: list[Arc],
-    right: set[tuple],
-    class_of: Callable[[Arc], str],
+    classes: Sequence[str], system: list[Arc], reference: list[Arc], right: set[tuple], class_of: Callable[[Arc], str]
 ) -> ClassScores:
     """F1 by class; the share of right dependencies if these have the same class on both sides."""
     predicted = Counter(map(class_of, system))

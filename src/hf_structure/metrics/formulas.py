@@ -94,11 +94,7 @@ Node = Number | Region | Operation
 
 @dataclass(frozen=True)
 class Formula:
-    """
-    Args:
-        text (`str`): The formula as it was written.
-        root (`Operation`): Root of its syntax tree.
-    """
+    """A formula as it was written, and the root of its syntax tree."""
 
     text: str
     root: Operation
@@ -117,13 +113,7 @@ class Formula:
 
     def holds(self, table: Table) -> bool:
         """
-        Whether the formula is true.
-
-        Args:
-            table (`Mapping[tuple[str, int], float]`): The surprisal of each `(condition, region)`.
-
-        Raises:
-            FormulaError: a region of the formula is not in the table.
+        Whether the formula is true, given the surprisals. Raises `FormulaError` if one that it mentions is not there.
         """
         for region in self.regions():
             if (region.condition, region.number) not in table:
@@ -134,11 +124,8 @@ class Formula:
 
 def parse_formula(text: str) -> Formula:
     """
-    Reads a formula.
-
-    Raises:
-        FormulaError: a syntax error; brackets that are nested too deeply; operators on values of the wrong kind, such
-            as a sum of comparisons; a formula that is a number.
+    Reads a formula. Raises [`FormulaError`] for a syntax error; brackets that are nested too deeply; operators on
+    values of the wrong kind, such as a sum of comparisons; a formula that is a number.
     """
     return _Parser(text).formula()
 

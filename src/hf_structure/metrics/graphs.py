@@ -12,36 +12,23 @@ from hf_structure.metrics.counts import precision_recall_f1
 
 @dataclass(frozen=True)
 class ArcScores:
-    """
-    Args:
-        precision (`float`): Share of the predicted arcs that are right.
-        recall (`float`): Share of the gold arcs that are predicted.
-        f1 (`float`): Their harmonic mean.
-        exact (`float`): Share of sentences with all arcs right.
-        sentences, words (`int`): Numbers of sentences and of words.
-        matched, predicted, gold (`int`): Numbers of arcs.
-    """
+    """Scores of the arcs of graphs."""
 
-    precision: float
-    recall: float
-    f1: float
-    exact: float
+    precision: float  # share of the predicted arcs that are right
+    recall: float  # share of the gold arcs that are predicted
+    f1: float  # their harmonic mean
+    exact: float  # share of sentences with all arcs right
     sentences: int
     words: int
-    matched: int
+    matched: int  # numbers of arcs
     predicted: int
     gold: int
 
 
 def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[str, Any]]) -> ArcScores:
     """
-    Compares graphs of the same sentences.
-
-    For two files: `arc_scores(load_graphs("system.sdp"), load_graphs("gold.sdp"))`.
-
-    Args:
-        predicted, gold (`Iterable[Mapping]`): For each sentence `words`, and `arcs`, pairs `(head, dependent)` of
-            words numbered from 1, 0 being the root.
+    Compares graphs of the same sentences, given by `words`, and `arcs`, pairs `(head, dependent)` of words numbered
+    from 1, 0 being the root. For two files: `arc_scores(load_graphs("system.sdp"), load_graphs("gold.sdp"))`.
 
     Raises:
         ValueError: different words or numbers of sentences, an invalid arc (the message names the sentence), no

@@ -6,15 +6,9 @@ from collections.abc import Iterable, Sequence
 
 def commonest_head(heads: Iterable[Sequence[int]]) -> tuple[int, float]:
     """
-    The place in a sentence that is chosen as head most often. Sentences of fewer than three words and root words do
-    not count.
-
-    Args:
-        heads (`Iterable[Sequence[int]]`): Heads of the words of each sentence, 0 for the root.
-
-    Returns:
-        `tuple[int, float]`: the place, from 1, or counted from the end, from -1; and the share of words whose head
-            stands there. `(0, 0.0)` if no word counts.
+    The place in a sentence where the heads of words (0 = root) stand most often, from 1, or counted from the end, from
+    -1; and the share of words whose head stands there. Sentences of fewer than three words and root words do not
+    count; `(0, 0.0)` if no word does.
     """
     first = Counter()
     last = Counter()

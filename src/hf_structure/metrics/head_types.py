@@ -11,11 +11,8 @@ import numpy as np
 
 class Moments:
     """
-    Number, mean and sum of squared deviations of values that come in parts (Chan et al. 1983): exact even if the mean
-    is large compared with the deviation, and without keeping the values.
-
-    Args:
-        size (`int`): How many numbers a value has.
+    Number, mean and sum of squared deviations of values of `size` numbers that come in parts (Chan et al. 1983): exact
+    even if the mean is large compared with the deviation, and without keeping the values.
     """
 
     def __init__(self, size: int) -> None:
@@ -38,11 +35,8 @@ class Moments:
 
 class HeadTypeCorrelation:
     """
-    Pearson correlations of the weights of attention heads with labels, eq. 16. The dependencies come in parts, and
-    none is kept: memory depends only on the numbers of heads and labels.
-
-    Args:
-        num_heads (`int`): How many attention heads there are.
+    Pearson correlations of the weights of `num_heads` attention heads with labels, eq. 16. The dependencies come in
+    parts, and none is kept: memory depends only on the numbers of heads and labels.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -50,16 +44,7 @@ class HeadTypeCorrelation:
         self.by_label: dict[str, Moments] = {}
 
     def add(self, weights: np.ndarray, labels: Sequence[str]) -> None:
-        """
-        Adds dependencies.
-
-        Args:
-            weights (`np.ndarray` of shape `(n, num_heads)`): Weight of each head for each dependency.
-            labels (`Sequence[str]` of length `n`): Labels of the dependencies.
-
-        Raises:
-            ValueError: weights of another shape.
-        """
+        """Adds `n` dependencies: their weights `(n, num_heads)` and labels. Raises `ValueError` for another shape."""
         weights = np.asarray(weights, dtype=np.float64)
         label_of = np.asarray(labels, dtype=object)
         if weights.shape != (len(labels), self.all.size):
@@ -93,22 +78,17 @@ class HeadTypeCorrelation:
 @dataclass(frozen=True)
 class HeadTypes:
     """
-    What the attention heads of one model specialise in.
-
-    Args:
-        labels (`tuple[str, ...]`): The labels, the most frequent first.
-        counts (`tuple[int, ...]`): Number of dependencies of each label.
-        child_to_parent, parent_to_child (`np.ndarray` of shape `(labels, layers, num_heads)`):
-            Correlations of the weights with which parents receive from their dependents, and dependents from their
-            parents; nan where there is none (see [`HeadTypeCorrelation`]).
+    What the attention heads of one model specialise in. The correlations `(labels, layers, num_heads)` are of the
+    weights with which parents receive from their dependents, and dependents from their parents; nan where there is
+    none (see [`HeadTypeCorrelation`]).
     """
 
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
+    labels: tuple[str, ...]  # the most frequent first
+    counts: tuple[int, ...]  # number of dependencies of each label
     child_to_parent: np.ndarray
     parent_to_child: np.ndarray
 
     def best(self, direction: str) -> list[float]:
         """For each label the correlation of its most correlated head; `direction` is the name of a field."""
-        rows = getattr(self, direction).reshape(len(self.labels), -1)
+        rows = getattr(self, direction).reshape(len(self.labels), -1)  # (labels, layers * num_heads)
         return [float(np.nanmax(row)) if np.isfinite(row).any() else float("nan") for row in rows]

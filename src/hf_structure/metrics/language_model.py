@@ -19,7 +19,9 @@ def language_model_sums(
     model, batch: Mapping[str, torch.Tensor], words: int, predict_structures: bool = False
 ) -> dict[str, float]:
     """
-    Sums that the scores of a text are computed from, to be added up over batches.
+    Sums that the scores of a text are computed from, to be added up over batches: `loss` and `lm_loss` in nats, the
+    numbers of predicted `tokens`, of `words` and of sentence `ends`, and the counts of [`arc_statistics`] or
+    [`attachment_statistics`].
 
     Args:
         model (`PreTrainedModel`): A causal language model, in evaluation mode.
@@ -29,10 +31,6 @@ def language_model_sums(
         predict_structures (`bool`): Whether the model reads the graphs or trees that it predicts itself, greedily
             (this still gives a text a probability: the structure before a token depends only on the tokens before
             it); else it reads the given ones. Its predictions are compared with the given ones in both cases.
-
-    Returns:
-        `dict[str, float]`: `loss` and `lm_loss` in nats, the numbers of predicted `tokens`, of `words` and of sentence
-            `ends`, and the counts of [`arc_statistics`] or [`attachment_statistics`].
     """
     batch = dict(batch)
     gold = batch.get("graph")
@@ -58,35 +56,22 @@ def attachment_statistics(
     logits: torch.Tensor, attachments: torch.Tensor, attention_mask: torch.Tensor
 ) -> dict[str, int]:
     """
-    Compares the attachments that a model predicts with the annotated ones: sums, to be added up over batches.
-
-    Args:
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, seq_len)`): Scores of the place where the last
-            constituent ends that each token is reduced with.
-        attachments, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): The annotated ones; 1 for
-            tokens, 0 for padding.
-
-    Returns:
-        `dict[str, int]`: `right_attachments` and `attachments`, of the tokens that have a choice.
+    Compares predicted attachments with the annotated ones, both `(batch_size, seq_len)`: `right_attachments` and
+    `attachments` count the tokens that have a choice, to be added up over batches. `logits`, `(batch_size, seq_len,
+    seq_len)`, score the place where the last constituent ends that each token is reduced with.
     """
     place = torch.arange(logits.shape[1], device=logits.device)
     chooses = (attention_mask == 1) & ((logits > -torch.inf).sum(2) > 1)
-    right = (place - logits.argmax(2) == attachments) & chooses
+    right = (place - logits.argmax(2) == attachments) & chooses  # (batch_size, seq_len)
     return {"right_attachments": int(right.sum()), "attachments": int(chooses.sum())}
 
 
 def language_model_scores(sums: Mapping[str, float]) -> dict[str, float]:
     """
-    Scores of a text from the sums over its batches.
-
-    Args:
-        sums (`Mapping[str, float]`): As from [`language_model_sums`].
-
-    Returns:
-        `dict[str, float]`: `perplexity` per token and `word_perplexity` per word, where the end of a sentence counts
-            as one of each; with graphs, `arc_precision`, `arc_recall` and `arc_f1` of unlabelled arcs, and
-            `count_accuracy`, the share of words that come with the right number of arcs; with trees,
-            `attachment_accuracy`, the share of tokens that are reduced as annotated.
+    Scores of a text from the sums of [`language_model_sums`] over its batches: `perplexity` per token and
+    `word_perplexity` per word, where the end of a sentence counts as one of each; with graphs, `arc_precision`,
+    `arc_recall` and `arc_f1` of unlabelled arcs, and `count_accuracy`, the share of words that come with the right
+    number of arcs; with trees, `attachment_accuracy`, the share of tokens that are reduced as annotated.
     """
     scores = {
         "perplexity": math.exp(sums["lm_loss"] / sums["tokens"]),

@@ -12,35 +12,24 @@ Scores = Sequence[float] | Mapping[str, "Scores"]  # of items, or of groups of t
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """
-    Args:
-        first, second (`float`): Mean scores of the two models.
-        difference (`float`): The first minus the second.
-        standard_error (`float`, *optional*): Standard error of the difference; None if a group has a single item.
-        items (`int`): Number of items.
-    """
+    """Mean scores of two models, and their difference."""
 
     first: float
     second: float
-    difference: float
-    standard_error: float | None
-    items: int
+    difference: float  # the first minus the second
+    standard_error: float | None  # of the difference; None if a group has a single item
+    items: int  # number of items
 
 
 def paired_difference(first: Scores, second: Scores) -> PairedDifference:
     """
-    The mean difference of paired scores, with its standard error: the sample standard deviation of the items'
-    differences divided by the root of their number.
+    The mean difference of paired scores, those of the same items in the same order, with its standard error: the
+    sample standard deviation of the items' differences divided by the root of their number.
 
     For grouped scores, also with nested groups, the mean is that of the groups' means, with equal weights. The groups
     are considered fixed and their items sampled, so that the variances of the groups add up.
 
-    Args:
-        first, second (sequences of `float`, or mappings of names to such or to further mappings):
-            Scores of the same items in the same order.
-
-    Raises:
-        ValueError: different groups or numbers of items; no items at all.
+    Raises `ValueError` for different groups or numbers of items, or no items at all.
     """
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return _of_groups(first, second)
@@ -58,9 +47,7 @@ def paired_difference(first: Scores, second: Scores) -> PairedDifference:
 def mean_scores(several: Sequence[Scores]) -> Scores:
     """
     The mean of the scores of several models, such as one model with several seeds, for each item; grouped like them.
-
-    Raises:
-        ValueError: different groups or numbers of items; no models at all.
+    Raises `ValueError` for different groups or numbers of items, or no models at all.
     """
     if not several:
         raise ValueError("there are no scores to take the mean of")

@@ -9,14 +9,8 @@ import torch
 @torch.no_grad()
 def masked_log_likelihood(model, batches: Iterable[dict[str, torch.Tensor]]) -> tuple[float, int]:
     """
-    Sum of the log-probabilities that a model gives to the masked words.
-
-    Args:
-        model (`PreTrainedModel`): A masked language model, in evaluation mode.
-        batches (`Iterable[dict[str, torch.Tensor]]`): Its inputs with `labels`, -100 where nothing is masked.
-
-    Returns:
-        `tuple[float, int]`: The sum in nats and the number of masked words.
+    The sum of the log-probabilities, in nats, that a masked language model in evaluation mode gives to the masked
+    words of its inputs (with `labels`, -100 where nothing is masked), and the number of these words.
     """
     total = 0.0
     count = 0
@@ -32,16 +26,9 @@ def masked_log_likelihood(model, batches: Iterable[dict[str, torch.Tensor]]) -> 
 
 def masked_perplexity(sums: Iterable[tuple[float, int]]) -> tuple[float, float]:
     """
-    Perplexity over several maskings of the same text, as the UDGN paper's authors compute it.
-
-    Args:
-        sums (`Iterable[tuple[float, int]]`): [`masked_log_likelihood`] of each masking.
-
-    Returns:
-        `tuple[float, float]`: The mean over maskings of the loss per masked word in nats, and its exponential.
-
-    Raises:
-        ValueError: if a masking masks nothing.
+    Perplexity over several maskings of the same text, as the UDGN paper's authors compute it: from what
+    [`masked_log_likelihood`] gives of each, the mean loss per masked word in nats, and its exponential. Raises
+    `ValueError` if a masking masks nothing.
     """
     losses = []
     for total, count in sums:

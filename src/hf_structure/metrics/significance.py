@@ -26,16 +26,10 @@ _CELLS = 2**21  # samples by sentences in memory
 
 @dataclass(frozen=True)
 class SystemCounts:
-    """
-    What the score of a system is computed from.
+    """What the score of a system is computed from. Runs differ, for example, in their seeds."""
 
-    Args:
-        matched (`np.ndarray` of shape `(runs, sentences)`): What is right. Runs differ, for example, in their seeds.
-        total (`np.ndarray` of shape `(runs, sentences)`): Of how many.
-    """
-
-    matched: np.ndarray
-    total: np.ndarray
+    matched: np.ndarray  # (runs, sentences): what is right
+    total: np.ndarray  # (runs, sentences): of how many
 
     @property
     def scores(self) -> np.ndarray:
@@ -50,47 +44,31 @@ class SystemCounts:
 @dataclass(frozen=True)
 class SystemComparison:
     """
-    Args:
-        first, second (`float`): Scores of the mean counts of the two systems' runs.
-        difference (`float`): The first minus the second.
-        low, high (`float`, *optional*):
-            Ends of the interval that the bootstrap gives the difference; None for a single sentence.
-        bootstrap_p (`float`, *optional*), permutation_p (`float`):
-            How probable such a difference is if there is none; the bootstrap says nothing of a single sentence.
-        sentences (`int`): Number of sentences.
+    Scores of the mean counts of the two systems' runs. Low and high are the ends of the interval that the bootstrap
+    gives the difference; p values say how probable such a difference is if there is none. The bootstrap says nothing
+    of a single sentence.
     """
 
     first: float
     second: float
-    difference: float
+    difference: float  # the first minus the second
     low: float | None
     high: float | None
     bootstrap_p: float | None
     permutation_p: float
-    sentences: int
+    sentences: int  # number of sentences
 
 
 def compare_systems(
-    first: SystemCounts,
-    second: SystemCounts,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    draw_runs: bool = False,
+    first: SystemCounts, second: SystemCounts, *, resamples: int = RESAMPLES, seed: int = 0, draw_runs: bool = False
 ) -> SystemComparison:
     """
-    Compares two systems on the same sentences.
+    Compares two systems on the same sentences, with so many samples for each test.
 
-    Args:
-        first, second ([`SystemCounts`]): The systems.
-        resamples (`int`): Number of samples of each test.
-        seed (`int`): Of the random numbers.
-        draw_runs (`bool`):
-            Whether the bootstrap draws runs, too, as many as a system has. Interval and p are then about other seeds
-            as well. By default the runs are fixed, and so they always are in the permutation test.
+    By default the runs are fixed, as they always are in the permutation test. With `draw_runs` the bootstrap draws
+    runs, too, as many as a system has: interval and p are then about other seeds as well.
 
-    Raises:
-        ValueError: no sentences, or different numbers of them.
+    Raises `ValueError` for no sentences, or different numbers of them.
     """
     sentences = first.matched.shape[1]
     if sentences != second.matched.shape[1]:
@@ -146,7 +124,7 @@ def _bootstrap(
     for places in _chunks(resamples, sentences):
         size = len(places)
         chosen = generator.integers(sentences, size=(size, sentences))
-        chosen += sentences * np.arange(size)[:, None]
+        chosen += sentences * np.arange(size)[:, None]  # (samples, sentences)
         times = np.bincount(chosen.ravel(), minlength=size * sentences).reshape(size, sentences).astype(float)
         scores = []
         for system in (first, second):
@@ -154,7 +132,7 @@ def _bootstrap(
             weights = generator.multinomial(runs, [1 / runs] * runs, size=size)  # (samples, runs)
             matched, total = ((weights * (times @ counts.T)).sum(1) for counts in (system.matched, system.total))
             scores.append(_ratios(matched, total))
-        drawn.append(scores[0] - scores[1])
+        drawn.append(scores[0] - scores[1])  # (samples,)
     return np.concatenate(drawn)
 
 
@@ -169,7 +147,7 @@ def _permutation_p(first: SystemCounts, second: SystemCounts, resamples: int, ge
     def size_of(moved: np.ndarray) -> np.ndarray:
         """How far apart the systems are, given what the first one gains `(samples, 2)`."""
         swapped = sums + moved
-        return np.abs(_ratios(*swapped.T) - _ratios(*(both - swapped).T))
+        return np.abs(_ratios(*swapped.T) - _ratios(*(both - swapped).T))  # (samples,)
 
     observed = size_of(np.zeros((1, 2)))[0] - _TOLERANCE
     number = 2 ** len(gains)

@@ -24,40 +24,24 @@ from statistics import fmean
 from hf_structure.metrics.formulas import MAX_DIGITS, Formula, FormulaError, Table, parse_formula
 
 PREDICTIONS = ("first", "mean", "all")
+# fmt: off
 CIRCUITS = {  # the names of their suites
     "Agreement": ("number_orc", "number_prep", "number_src"),
     "Licensing": (
-        "npi_orc_any",
-        "npi_orc_ever",
-        "npi_src_any",
-        "npi_src_ever",
-        "reflexive_orc_fem",
-        "reflexive_orc_masc",
-        "reflexive_prep_fem",
-        "reflexive_prep_masc",
-        "reflexive_src_fem",
-        "reflexive_src_masc",
+        "npi_orc_any", "npi_orc_ever", "npi_src_any", "npi_src_ever", "reflexive_orc_fem", "reflexive_orc_masc",
+        "reflexive_prep_fem", "reflexive_prep_masc", "reflexive_src_fem", "reflexive_src_masc",
     ),
     "Garden-Path Effects": ("mvrr", "mvrr_mod", "npz_ambig", "npz_ambig_mod", "npz_obj", "npz_obj_mod"),
     "Gross Syntactic State": (
-        "subordination",
-        "subordination_orc-orc",
-        "subordination_pp-pp",
-        "subordination_src-src",
+        "subordination", "subordination_orc-orc", "subordination_pp-pp", "subordination_src-src",
     ),
     "Center Embedding": ("center_embed", "center_embed_mod"),
     "Long-Distance Dependencies": (
-        "cleft",
-        "cleft_modifier",
-        "fgd-embed3",
-        "fgd-embed4",
-        "fgd_hierarchy",
-        "fgd_object",
-        "fgd_pp",
-        "fgd_subject",
+        "cleft", "cleft_modifier", "fgd-embed3", "fgd-embed4", "fgd_hierarchy", "fgd_object", "fgd_pp", "fgd_subject",
     ),
     "Other": ("nn-nv-rpl",),
 }
+# fmt: on
 
 
 class SuiteError(ValueError):
@@ -66,26 +50,17 @@ class SuiteError(ValueError):
 
 @dataclass(frozen=True)
 class Item:
-    """
-    Args:
-        number (`int`): Its number in the suite.
-        sentences (`dict[str, dict[int, str]]`): For each condition the text of its regions by number, in their order.
-    """
+    """An item of a suite."""
 
-    number: int
-    sentences: dict[str, dict[int, str]]
+    number: int  # in the suite
+    sentences: dict[str, dict[int, str]]  # for each condition the text of its regions by number, in their order
 
 
 @dataclass(frozen=True)
 class Suite:
-    """
-    Args:
-        name (`str`): Name of the suite, which determines its circuit.
-        predictions (`tuple[Formula, ...]`): One or more formulas.
-        items (`tuple[Item, ...]`): One or more items.
-    """
+    """A test suite, with at least one prediction and item."""
 
-    name: str
+    name: str  # which determines its circuit
     predictions: tuple[Formula, ...]
     items: tuple[Item, ...]
 
@@ -99,12 +74,9 @@ class Suite:
 
 def read_suite(path: str | os.PathLike) -> Suite:
     """
-    Reads a test suite in SyntaxGym's JSON format.
-
-    Raises:
-        SuiteError: not JSON, not of this format, a metric other than `sum`, a malformed formula, or one with a region
-            or condition that an item lacks; the message names the file, the formula and the position.
-        OSError: the file cannot be read.
+    Reads a test suite in SyntaxGym's JSON format. Raises `OSError` if the file cannot be read, and [`SuiteError`] for
+    one that is not JSON or not of this format, a metric other than `sum`, a malformed formula, or one with a region or
+    condition that an item lacks; the message names the file, the formula and the position.
     """
     try:
         content = json.loads(Path(path).read_bytes())
@@ -198,18 +170,10 @@ def region_surprisals(
     regions: Mapping[int, str], words: Sequence[str], surprisals: Sequence[float]
 ) -> dict[int, float]:
     """
-    Adds up the surprisals of the words of each region.
+    Adds up the surprisals of the words of each region; an empty one has 0. Regions are in their order. The words are
+    those of the sentence, however it is split, with or without white space in them.
 
-    Args:
-        regions (`Mapping[int, str]`): The text of each region, in their order.
-        words (`Sequence[str]`): The words of the sentence, however it is split, with or without white space in them.
-        surprisals (`Sequence[float]`): One for each word.
-
-    Returns:
-        `dict[int, float]`: The surprisal of each region, 0 for an empty one.
-
-    Raises:
-        ValueError: words that are not those of the sentence, or that reach over the end of a region.
+    Raises `ValueError` for words that are not those of the sentence, or that reach over the end of a region.
     """
     region_at = []  # of each character but white space
     for number, content in regions.items():
@@ -229,29 +193,14 @@ def region_surprisals(
 
 
 def evaluate_item(suite: Suite, surprisals: Table) -> list[bool]:
-    """
-    Which predictions of a suite hold for an item.
-
-    Args:
-        suite (`Suite`): The suite.
-        surprisals (`Mapping[tuple[str, int], float]`): The surprisal of each `(condition, region)` of the item.
-
-    Raises:
-        FormulaError: the surprisal of a region is missing.
-    """
+    """Which predictions of a suite hold for an item. Raises `FormulaError` if the surprisal of a region is missing."""
     return [formula.holds(surprisals) for formula in suite.predictions]
 
 
 def suite_score(results: Sequence[Sequence[bool]], predictions: str = "first") -> float:
     """
-    Share of items that are right.
-
-    Args:
-        results (`Sequence[Sequence[bool]]`): What [`evaluate_item`] gives for each item.
-        predictions (`str`, defaults to `"first"`): How several predictions are counted, see above.
-
-    Raises:
-        ValueError: no items, or unknown `predictions`.
+    Share of items that are right, from what [`evaluate_item`] gives for each; `predictions` says how several are
+    counted, see above. Raises `ValueError` without items, or for unknown `predictions`.
     """
     if predictions not in PREDICTIONS:
         raise ValueError(f"predictions={predictions!r} is none of {', '.join(PREDICTIONS)}")
@@ -268,13 +217,8 @@ def circuit_of(suite: str) -> str | None:
 
 def circuit_scores(scores: Mapping[str, float]) -> dict[str, float]:
     """
-    Mean score of the suites of each circuit.
-
-    Args:
-        scores (`Mapping[str, float]`): Scores by the names of suites; those that belong to no circuit are ignored.
-
-    Returns:
-        `dict[str, float]`: Scores of the circuits with at least one suite, in the order of `CIRCUITS`.
+    Mean score of the suites of each circuit that has any, in the order of `CIRCUITS`; suites that belong to no circuit
+    are ignored.
     """
     means = {}
     for circuit, suites in CIRCUITS.items():
@@ -286,14 +230,8 @@ def circuit_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 def overall_scores(circuits: Mapping[str, float]) -> dict[str, float | None]:
     """
-    Mean over circuits.
-
-    Args:
-        circuits (`Mapping[str, float]`): As from [`circuit_scores`].
-
-    Returns:
-        `dict[str, float | None]`: `without_other` and `with_other`; None if one of the circuits is missing, so that no
-            number is mistaken for the mean over all of them.
+    Means over circuits, `without_other` and `with_other`; None if one of the circuits is missing, so that no number is
+    mistaken for the mean over all of them.
     """
     means: dict[str, float | None] = {}
     for name, wanted in {"without_other": list(CIRCUITS)[:-1], "with_other": list(CIRCUITS)}.items():

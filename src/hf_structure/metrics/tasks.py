@@ -6,42 +6,21 @@ from statistics import correlation
 
 
 def classification_scores(predicted: Sequence[int], gold: Sequence[int]) -> dict[str, float]:
-    """
-    Scores of a classification with two classes.
-
-    Args:
-        predicted, gold (`Sequence[int]`): Classes, 0 or 1.
-
-    Returns:
-        `dict[str, float]`: `accuracy`, and `f1` of class 1 (0 if it is neither predicted nor right anywhere).
-    """
+    """`accuracy` of classes, 0 or 1, and `f1` of class 1 (0 if it is neither predicted nor right anywhere)."""
     pairs = list(zip(predicted, gold, strict=True))
     right = sum(label == true_label for label, true_label in pairs)
     matched = sum(label == true_label == 1 for label, true_label in pairs)
     positives = sum((label == 1) + (true_label == 1) for label, true_label in pairs)
-    return {
-        "accuracy": right / len(pairs),
-        "f1": 2 * matched / positives if positives else 0.0,
-    }
+    return {"accuracy": right / len(pairs), "f1": 2 * matched / positives if positives else 0.0}
 
 
 def similarity_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str, float]:
     """
-    Correlations of predicted with gold scores.
-
-    Args:
-        predicted, gold (`Sequence[float]`): The scores.
-
-    Returns:
-        `dict[str, float]`: `pearson` and `spearman`; 0 if all predicted or all gold scores are the same, so that there
-            is no correlation.
+    `pearson` and `spearman` correlations; 0 if all predicted or all gold scores are the same: there is none then.
     """
     if min(len(set(predicted)), len(set(gold))) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
-    return {
-        "pearson": correlation(predicted, gold),
-        "spearman": correlation(_ranks(predicted), _ranks(gold)),
-    }
+    return {"pearson": correlation(predicted, gold), "spearman": correlation(_ranks(predicted), _ranks(gold))}
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

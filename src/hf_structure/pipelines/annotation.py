@@ -42,10 +42,8 @@ def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
 
 def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
     """
-    Ids of the tags of the kept words. Warns if the model knows none of them; Python shows the warning once.
-
-    Raises:
-        ValueError: if there are not as many tags as words.
+    Ids of the tags of the kept words. Warns if the model knows none of them; Python shows the warning once. Raises
+    `ValueError` if there are not as many tags as words.
     """
     tags = [None] * len(keep) if tags is None else tags
     if isinstance(tags, str) or not isinstance(tags, Sequence):
@@ -57,7 +55,7 @@ def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Ma
         known = _some(ids) if ids else "its config.tags does not name them"
         warn_user(
             f"this model reads part-of-speech tags ({known}), and a sentence comes without any that it knows: it is "
-            "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)",
+            "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)"
         )
     return numbers
 
@@ -65,10 +63,8 @@ def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Ma
 def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None) -> dict[str, list[int]]:
     """
     `initial_heads` and `initial_relations` (the ids of labels) of the kept words; the dependents of other words go to
-    their nearest kept ancestor. If the model knows none of the labels there is a warning.
-
-    Raises:
-        ValueError: if the model cannot start from a tree or needs labels, or the tree is none of this sentence.
+    their nearest kept ancestor. If the model knows none of the labels there is a warning. Raises `ValueError` if the
+    model cannot start from a tree or needs labels, or the tree is none of this sentence.
     """
     if ids is None:
         raise ValueError(f"this model {CANNOT_START}")
@@ -82,7 +78,7 @@ def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None)
     if ids and max(numbers) == UNKNOWN:
         warn_user(
             f"this model reads arcs with its own labels ({_some(ids)}), and an initial tree has none of these: the "
-            "sentence is parsed from the start",
+            "sentence is parsed from the start"
         )
     return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
 

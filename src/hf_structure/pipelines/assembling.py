@@ -34,10 +34,8 @@ def assemble_parse(
 ) -> dict[str, Any]:
     """
     Parse of a sentence as [`~hf_structure.pipelines.encoding.encode_sentence`] and [`sentences_of`] gave it, with the
-    kinds of structure asked for and all that the model says of them.
-
-    Raises:
-        ValueError: there are marginals, but no dependencies are asked for.
+    kinds of structure asked for and all that the model says of them. Raises `ValueError` if there are marginals, but
+    no dependencies are asked for.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
     parse |= dict.fromkeys(("marginals", "distances", "text", "word_spans")) | {"start": 0, "multiword_tokens": []}
@@ -118,18 +116,15 @@ def _trees(
                 values = [column.vocabulary[number] for number in values]
             if column.spelled is not None:
                 values = [column.spelled(*pair) for pair in zip(values, _seen(encoded), strict=True)]
-            predictions[column.name] = _restored(values, keep, column.of_punctuation) if restored else values
+            if restored:
+                known = iter(values)
+                values = [next(known) if kept else column.of_punctuation for kept in keep]
+            predictions[column.name] = values
         tree = {"words": words, "heads": restore_words(heads, keep) if restored else heads}
         tree |= {name: predictions.pop(name) for name in FIELDS}
         tree["log_probability"] = min(decoded["log_probs"][rank].item(), 0.0) if "log_probs" in decoded else None
         trees.append(tree | ({"columns": predictions} if predictions else {}))
     return trees
-
-
-def _restored(values: list, keep: Sequence[bool], missing: str | None) -> list:
-    """The values of the words that the model saw, and `missing` for the others."""
-    known = iter(values)
-    return [next(known) if kept else missing for kept in keep]
 
 
 def _marginals(
@@ -143,7 +138,7 @@ def _marginals(
     rows = torch.nn.functional.one_hot(torch.tensor(heads), len(columns)).to(marginals.dtype)  # (n, n + 1)
     restored = torch.zeros(len(keep), len(columns), dtype=marginals.dtype)
     restored[keep.unsqueeze(1) & columns] = marginals.flatten()
-    return torch.where(keep.unsqueeze(1), restored, rows).tolist()
+    return torch.where(keep.unsqueeze(1), restored, rows).tolist()  # (n, n + 1)
 
 
 def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:

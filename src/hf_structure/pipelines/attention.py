@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import Sentence, encode_sentence
-from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_model
+from hf_structure.pipelines.loading import CAUSAL, WordTokenizer, compute_device, load_model
 from hf_structure.pipelines.parsing import parse
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
@@ -34,25 +34,21 @@ def sentence_attention(
 ) -> SentenceAttention:
     """
     Attention of one head to a sentence, and what graph or tree the model builds of it, as in figure 3 of the GiLT
-    paper. A transformer grammar attends to its actions, too.
+    paper. A transformer grammar attends to its actions, too. Parameters that are not described here are as for
+    [`~hf_structure.score`].
 
     Args:
-        sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
         model (`str`, `Path` or `PreTrainedModel`):
             Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
             transformers' that can give its attention.
-        tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
         layer, head (`int`): Which layer, by default the last one, and which head, both from 1.
         with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
         beam_size (`int`): How many of these are followed.
-        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
 
-    Raises:
-        ValueError: no such model, a model or layer without attention, a layer or head that there is not, a sentence
-            that is empty or too long for the model.
+    Raises `ValueError` for no such model, a model or layer without attention, a layer or head that there is not, a
+    sentence that is empty or too long for the model.
     """
-    kind = (AutoModelForCausalLM, "causal language model")
-    model, tokenizer = load_model(model, tokenizer, device, *kind, trust_remote_code=trust_remote_code)
+    model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
     encoded = encode_sentence(
         sentence,
         tokenizer,

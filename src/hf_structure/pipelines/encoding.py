@@ -63,11 +63,9 @@ def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
 
 def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
     """
-    Each sentence with its values in the columns that are not None; a missing value is None.
-
-    Raises:
-        ValueError: if a column is longer than the sentences, when their end is reached.
-        SentenceError: if a column is shorter, for the first sentence without its value.
+    Each sentence with its values in the columns that are not None; a missing value is None. Raises `ValueError` if a
+    column is longer than the sentences, when their end is reached, and `SentenceError` if one is shorter, for the
+    first sentence without its value.
     """
     given = {name: values for name, values in columns.items() if values is not None}
     end: Any = object()
@@ -86,9 +84,7 @@ def encode_all(
 ) -> Iterator[dict[str, Any] | None]:
     """
     What `encode` makes of the sentences of [`with_columns`]; None for those that are `skipped` for these errors.
-
-    Raises:
-        SentenceError: if `encode` raises another `ValueError`.
+    Raises `SentenceError` if `encode` raises another `ValueError`.
     """
     for number, (sentence, beside) in enumerate(sentences, start=1):
         try:
@@ -132,12 +128,9 @@ def encode_sentence(
     `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
     sentence itself.
 
-    Raises:
-        LongSentenceError: if the sentence is too long.
-        EmptySentenceError: if it is empty.
-        ValueError: if the sentence has half a character, or is of no form that is known; if there are not as
-            many tags or heads as words; for heads that are none of this sentence, or an initial tree that the model
-            cannot use.
+    Raises `LongSentenceError`, `EmptySentenceError`, and `ValueError` for half a character, a sentence of no form that
+    is known, another number of tags or heads than of words, or an initial tree that is none of this sentence or that
+    the model cannot use.
     """
     given = _as_dictionary(sentence)
     words, multiword_tokens = _words_of(given, word_tokenizer, max_words)

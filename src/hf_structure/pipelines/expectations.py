@@ -38,10 +38,8 @@ def boundary_sets(
 ) -> torch.Tensor:
     """
     `(2, vocab_size)`: the tokens that are B in a correction, and those by whose probability a word that begins with
-    none of them is divided. `end` is the end token.
-
-    Raises:
-        ValueError: no such correction, or a tokenizer of which no token begins with a space.
+    none of them is divided. `end` is the end token. Raises `ValueError` for no such correction, or a tokenizer of
+    which no token begins with a space.
     """
     starts = torch.zeros(vocab_size, dtype=torch.bool)
     spaces = word_start_mask(tokenizer)[:vocab_size]
@@ -71,15 +69,9 @@ def expectations(log_probs: torch.Tensor, sets: torch.Tensor) -> torch.Tensor:
 
 class SearchWatch:
     """
-    Watches a beam search, and keeps what it expects before each token.
-
-    Args:
-        sets (`torch.BoolTensor` of shape `(2, vocab_size)`): See [`boundary_sets`].
-        batch_size, seq_len (`int`): Size of the batch that is searched.
-
-    Attributes:
-        values (`torch.FloatTensor` of shape `(batch_size, seq_len, 4)`):
-            [`expectations`], and the entropy of the structures that predict the token.
+    Watches a beam search in a batch, and keeps what it expects before each token: the `values` `(batch_size, seq_len,
+    4)` are [`expectations`] with `sets`, see [`boundary_sets`], and the entropy of the structures that predict the
+    token.
     """
 
     def __init__(self, sets: torch.Tensor, batch_size: int, seq_len: int):
@@ -97,10 +89,10 @@ class SearchWatch:
         mixture = weights.new_zeros(batch, self.sets.shape[1])
         for rows in torch.arange(len(beam), device=weights.device).split(_ROWS):
             probs = head(hypotheses.last[rows]).float().softmax(-1)  # (rows, vocab_size)
-            mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)
-        structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))
+            mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)  # (batch, vocab_size)
+        structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))  # (batch,)
         values = torch.cat([expectations(mixture.log(), self.sets), structures[:, None]], -1)  # (batch, 4)
-        self.values[group.cpu(), place] = values[alike].cpu()
+        self.values[group.cpu(), place] = values[alike].cpu()  # (group, 4)
 
 
 def _predict_of(kind: type[Hypotheses]) -> Any:

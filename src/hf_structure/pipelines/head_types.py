@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
@@ -19,7 +19,7 @@ from hf_structure.models.structformer.modeling_structformer import StructFormerP
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
 from hf_structure.pipelines.attention import eager_attention
 from hf_structure.pipelines.encoding import encode_sentence, encoding_options
-from hf_structure.pipelines.loading import compute_device, load_model
+from hf_structure.pipelines.loading import MASKED, compute_device, load_model
 from hf_structure.tokenization import is_word_level
 
 WINDOW = 16  # batches whose sentences are sorted by length together
@@ -46,26 +46,19 @@ def head_types(
     device: str | torch.device | None = None,
 ) -> HeadTypes:
     """
-    Pearson correlation of each head of a model with each relation of a treebank, in both directions (UDGN paper,
-    section 4.3 and appendix A.2).
+    Pearson correlation of each head of a model (a UDGN, or a StructFormer with either attention, of whole words) with
+    each relation of a treebank, in both directions (UDGN paper, section 4.3 and appendix A.2).
 
-    The data points are the dependencies of the treebank, but for roots, and for words that the model does not see. The
-    value of a head is, for a UDGN, with what probability it is chosen for the pair of words (eq. 12, before the
-    dependency mask); for a StructFormer or Transformer the weight with which one word attends to the other.
+    The data points are the dependencies of the treebank, but for roots, for words that the model does not see, and for
+    those with one of `ignore_labels` (or a subtype of one). With `universal_labels` relations are taken without their
+    subtype (`nsubj:pass` as `nsubj`). The value of a head is, for a UDGN, with what probability it is chosen for the
+    pair of words (eq. 12, before the dependency mask); for a StructFormer or Transformer the weight with which one
+    word attends to the other.
 
-    Args:
-        sentences (`Iterable[ConlluSentence]`): The treebank; it is read as a stream.
-        model (`str`, `Path` or `PreTrainedModel`): A UDGN, or a StructFormer with either attention, of whole words.
-        tokenizer, device: As for [`~hf_structure.parse`].
-        ignore_labels (`Collection[str]`): Dependencies with these labels (or subtypes of them) are left out.
-        universal_labels (`bool`): Whether relations are taken without their subtype (`nsubj:pass` as `nsubj`).
-        batch_size (`int`): Sentences that the model reads at once.
-
-    Raises:
-        ValueError: no such model, another kind of model, no dependency to look at.
-        SentenceError: a sentence without a tree, or one that is too long.
+    Raises `ValueError` for no such model, another kind of model, or no dependency to look at, and `SentenceError` for
+    a sentence without a tree, or one that is too long.
     """
-    model, tokenizer = load_model(model, tokenizer, device, AutoModelForMaskedLM, "masked language model")
+    model, tokenizer = load_model(model, tokenizer, device, *MASKED)
     _check(model, tokenizer)
     options = {"punctuation": "drop", "word_tokenizer": str.split, **encoding_options(model)}
     trees = _trees(sentences, tokenizer, ignore_labels, universal_labels, options)
@@ -77,7 +70,7 @@ def head_types(
         for batch in _batches(trees, batch_size):
             weights = _weights(model, collate([each.encoded for each in batch]))
             if up is None:
-                shape = weights.shape[1:3]
+                shape = weights.shape[1:3]  # layers, heads
                 up = HeadTypeCorrelation(shape.numel())
                 down = HeadTypeCorrelation(shape.numel())
             for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)

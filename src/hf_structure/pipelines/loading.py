@@ -12,7 +12,15 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from hf_structure.auto import LOADING
@@ -23,6 +31,8 @@ from hf_structure.modules.int8 import is_quantized, quantize
 from hf_structure.pipelines.loaded import loaded_model
 from hf_structure.pipelines.options import DTYPES
 
+CAUSAL = (AutoModelForCausalLM, "causal language model")  # what loads such models, and what messages call them
+MASKED = (AutoModelForMaskedLM, "masked language model")
 WordTokenizer = str | Callable[[str], list[str]]
 Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
 
@@ -39,17 +49,16 @@ def load_model(
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    Model in evaluation mode on its device, and its tokenizer.
+    Model in evaluation mode on its device, and its tokenizer; parameters that are not described here are as for
+    [`~hf_structure.parse`].
 
     Args:
-        model, tokenizer, device, dtype, revision, trust_remote_code: As for [`~hf_structure.parse`].
         auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
         purpose (`str`): What the model is to be, for messages: `"causal language model"`.
         optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
 
-    Raises:
-        ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
-            another dtype, or its tokenizer is not known.
+    Raises `ValueError` if there is no such model, device or dtype, a folder holds no such model, a loaded model has
+    another dtype, or its tokenizer is not known.
     """
     dtype = _known_dtype(dtype)
     if isinstance(model, torch.nn.Module):
@@ -163,10 +172,8 @@ def load_trained(
 ) -> PreTrainedModel:
     """
     A trained model by its name (see [`load_model`]), with other `settings` than it was trained with where these leave
-    its weights as they are; a `model_type` among them says nothing.
-
-    Raises:
-        ValueError: no such model, settings that it does not have or that do not fit its weights.
+    its weights as they are; a `model_type` among them says nothing. Raises `ValueError` for no such model, and for
+    settings that it does not have or that do not fit its weights.
     """
     folder = resolve_model(name, trust_remote_code=trust_remote_code)
     settings = {key: value for key, value in settings.items() if key != "model_type"}
@@ -204,10 +211,7 @@ def _load(
 def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
     """
     The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
-    other threads may be computing with them.
-
-    Raises:
-        ValueError: if torch has no such device, or was built without it.
+    other threads may be computing with them. Raises `ValueError` if torch has no such device, or was built without it.
     """
     try:
         device = torch.device(device)

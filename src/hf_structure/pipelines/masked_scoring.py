@@ -32,13 +32,9 @@ def encode_masked(
     """
     A sentence (`text`), its words and their places in it (`words`, `word_spans`), `input_ids` with the tokenizer's
     special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
-    the model was trained without.
+    the model was trained without. `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
 
-    `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
-
-    Raises:
-        EmptySentenceError: a sentence without words.
-        ValueError: a tokenizer that is not fast.
+    Raises `EmptySentenceError` for a sentence without words, and `ValueError` for a tokenizer that is not fast.
     """
     words = split(sentence) if isinstance(sentence, str) else list(sentence)
     text = sentence if isinstance(sentence, str) else " ".join(words)
@@ -86,17 +82,10 @@ def pseudo_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Log-probabilities of the tokens that belong to words, each masked, given the others.
-
-    Args:
-        model, tokenizer: A masked language model in evaluation mode, and its tokenizer.
-        sentences (`Sequence[Mapping]`): `input_ids` and `word_ids`, see [`encode_masked`].
-        masking (`"within_word"` or `"original"`): Whether the later pieces of a word are masked with each of its
-            pieces.
-        max_tokens (`int`): Tokens of a batch, padding counted. A copy of a sentence is not split.
-
-    Returns:
-        `list[list[float]]`: In nats, one for each token of a sentence that belongs to a word.
+    Log-probabilities in nats of the tokens that belong to words, each masked, given the others, in each sentence (see
+    [`encode_masked`]). `masking` says whether the later pieces of a word are masked with each of its pieces
+    (`"within_word"`) or not (`"original"`). A batch has `max_tokens`, padding counted; a copy of a sentence is not
+    split.
     """
     copies = []
     for number, sentence in enumerate(sentences):
@@ -131,7 +120,7 @@ def _log_probs(
     positions = [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
     logits = logits[rows, positions].float()  # (items, vocab_size)
-    return logits[rows, targets] - logits.logsumexp(1)
+    return logits[rows, targets] - logits.logsumexp(1)  # (items,)
 
 
 def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:

@@ -32,27 +32,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """
-    What makes the rows of a table.
+    """What makes the rows of a table."""
 
-    Args:
-        rows (`"words"` or `"regions"`): What has a row.
-        has_regions (`bool`): Whether sentences have regions.
-        model_words (`bool`): Whether words are those that the model reads, or what stands between white space.
-        beam_sizes (`Sequence[int | None]`):
-            The beams of the scores. Of several, the names of columns end in theirs: `surprisal_beam_20`.
-        has_structures (`bool`): Whether the model follows structures.
-        correction (`str`, *optional*): The correction that surprisals have.
-        entropy (`bool`): Whether scores have entropies.
-    """
-
-    rows: str = "words"
-    has_regions: bool = False
-    model_words: bool = False
-    beam_sizes: Sequence[int | None] = (None,)
-    has_structures: bool = False
-    correction: str | None = None
-    entropy: bool = False
+    rows: str = "words"  # what has a row
+    has_regions: bool = False  # whether sentences have regions
+    model_words: bool = False  # whether words are those that the model reads, or what stands between white space
+    beam_sizes: Sequence[int | None] = (None,)  # of several, columns end in theirs: `surprisal_beam_20`
+    has_structures: bool = False  # whether the model follows structures
+    correction: str | None = None  # that surprisals have
+    entropy: bool = False  # whether scores have entropies
 
     def __post_init__(self):
         if self.rows not in ROWS:
@@ -87,16 +75,11 @@ class ScoreTable:
         self, number: int, item: ItemSentence, scores: Sequence["SentenceScore | None"]
     ) -> Iterator[dict[str, Any]]:
         """
-        The rows of a sentence, in which what is not scored is None.
+        The rows of the sentence of this number, given its scores, one for each beam, or None if it was left out. What
+        is not scored is None.
 
-        Args:
-            number (`int`): The number of the sentence.
-            item (`ItemSentence`): The sentence.
-            scores (`Sequence[SentenceScore | None]`): Its scores, one for each beam; None if it was left out.
-
-        Raises:
-            ValueError: words of the model that are no parts of the sentence, or a word that reaches over the end of a
-                region.
+        Raises `ValueError` for words of the model that are no parts of the sentence, or a word that reaches over the
+        end of a region.
         """
         parts = self._parts(item, scores[0])
         values = [list(self._values_of(item, [span for _, span in parts], scored)) for scored in scores]

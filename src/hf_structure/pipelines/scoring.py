@@ -19,13 +19,7 @@ from typing import Any, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
-from transformers import (
-    MODEL_FOR_MASKED_LM_MAPPING,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.beam import default_max_tokens
@@ -46,6 +40,8 @@ from hf_structure.pipelines.expectations import (
     word_starts,
 )
 from hf_structure.pipelines.loading import (
+    CAUSAL,
+    MASKED,
     WordTokenizer,
     choose_word_tokenizer,
     compute_device,
@@ -278,9 +274,7 @@ def load_language_model(
         model = resolve_model(model, revision, trust_remote_code)
         revision = None
         masked = loads_masked(model, trust_remote_code)
-    kind = (AutoModelForCausalLM, "causal language model")
-    if masked:
-        kind = (AutoModelForMaskedLM, "masked language model")
+    kind = MASKED if masked else CAUSAL
     return load_model(model, tokenizer, device, *kind, revision=revision, trust_remote_code=trust_remote_code)
 
 
@@ -437,14 +431,9 @@ def token_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Log-probabilities of all tokens but the first.
-
-    Args:
-        model (`PreTrainedModel`): A causal language model in evaluation mode.
-        sentences (`Sequence[Mapping]`):
-            `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.tokenization.encode_subwords`].
-        beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
-        max_tokens, progress: See [`score`].
+    Log-probabilities of all tokens but the first, by a causal language model in evaluation mode. `sentences` have
+    `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.tokenization.encode_subwords`]; with `beam_size`,
+    so many structures of a sentence are followed. `max_tokens` and `progress` are those of [`score`].
     """
     return [log_probs for log_probs, _ in _predict(model, sentences, beam_size, max_tokens, progress)]
 
@@ -482,7 +471,7 @@ def _predict(
                 options: dict[str, Any] = {"beam_size": beam_size, "max_tokens": max_tokens}
                 if sets is not None:
                     options["watch"] = SearchWatch(sets, *batch["input_ids"].shape)
-                values = model.beam_search(**batch, **options).token_log_probs[:, 1:]
+                values = model.beam_search(**batch, **options).token_log_probs[:, 1:]  # (batch_size, seq_len - 1)
                 expected = None if sets is None else options["watch"].values[:, 1:]
             beside = [[]] * len(indices) if expected is None else expected.tolist()
             for index, row, others in zip(indices, values.tolist(), beside, strict=True):
@@ -540,7 +529,7 @@ def _plain_log_probs(
     inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
     logits = model(**inputs, use_cache=False).logits.float()
     targets = batch["input_ids"][:, 1:].unsqueeze(-1)  # (batch_size, seq_len - 1, 1)
-    log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)
+    log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)  # (batch_size, seq_len - 1)
     if sets is None:
         return log_probs, None
     return log_probs, torch.stack([expectations(row.log_softmax(-1), sets) for row in logits])  # a row: less memory

@@ -29,10 +29,8 @@ def sentence_splitter(
     batch_size: int = 64,
 ) -> Split:
     """
-    What splits text into the sentences that a model finds. An empty line ends a sentence in any case.
-
-    Raises:
-        ValueError: if the model finds none; when called, if the words are not those of the text.
+    What splits text into the sentences that a model finds; an empty line ends one in any case. Raises `ValueError` if
+    the model finds none, and when called, if the words are not those of the text.
     """
     if not abilities_of(model.config).segments:
         raise ValueError(f"this {type(model).__name__} finds no sentences: sentences='split' splits text by rules")

@@ -27,10 +27,8 @@ def choose_splitter(
 ) -> Split | None:
     """
     What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
-    language, sentences are, too.
-
-    Raises:
-        ValueError: an unknown name, annotations of sentences for text that is to be split, or what `by_model` raises.
+    language, sentences are, too. Raises `ValueError` for an unknown name, annotations of sentences for text that is to
+    be split, or as `by_model` does.
     """
     if not callable(sentences) and sentences not in (None, *SENTENCES):
         raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
@@ -114,6 +112,6 @@ def warn_of_several(inputs: Iterable[T], better: str) -> Iterator[T]:
             has_warned = True
             warn_user(
                 f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "
-                "sentences='line' says that it is one",
+                "sentences='line' says that it is one"
             )
         yield item

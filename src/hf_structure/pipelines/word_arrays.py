@@ -76,18 +76,11 @@ class WordArrays:
 
 
 class Reading(NamedTuple):
-    """
-    A batch as a model has read it.
+    """A batch as a model has read it."""
 
-    Attributes:
-        outputs (`ModelOutput`): With `hidden_states` and `attentions` of all positions.
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The word of each position, from 1; 0 for none.
-        tapes (`dict[str, torch.Tensor]`, of shape `(batch_size, seq_len, seq_len)`): As of [`WordArrays`].
-    """
-
-    outputs: Any
-    word_ids: torch.Tensor
-    tapes: dict[str, torch.Tensor] | None = None
+    outputs: Any  # with `hidden_states` and `attentions` of all positions
+    word_ids: torch.Tensor  # (batch_size, seq_len): the word of each position, from 1; 0 for none
+    tapes: dict[str, torch.Tensor] | None = None  # (batch_size, seq_len, seq_len), as of `WordArrays`
 
 
 @torch.no_grad()
@@ -242,7 +235,7 @@ def _with_structures(
         return Reading(outputs, word_ids, dict(zip(features.names, expanded.unbind(1), strict=True)))
     if isinstance(model, PushdownLMForCausalLM):
         replay, _ = core.replay(ids, found, mask, None, False)
-        return Reading(outputs, word_ids, {"depth": replay.lookup.index[:, 0]})
+        return Reading(outputs, word_ids, {"depth": replay.lookup.index[:, 0]})  # (B, L, L)
     return Reading(outputs, word_ids)
 
 
@@ -262,16 +255,16 @@ def _pooled(
     if pooling == "first":
         weights *= members.cumsum(2) == 1
     elif pooling == "last":
-        weights *= places == last.unsqueeze(2)
+        weights *= places == last.unsqueeze(2)  # (B, n, L)
     weights /= weights.sum(2, keepdim=True).clamp(min=1)
     vectors = attention = tapes = None
     if "vectors" in arrays:
-        vectors = torch.stack([weights @ states.float() for states in reading.outputs.hidden_states], dim=1)
+        vectors = torch.stack([weights @ each.float() for each in reading.outputs.hidden_states], 1)  # (B, l, n, d)
     if maps := _attention_maps(reading.outputs, "attention" in arrays):
         summed = members.float().mT.unsqueeze(1)  # (B, 1, L, n)
         attention = torch.stack([weights.unsqueeze(1) @ each @ summed for each in maps], dim=1)  # (B, l, h, n, n)
     if "tapes" in arrays and reading.tapes is not None:
-        rows = torch.arange(len(last), device=last.device).view(-1, 1, 1)
+        rows = torch.arange(len(last), device=last.device).view(-1, 1, 1)  # (B, 1, 1)
         cells = (rows, last.unsqueeze(2), last.unsqueeze(1))  # (B, n, n)
         tapes = {name: tape[cells].long().tril() for name, tape in reading.tapes.items()}
     for row, sentence in enumerate(encoded):

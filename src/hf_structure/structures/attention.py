@@ -14,22 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SentenceAttention:
-    """
-    Attention of one head of a language model to one sentence.
+    """Attention of one head of a language model to one sentence."""
 
-    Args:
-        tokens (`Sequence[str]` of length `t`): The tokens, beginning and end included, and actions between them.
-        weights (nested sequences of shape `(t, t)`): How much each token attends to which one, queries in rows.
-        layer, head (`int`): Whose attention it is, both from 1.
-        structure (`DependencyGraph`, `DependencyTree` or `ConstituencyTree`, *optional*):
-            The graph or tree that the model has built of the sentence and has read.
-    """
-
-    tokens: Sequence[str]
-    weights: Sequence[Sequence[float]]
-    layer: int
+    tokens: Sequence[str]  # beginning and end included, and actions between them
+    weights: Sequence[Sequence[float]]  # how much each token attends to which one, queries in rows
+    layer: int  # both from 1
     head: int
-    structure: DependencyGraph | DependencyTree | ConstituencyTree | None = None
+    structure: DependencyGraph | DependencyTree | ConstituencyTree | None = None  # that the model has built and read
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", tuple(self.tokens))

@@ -88,10 +88,8 @@ def check_log_probability(value: float | None) -> None:
 
 def misc_value(name: str, value: Any) -> str | None:
     """
-    One entry of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; None for a value that is not known.
-
-    Raises:
-        ValueError: a value that the column cannot hold.
+    One entry of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; None for a value that is not known. Raises
+    `ValueError` for a value that the column cannot hold.
     """
     if value is None:
         return None

@@ -9,15 +9,7 @@ from hf_structure.structures.dependency_tree import DependencyTree
 
 @dataclass(frozen=True)
 class TreeComparison(Drawn):
-    """
-    A gold tree and that of a system, in one picture.
-
-    Args:
-        gold, system (`DependencyTree`): Over the same words.
-
-    Raises:
-        ValueError: trees over different words.
-    """
+    """A gold tree and that of a system, in one picture. Raises `ValueError` for trees over different words."""
 
     gold: DependencyTree
     system: DependencyTree
@@ -39,10 +31,10 @@ class TreeComparison(Drawn):
 
     def to_tikz(self, standalone: bool = False) -> str:
         r"""The same for LaTeX with `\usepackage{tikz-dependency}`; with `standalone`, a document."""
-        from hf_structure.drawing.comparison import comparison_tikz
-        from hf_structure.drawing.latex import document
+        from hf_structure.drawing.comparison import compared_arcs
+        from hf_structure.drawing.latex import arcs_tikz, document
 
-        drawn = comparison_tikz(*self._trees())
+        drawn = arcs_tikz(self.words, *compared_arcs(*self._trees()))
         return document(drawn) if standalone else drawn
 
     def __str__(self) -> str:

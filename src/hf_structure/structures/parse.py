@@ -1,13 +1,12 @@
 """Parses: all structures of one sentence."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from hf_structure.data.conllu import check_multiword_tokens
-from hf_structure.structures.common import check_length, freeze, short_repr
+from hf_structure.structures.common import Drawn, check_length, freeze, short_repr
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Parse(TreeOfWords):
+class Parse(Drawn, TreeOfWords):
     """
     All that was found out about one sentence. A structure that the model does not give is None.
 
@@ -158,12 +157,6 @@ class Parse(TreeOfWords):
         spaces = self._spaces()
         return tree.to_spacy(None if spaces is None or len(spaces) != len(tree.words) else spaces, vocab)
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the structures to a file: `.svg`, `.png` (needs resvg-py), `.html`, `.tex` or `.conllu`."""
-        from hf_structure.drawing.saving import save_structures
-
-        save_structures([self], path)
-
     def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
         """The graph as `DependencyGraph.to_sdp` writes it."""
         if self.graph is None:
@@ -213,9 +206,7 @@ class Parse(TreeOfWords):
         )
 
     def _repr_html_(self) -> str:
-        from hf_structure.drawing.html import picture
-
-        return picture(self) if self._structures() else f"<p>{escape(str(self))}</p>"
+        return super()._repr_html_() if self._structures() else f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
         """The structures as text, the k best one after the other."""

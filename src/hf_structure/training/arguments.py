@@ -33,6 +33,11 @@ IGNORED_BY_LOADERS = ("split_batches", "dispatch_batches", "even_batches", "use_
 OF_HUB = ("hub_model_id", "hub_token", "hub_private_repo", "hub_strategy", "hub_always_push", "hub_revision")
 
 
+def option(default: Any, help: str, **metadata: Any) -> Any:
+    """A field of a dataclass of options; `metadata` is what `HfArgumentParser` reads of it, such as `choices`."""
+    return field(default=default, metadata={"help": help, **metadata})
+
+
 @dataclass
 class TrainedModelArguments:
     """What is trained further."""
@@ -41,27 +46,21 @@ class TrainedModelArguments:
     needs: ClassVar[dict[str, str]] = {}  # options that have an effect only beside another one
     of_evaluation: ClassVar[tuple[str, ...]] = ("trust_remote_code",)  # options that results depend on
 
-    model_name_or_path: str | None = field(
-        default=None, metadata={"help": "Model and tokenizer to go on training from (folder, short name or Hub name)."}
+    model_name_or_path: str | None = option(
+        None, "Model and tokenizer to go on training from (folder, short name or Hub name)."
     )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether code that comes with a model or tokenizer may run."}
-    )
+    trust_remote_code: bool = option(False, "Whether code that comes with a model or tokenizer may run.")
 
 
 @dataclass
 class ModelArguments(TrainedModelArguments):
     """What is trained."""
 
-    model_type: str | None = field(
-        default=None, metadata={"help": "What to train from scratch: one of the families named above."}
-    )
-    config_overrides: str | None = field(
-        default=None,
-        metadata={
-            "help": "Settings of the model, as JSON: '{\"hidden_size\": 256}'. Of a trained one those that leave its "
-            "weights as they are: '{\"hidden_dropout\": 0.0}'."
-        },
+    model_type: str | None = option(None, "What to train from scratch: one of the families named above.")
+    config_overrides: str | None = option(
+        None,
+        "Settings of the model, as JSON: '{\"hidden_size\": 256}'. Of a trained one those that leave its "
+        "weights as they are: '{\"hidden_dropout\": 0.0}'.",
     )
 
 
@@ -73,21 +72,15 @@ class DataArguments:
     needs: ClassVar[dict[str, str]] = {}
     of_evaluation: ClassVar[tuple[str, ...]] = ("max_tokens",)
 
-    train_file: list[str] | None = field(
-        default=None, metadata={"help": "Training text, one or more files; without it, the model is only evaluated."}
+    train_file: list[str] | None = option(
+        None, "Training text, one or more files; without it, the model is only evaluated."
     )
-    validation_file: list[str] | None = field(default=None, metadata={"help": "Validation text, one or more files."})
-    test_file: list[str] | None = field(
-        default=None, metadata={"help": "Text that the best checkpoint is evaluated on at the end."}
-    )
-    max_length: int = field(default=256, metadata={"help": "Longer training sentences are left out (and counted)."})
-    max_tokens: int = field(default=4096, metadata={"help": "Tokens of a batch on one device, padding counted."})
-    preprocessing_num_workers: int | None = field(
-        default=None, metadata={"help": "Processes that prepare the text; by default one."}
-    )
-    overwrite_cache: bool = field(
-        default=False, metadata={"help": "Prepare text anew that was prepared by an earlier run."}
-    )
+    validation_file: list[str] | None = option(None, "Validation text, one or more files.")
+    test_file: list[str] | None = option(None, "Text that the best checkpoint is evaluated on at the end.")
+    max_length: int = option(256, "Longer training sentences are left out (and counted).")
+    max_tokens: int = option(4096, "Tokens of a batch on one device, padding counted.")
+    preprocessing_num_workers: int | None = option(None, "Processes that prepare the text; by default one.")
+    overwrite_cache: bool = option(False, "Prepare text anew that was prepared by an earlier run.")
 
     @property
     def trains(self) -> bool:
@@ -109,23 +102,21 @@ class RunArguments(TrainingArguments):
     }
     of_evaluation: ClassVar[tuple[str, ...]] = ("seed", "bf16", "fp16")
 
-    eval_strategy: str = field(default="epoch", metadata={"help": "When to evaluate."})
-    save_strategy: str = field(default="epoch", metadata={"help": "When to save; the best checkpoint is kept."})
-    save_total_limit: int | None = field(default=2, metadata={"help": "Checkpoints kept, the best one included."})
-    load_best_model_at_end: bool = field(default=True, metadata={"help": "Whether to end with the best checkpoint."})
-    metric_for_best_model: str | None = field(default="loss", metadata={"help": "What makes a checkpoint the best."})
-    logging_steps: float = field(
-        default=0, metadata={"help": "Log the training loss every so many steps; by default once an epoch."}
+    eval_strategy: str = option("epoch", "When to evaluate.")
+    save_strategy: str = option("epoch", "When to save; the best checkpoint is kept.")
+    save_total_limit: int | None = option(2, "Checkpoints kept, the best one included.")
+    load_best_model_at_end: bool = option(True, "Whether to end with the best checkpoint.")
+    metric_for_best_model: str | None = option("loss", "What makes a checkpoint the best.")
+    logging_steps: float = option(0, "Log the training loss every so many steps; by default once an epoch.")
+    early_stopping_patience: int | None = option(
+        10, "Stop after this many evaluations without a better one; 0 never stops."
     )
-    early_stopping_patience: int | None = field(
-        default=10, metadata={"help": "Stop after this many evaluations without a better one; 0 never stops."}
+    restore_callback_states_from_checkpoint: bool = option(
+        True, "Whether a resumed run remembers the patience that is left."
     )
-    restore_callback_states_from_checkpoint: bool = field(
-        default=True, metadata={"help": "Whether a resumed run remembers the patience that is left."}
-    )
-    report_to: str | None = field(default="none", metadata={"help": "Where to report to, e.g. tensorboard."})
-    license: str | None = field(default=None, metadata={"help": "Licence of the model, for its card: apache-2.0, ..."})
-    language: str | None = field(default=None, metadata={"help": "Language of its text, for its card: en, de, ..."})
+    report_to: str | None = option("none", "Where to report to, e.g. tensorboard.")
+    license: str | None = option(None, "Licence of the model, for its card: apache-2.0, ...")
+    language: str | None = option(None, "Language of its text, for its card: en, de, ...")
     given: tuple[str, ...] = field(init=False, default=())  # the options that the command line names
 
     def __post_init__(self):

@@ -54,12 +54,9 @@ def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
 
 def evaluation(part: str, *parsed: Any) -> list[str]:
     """
-    The script that runs, and the options by which it evaluates its model as this run does: those of `of_evaluation`
-    that differ from their defaults. Files are named without their folders.
-
-    Args:
-        part (`str`): What is evaluated, `"validation"` or `"test"`.
-        parsed (`Any`): The dataclasses of the options of this run.
+    The script that runs, and the options by which it evaluates its model on this part, `"validation"` or `"test"`, as
+    this run does: those of `of_evaluation` that differ from their defaults in the dataclasses of options. Files are
+    named without their folders.
     """
     words = [Path(sys.argv[0]).name]
     for args in parsed:

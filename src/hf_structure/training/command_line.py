@@ -15,33 +15,16 @@ from hf_structure.training.arguments import DataArguments, RunArguments, Trained
 from hf_structure.training.examples import config_file
 from hf_structure.training.scripts import load_object, read_json
 
+# fmt: off
 COUNTS = (  # options that must be at least 1, in all scripts that have them
-    "beam_size",
-    "gradient_accumulation_steps",
-    "max_examples",
-    "max_length",
-    "max_sentences",
-    "max_tokens",
-    "min_frequency",
-    "num_layers",
-    "num_maskings",
-    "vocab_size",
+    "beam_size", "gradient_accumulation_steps", "max_examples", "max_length", "max_sentences", "max_tokens",
+    "min_frequency", "num_layers", "num_maskings", "vocab_size",
 )
 OFTEN_GIVEN = (  # options of `TrainingArguments` that `--help` shows, beside those with defaults of our own
-    "bf16",
-    "eval_steps",
-    "gradient_accumulation_steps",
-    "learning_rate",
-    "max_steps",
-    "num_train_epochs",
-    "output_dir",
-    "push_to_hub",
-    "resume_from_checkpoint",
-    "save_steps",
-    "seed",
-    "use_cpu",
-    "warmup_steps",
+    "bf16", "eval_steps", "gradient_accumulation_steps", "learning_rate", "max_steps", "num_train_epochs",
+    "output_dir", "push_to_hub", "resume_from_checkpoint", "save_steps", "seed", "use_cpu", "warmup_steps",
 )
+# fmt: on
 OF_EVALUATION = ("early_stopping_patience", "eval_delay", "load_best_model_at_end", "metric_for_best_model")
 
 
@@ -56,21 +39,13 @@ def parse_command_line(
     defaults: Callable[[str | None], dict] = lambda model_type: {},
 ) -> tuple:
     """
-    Parses the command line, which overrides `--config FILE`, which overrides the defaults. Imports the modules that
-    `--import` names.
+    Parses the command line, which overrides `--config FILE`, which overrides the defaults, which may depend on the
+    model's type. Imports the modules that `--import` names. `classes` are dataclasses of options: one of the model, of
+    the data and of training. `description` stands before the options in `--help`, `example` is how the usual command
+    begins.
 
-    Args:
-        classes (`Sequence[type]`): Dataclasses of options: one of the model, of the data and of training.
-        description (`str`): Text before the options in `--help`.
-        example (`str`): How the usual command begins.
-        defaults (`Callable`, *optional*): Defaults of options that depend on the model's type.
-
-    Returns:
-        `tuple`: An instance of each class, and the `dict` of the new model's settings.
-
-    Raises:
-        ValueError: options that are unknown or have no effect, counts below one, malformed JSON, no files for what is
-            to be done.
+    Returns an instance of each class, and the new model's settings. Raises `ValueError` for options that are unknown
+    or have no effect, counts below one, malformed JSON, or no files for what is to be done.
     """
     parser = _build_parser(classes, description, example)
     given = _given(parser)

@@ -41,20 +41,14 @@ _ROWS = 1000  # sentences in memory
 @dataclass(frozen=True)
 class Reading:
     """
-    How text is read.
-
-    Args:
-        read (`Callable`): Gives the sentences of a file. It is known by its name: a `partial` of a function of a
-            module, not one that is defined in another.
-        features (`dict`): Columns of the sentences, `words` among them, with their types.
-        split (`Callable`): Splits a sentence of a data set into words.
-        drop_by (`str`, *optional*): How punctuation is recognised that is dropped from data sets, see `keep_mask`.
+    How text is read. What `read`s the sentences of a file is known by its name: a `partial` of a function of a module,
+    not one that is defined in another.
     """
 
     read: Callable[[str], Iterator[dict]]
-    features: dict
-    split: Callable[[str], list[str]] = tokenize_words
-    drop_by: str | None = None
+    features: dict  # columns of the sentences, `words` among them, with their types
+    split: Callable[[str], list[str]] = tokenize_words  # splits a sentence of a data set into words
+    drop_by: str | None = None  # how punctuation is recognised that is dropped from data sets
 
     def row(self, row: Row) -> list[dict]:
         """The sentences of a row of a data set: running text, or the words of one sentence."""
@@ -71,10 +65,6 @@ class Corpora:
     Prepares text in two steps: sentences, and what a model reads of them. Both are Arrow files in the cache of
     `datasets`, whose names depend on the files, their sizes and modification times, the options and the tokenizer. The
     memory needed does not grow with the text. With several processes, the main one prepares first.
-
-    Args:
-        data_args ([`~hf_structure.training.arguments.DataArguments`]): Number of workers, and whether to prepare anew.
-        training_args (`TrainingArguments`): Which of the processes this is.
     """
 
     def __init__(self, data_args: DataArguments, training_args: TrainingArguments):
@@ -86,11 +76,8 @@ class Corpora:
 
     def read(self, files: Sequence[str], reading: Reading) -> Dataset:
         """
-        The sentences of files; as many are read at a time as there are workers.
-
-        Raises:
-            OSError: a file does not exist or cannot be opened.
-            ValueError: what `reading.read` raises, or there are no sentences.
+        The sentences of files; as many are read at a time as there are workers. Raises `OSError` for a file that
+        cannot be opened, and `ValueError` as `reading.read` does, or if there are no sentences.
         """
         for file in files:
             guess_format(file)  # raises its errors before anything is read

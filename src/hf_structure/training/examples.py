@@ -12,10 +12,8 @@ CONFIGS = EXAMPLES / "configs"
 
 def config_file(name: str) -> str:
     """
-    The file of settings that `--config` means: a path, or a name in `examples/configs` such as `"udgn-ptb"`.
-
-    Raises:
-        ValueError: a name that is neither; the message says which there are.
+    The file of settings that `--config` means: a path, or a name in `examples/configs` such as `"udgn-ptb"`. Raises
+    `ValueError` for a name that is neither; the message says which there are.
     """
     if Path(name).suffix or Path(name).exists():
         return name

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from transformers import TrainingArguments
 
 from hf_structure.data.batching import shuffled_batches
 from hf_structure.data.rows import Rows, open_dataset
-from hf_structure.training.arguments import DataArguments, RunArguments
+from hf_structure.training.arguments import DataArguments, RunArguments, option
 from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
 
 Record = Callable[[], Iterable[dict]]  # makes the sentences of a unit that is read: a sentence, or a row of text
@@ -30,27 +30,19 @@ class TextArguments(DataArguments):
         "buffer_size": "streaming",
     }
 
-    max_sentences: int | None = field(
-        default=None, metadata={"help": "Sentences of a training batch on one device, at most; by default any number."}
+    max_sentences: int | None = option(
+        None, "Sentences of a training batch on one device, at most; by default any number."
     )
-    dataset_name: str | None = field(
-        default=None,
-        metadata={"help": "Training text instead of --train_file: a data set of the Hub, or a folder of its files."},
+    dataset_name: str | None = option(
+        None, "Training text instead of --train_file: a data set of the Hub, or a folder of its files."
     )
-    dataset_config_name: str | None = field(default=None, metadata={"help": "Its configuration, if it has several."})
-    dataset_split: str = field(default="train", metadata={"help": "Its split."})
-    text_column_name: str = field(
-        default="text", metadata={"help": "Its column: running text, or lists of words, one sentence each."}
-    )
-    streaming: bool = field(
-        default=False,
-        metadata={"help": "Train on the text while it is read, without preparing it; needs --max_steps."},
-    )
-    buffer_size: int = field(
-        default=50_000, metadata={"help": "With --streaming, sentences in memory that are shuffled and sorted."}
-    )
-    vocabulary_file: list[str] | None = field(
-        default=None, metadata={"help": "Text that a new vocabulary is made of, if not of the training text."}
+    dataset_config_name: str | None = option(None, "Its configuration, if it has several.")
+    dataset_split: str = option("train", "Its split.")
+    text_column_name: str = option("text", "Its column: running text, or lists of words, one sentence each.")
+    streaming: bool = option(False, "Train on the text while it is read, without preparing it; needs --max_steps.")
+    buffer_size: int = option(50_000, "With --streaming, sentences in memory that are shuffled and sorted.")
+    vocabulary_file: list[str] | None = option(
+        None, "Text that a new vocabulary is made of, if not of the training text."
     )
 
     @property
@@ -93,8 +85,8 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
 
 class TextStream(IterableDataset):
     """
-    Batches under a token budget, forever: the text is read again when it ends. Buffers of sentences are cut into
-    batches of similar lengths in a random order; where buffers begin changes with each pass.
+    Batches under a token budget, forever: the text is read again when it ends. Buffers of `buffer_size` sentences are
+    cut into batches of similar lengths in a random order; where buffers begin changes with each pass.
 
     Every process, and every worker of its data loader, has its share of the text. The batches are a function of `seed`
     and of the numbers of processes and workers.
@@ -103,11 +95,8 @@ class TextStream(IterableDataset):
         records (`Callable[[int, int], Iterable[Record]]`): Reads share i of n of the text.
         encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
         collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
-        max_tokens (`int`): Budget of a batch, padding counted.
-        max_sentences (`int`, *optional*): Most sentences of a batch.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
-        buffer_size (`int`): How many sentences are taken together.
-        seed, num_replicas, rank (`int`): As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
+        others: As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
     """
 
     def __init__(

@@ -34,6 +34,7 @@ from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perple
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
 from hf_structure.training.arguments import has_warmup
 from hf_structure.training.cards import write_card
+from hf_structure.training.comparison import markdown_table
 
 logger = logging.getLogger(__name__)
 
@@ -119,12 +120,7 @@ class TokenBudgetTrainer(Trainer):
     eval_dataset: Any
 
     def __init__(
-        self,
-        *args,
-        max_tokens: int = 4096,
-        max_sentences: int | None = None,
-        sampling_power: float = 1.0,
-        **kwargs,
+        self, *args, max_tokens: int = 4096, max_sentences: int | None = None, sampling_power: float = 1.0, **kwargs
     ):
         super().__init__(*args, **kwargs)
         self.max_tokens = max_tokens
@@ -378,11 +374,8 @@ def treebank_table(scores: dict[str, dict[str, float]]) -> str:
     names = [name for name in next(iter(scores.values())) if not name.endswith("_no_punct")]
     rows = {treebank: [values[name] for name in names] for treebank, values in sorted(scores.items())}
     rows["mean"] = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
-    lines = ["| treebank | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    lines += [
-        f"| {treebank} | " + " | ".join(f"{100 * value:.2f}" for value in row) + " |" for treebank, row in rows.items()
-    ]
-    return "\n".join(lines) + "\n"
+    cells = ([treebank, *(f"{100 * value:.2f}" for value in row)] for treebank, row in rows.items())
+    return markdown_table(["treebank", *names], cells)
 
 
 class ParsingTrainer(ScoringTrainer):
@@ -479,7 +472,7 @@ class ParsingTrainer(ScoringTrainer):
         columns = batch.pop("columns", {})
         parsed = model.decode(**batch)
         is_word = heads >= 0
-        has_head = parsed.heads[:, 0] == heads
+        has_head = parsed.heads[:, 0] == heads  # (B, n)
         has_label = has_head
         if "labels" in parsed.columns:
             has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
@@ -488,7 +481,7 @@ class ParsingTrainer(ScoringTrainer):
         counted = torch.stack(counted, dim=1).cpu()  # (B, 3 + len(predicted), n)
         is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool().unsqueeze(1)
         counts = [part.sum(2, dtype=torch.float64) for part in (counted, counted & ~is_punctuation)]
-        return torch.stack(counts, dim=1)
+        return torch.stack(counts, dim=1)  # (B, 2, 3 + len(predicted))
 
     def _count_starts(self, model, examples: list[dict]) -> torch.Tensor:
         """How many sentence starts were found in running text, how many there are, and how many of both."""
@@ -496,7 +489,7 @@ class ParsingTrainer(ScoringTrainer):
         inputs = {name: batch[name] for name in SEGMENTER_INPUTS if name in batch}
         true = batch["sentence_starts"]
         found = (model.sentence_starts(**inputs) > 0.5) & (true >= 0)
-        return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()
+        return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()  # (3,)
 
 
 class StructuredLMTrainer(ScoringTrainer):
@@ -638,7 +631,7 @@ class TaskTrainer(ScoringTrainer):
         for examples in self._batches(dataset.add_column("index", list(range(len(dataset))))):
             outputs[[example["index"] for example in examples]] = self._outputs(model, examples).double().cpu()
         sums = self._sum_over_processes(outputs.flatten().tolist())
-        outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)
+        outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)  # (rows, classes or 1)
         gold = torch.tensor(dataset["label"][:], dtype=torch.long if self.task.classes else torch.float32)
         self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
         metrics = self._metrics(outputs, gold)
@@ -674,7 +667,7 @@ class TaskTrainer(ScoringTrainer):
             with self.accelerator.autocast():
                 logits = model(**batch).logits
             columns.append(-label_losses(logits, labels).sum(1) if self.task.labels else logits.squeeze(1))
-        return torch.stack(columns, dim=1)
+        return torch.stack(columns, dim=1)  # (batch_size, classes or 1)
 
 
 class SentenceTrainer(TaskTrainer):
