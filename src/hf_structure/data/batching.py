@@ -69,17 +69,23 @@ def similar_length_batches(
 
 class TokenBudgetBatchSampler(Sampler[list[int]]):
     """
-    Batches of similar lengths under a token budget (see [`token_budget_batches`]), composed anew every epoch.
+    Batches of similar lengths under a token budget, composed anew every epoch.
 
     Every process sees the same number of batches per epoch, and every epoch has the same number; where the sentences
     do not divide evenly, the largest batches are halved. Only where nearly every sentence makes a batch of its own, an
-    epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone. With
-    `groups`, the number of each sentence's group (such as its treebank) from 0, an epoch's sentences are those of
-    [`sample_groups`] with `sampling_power`.
+    epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone.
 
     Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
 
-    Raises `ValueError` for no sentences, fewer sentences than processes, or a budget that is not positive.
+    Args:
+        lengths, max_tokens, max_sentences: As for [`token_budget_batches`].
+        groups (`Sequence[int]`, *optional*): Number of each sentence's group, from 0, such as its treebank.
+        sampling_power (`float`): With groups, an epoch's sentences are those of [`sample_groups`].
+        seed (`int`): Seed of all shuffling.
+        num_replicas, rank (`int`): Number of processes and the number of this one.
+
+    Raises:
+        ValueError: if there are no sentences, fewer sentences than processes, or the budget is not positive.
     """
 
     def __init__(

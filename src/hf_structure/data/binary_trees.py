@@ -11,8 +11,7 @@ from hf_structure.data.corpus import guess_format, load_sentences
 
 def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     """
-    Streams the sentences of a file with binary trees over their words: `words` (`list[str]`), and `spans`, the
-    `len(words) - 1` constituents `[start, end]`, half-open, counted from 0.
+    Streams the sentences of a file with binary trees over their words.
 
     Constituents of brackets stay, traces and labels are left out; where there are more than two parts, all but the
     first become a constituent ([`~hf_structure.algorithms.attachments.binarise`]). In a dependency tree each word is
@@ -20,8 +19,14 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     ([`~hf_structure.algorithms.attachments.dependency_spans`]); words of a tree that is not projective are lifted
     before ([`~hf_structure.algorithms.attachments.projective_heads`]).
 
-    Raises `OSError` for a file that cannot be opened, `DataError` for a malformed one or a sentence that has no
-    dependency tree with one root, and `ValueError` for a format without trees.
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`), and `spans`, the `len(words) - 1` constituents `[start, end]`,
+            half-open, counted from 0.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: the file is malformed, or a sentence has no dependency tree with one root.
+        ValueError: a format without trees.
     """
     format = guess_format(path)
     if format == "brackets":

@@ -26,17 +26,23 @@ def read_brackets(
 ) -> Iterator[BracketTree]:
     r"""
     Streams the trees of a file. The extra outer bracket without a label that the Penn Treebank puts around a tree is
-    taken off. With `unescape` words lose their Penn Treebank escapes (`-LRB-` -> `(`, `\/` -> `/`).
+    taken off.
 
     What is missing becomes `X`. A tree in which a word shares its bracket, `(S (NP the dog) (VP barks))`, has no tags:
     each of its brackets is a constituent, but for traces (`-NONE-`). A file in which brackets begin with a bracket,
     `((the dog) barks)`, has no labels either.
 
-    `labels` says whether brackets begin with a label. By default the first tree tells that can have been written in
-    one way only; those before it wait, a thousand at most. If none tells, there are labels: `(she (saw it))` is `it`.
+    Args:
+        unescape (`bool`, defaults to `False`):
+            Whether words lose their Penn Treebank escapes (`-LRB-` -> `(`, `\/` -> `/`).
+        labels (`bool`, *optional*):
+            Whether brackets begin with a label. By default the first tree tells that can have been written in one way
+            only; those before it wait, a thousand at most. If none tells, there are labels: `(she (saw it))` is `it`.
 
-    Raises `OSError` for a file that cannot be opened, and `BracketError` for unbalanced or empty brackets, words
-    outside of brackets, a word in a bracket without a label where there are labels, not UTF-8, or a binary file.
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        BracketError: unbalanced or empty brackets, words outside of brackets, a word in a bracket without a label
+            where there are labels, not UTF-8, a binary file.
     """
     name = source_name(path_or_file)
     trees = _raw_trees(path_or_file, name, unescape)

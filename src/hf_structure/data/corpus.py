@@ -51,19 +51,25 @@ def load_sentences(
     path: str | os.PathLike, format: str | None = None, punctuation: str = "keep", by: str = "auto"
 ) -> Iterator[dict]:
     """
-    Streams the sentences of one file as dictionaries: `words` (`list[str]`), and where the file has them, else None:
-    `heads` (`list[int]`, 0 = root), `deprels`, `tags` (XPOS, or else UPOS; bracket tags) and `spans` (`(start, end,
-    label)` of constituents, traces removed and labels without function tags).
+    Streams the sentences of one file.
 
     Args:
-        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`, `"mrp"` or `"text"`; else by suffix.
+        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`, `"mrp"` or `"text"`; by the
+            suffix if not given.
         punctuation (`str`, defaults to `"keep"`):
             `"keep"` or `"drop"`. The dependents of a dropped word go to its nearest kept ancestor; constituents left
             empty are dropped, and so are sentences of punctuation alone.
         by (`str`, defaults to `"auto"`): How punctuation is recognised, see `keep_mask`.
 
-    Raises `OSError` for a file that cannot be opened, `DataError` (which names file and line) for a malformed one, and
-    `ValueError` for another `format`, `punctuation` or `by`, or `by` an annotation the file has not.
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`), and where the file has them, else None: `heads` (`list[int]`, 0 =
+            root), `deprels`, `tags` (XPOS, or else UPOS; bracket tags) and `spans` (`(start, end, label)` of
+            constituents, traces removed and labels without function tags).
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: the file is malformed; the message names file and line.
+        ValueError: unknown `format`, `punctuation` or `by`, or `by` an annotation the file has not.
     """
     format = guess_format(path) if format is None else format
     if format not in _READERS:
@@ -105,9 +111,16 @@ def to_dataset(
     paths: str | os.PathLike | Iterable[str | os.PathLike], streaming: bool = False, **options
 ) -> "Dataset | IterableDataset":
     """
-    Files, of one format or several, as a `datasets.Dataset` (in memory, as Arrow tables) or, `streaming`, a
-    `datasets.IterableDataset` with one shard a file. The columns are `words`, `heads`, `deprels`, `tags`; what a file
-    lacks is None. `options` are `format`, `punctuation`, `by` of `load_sentences`.
+    Files as a `datasets.Dataset` (in memory, as Arrow tables) or, streaming, a `datasets.IterableDataset` with one
+    shard a file.
+
+    Args:
+        paths (`str`, `os.PathLike` or iterable of them): The files, of one format or several.
+        streaming (`bool`, defaults to `False`): Whether to read only when iterated over.
+        options: `format`, `punctuation`, `by` of `load_sentences`.
+
+    Returns:
+        `Dataset` or `IterableDataset` with the columns `words`, `heads`, `deprels`, `tags`; what a file lacks is None.
     """
     import datasets  # an extra: only this function needs it
 

@@ -24,9 +24,15 @@ TAG = "SYM"  # of all brackets: a tag of words, to the Penn Treebank and to Univ
 
 class DyckLanguage:
     """
-    The words of Dyck-k, with k `kinds` of brackets (at most 26), whose depth, the largest number of brackets that are
-    open at a time, is in a range, by default any. Raises `ValueError` for a number of kinds, or a range of depths,
-    that is none.
+    The words of Dyck-k whose depth, the largest number of brackets that are open at a time, is in a range.
+
+    Args:
+        kinds (`int`): Kinds of brackets, k, at most 26.
+        max_depth (`float`): The largest depth, m; by default any depth.
+        min_depth (`int`): The smallest depth.
+
+    Raises:
+        ValueError: a number of kinds, or a range of depths, that is none.
     """
 
     def __init__(self, kinds: int, max_depth: float = math.inf, min_depth: int = 1):
@@ -46,8 +52,11 @@ class DyckLanguage:
 
     def sample(self, pairs: int, rng: Random) -> list[str]:
         """
-        A word of so many pairs of brackets, each as likely as any other. `Random(seed)` gives the same words each
-        time. Raises `ValueError` if there is none.
+        A word of so many pairs of brackets, each as likely as any other. Raises `ValueError` if there is none.
+
+        Args:
+            pairs (`int`): Half the length of the word, at least 1.
+            rng (`random.Random`): Where the numbers come from: `Random(seed)` gives the same words each time.
         """
         if pairs < 1 or not self.count(pairs):
             raise ValueError(f"there is no word of {pairs} pairs of depth {self.min_depth} to {self.max_depth}")

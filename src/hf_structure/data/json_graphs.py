@@ -33,9 +33,10 @@ def read_json_graphs(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
     also with `[head, dependent, label]`. What else is in it is not read. `hf-structure parse --format json` writes
     such objects, as the `graph` of a parse.
 
-    Raises `OSError` for a file that cannot be opened, and `DataError` for not JSON, no words, a word that is no text,
-    an arc of another form, to or from a word that does not exist, or from a word to itself, not UTF-8, or a binary
-    file.
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: not JSON, no words, a word that is no text, an arc of another form, to or from a word that does not
+            exist, or from a word to itself; not UTF-8, a binary file.
     """
     for content, name, line in _objects(path_or_file):
         if "arcs" not in content and isinstance(content.get("graph"), dict):
@@ -61,8 +62,10 @@ def read_mrp(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
     white space. A node whose part has several words is the first of them. Top nodes hang on the root. Arcs between
     nodes of one word are dropped.
 
-    Raises `OSError` for a file that cannot be opened, and `DataError` for not JSON, another flavor, no input, a node
-    without a part of it, an edge or a top that is no node, not UTF-8, or a binary file.
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: not JSON, another flavor, no input, a node without a part of it, an edge or a top that is no node;
+            not UTF-8, a binary file.
     """
     for content, name, line in _objects(path_or_file):
         if content.get("flavor", 0) != 0:

@@ -67,15 +67,26 @@ def keep_mask(
     words: Sequence[str], tags: Sequence[str] | None = None, deprels: Sequence[str] | None = None, by: str = "auto"
 ) -> list[bool]:
     """
-    Which words of a sentence are not punctuation: True for each word to keep.
+    Which words of a sentence are not punctuation.
 
     Relations are those of Universal Dependencies, tags those of the Penn Treebank or universal ones. A word whose
     relation or tag is of another scheme is judged by its form, unless its tag is one of words.
 
-    `by` is `"deprel"`: words with the label `punct` or `punct:...` are dropped; `"tags"`: words with a tag of
-    `PUNCTUATION_TAGS` are dropped (currency signs too, as in the papers), those with a tag of `PTB_WORD_TAGS` or
-    `UPOS_WORD_TAGS` kept; `"form"`: words are dropped by `is_punctuation`; or `"auto"`: the first of these that the
-    sentence has the annotation for. Raises `ValueError` for another, or an annotation that the sentence does not have.
+    Args:
+        words (`Sequence[str]`): The words.
+        tags (`Sequence[str]`, *optional*): Part-of-speech tags.
+        deprels (`Sequence[str]`, *optional*): Dependency labels.
+        by (`str`, defaults to `"auto"`):
+            `"deprel"`: words with the label `punct` or `punct:...` are dropped; `"tags"`: words with a tag of
+            `PUNCTUATION_TAGS` are dropped (currency signs too, as in the papers), those with a tag of `PTB_WORD_TAGS`
+            or `UPOS_WORD_TAGS` kept; `"form"`: words are dropped by `is_punctuation`; `"auto"`: the first of these
+            that the sentence has the annotation for.
+
+    Returns:
+        `list[bool]`: True for each word to keep.
+
+    Raises:
+        ValueError: `by` is unknown, or names an annotation that the sentence does not have.
     """
     if by == "auto":
         given = {"deprel": deprels, "tags": tags, "form": words}

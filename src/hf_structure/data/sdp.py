@@ -47,9 +47,12 @@ class SdpSentence:
 
 def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:
     """
-    Streams the sentences of an SDP 2015 file. The header line may be missing. Raises `OSError` for a file that cannot
-    be opened, and `SdpError` for a wrong number of columns or order of ids, an empty column, a mark that is neither +
-    nor -, a word that is its own argument, a sentence without `#id` line, not UTF-8, or a binary file.
+    Streams the sentences of an SDP 2015 file. The header line may be missing.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        SdpError: number of columns, an empty one, order of ids, a mark that is neither + nor -, a word that is its own
+            argument, a sentence without `#id` line, not UTF-8, a binary file.
     """
     name = source_name(path_or_file)
     for block in numbered_blocks(path_or_file, SdpError):

@@ -30,12 +30,18 @@ def source_name(path_or_file: PathOrFile) -> str:
 
 def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError) -> Iterator[tuple[int, str]]:
     r"""
-    Streams `(number, line)` of a UTF-8 file; lines end at `\n` only, which is taken off (a `\r` before it stays). The
-    file is a path (`.gz`, `.xz` and `.bz2` are decompressed), an open binary or text file, or any iterable of lines.
-    Byte order marks are skipped, also those within files that were put together, at the beginning of a line.
+    Streams `(number, line)` of a UTF-8 file; lines end at `\n` only, which is taken off (a `\r` before it stays).
 
-    Raises `OSError` for a file that cannot be opened, and `error` for a line that is not valid UTF-8 or holds a NUL
-    character (a binary file), or a compressed file that is cut off or damaged.
+    Args:
+        path_or_file (`str`, `os.PathLike`, file or iterable of lines):
+            A path (`.gz`, `.xz` and `.bz2` are decompressed), an open binary or text file, or any iterable of lines.
+            Byte order marks are skipped, also those within files that were put together, at the beginning of a line.
+        error (`type[DataError]`): The error to raise.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: a line is not valid UTF-8, or holds a NUL character (a binary file); a compressed file is cut off or
+            damaged.
     """
     name = source_name(path_or_file)
     is_path = isinstance(path_or_file, (str, os.PathLike))

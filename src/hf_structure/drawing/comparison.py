@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from hf_structure.drawing.arcs import Arc, ArcDrawing, tree_arcs
 from hf_structure.drawing.dependency import draw_text_arcs, text_rows
@@ -32,7 +31,7 @@ def compared_arcs(
     gold_labels: Sequence[str] | None = None,
     system_labels: Sequence[str] | None = None,
 ) -> tuple[list[Arc], list[Arc]]:
-    """The arcs of two trees, given by heads (0 = root) and labels, each in the colour of its verdict."""
+    """The arcs of both trees, each in the colour of its verdict."""
     pairs = ((gold, gold_labels, system), (system, system_labels, gold))
     above, below = (
         [
@@ -45,23 +44,39 @@ def compared_arcs(
 
 
 def comparison_svg(
-    words: Sequence[str], *trees: Any, tags: Sequence[str] | None = None, width: float | None = None
+    words: Sequence[str],
+    gold: Sequence[int],
+    system: Sequence[int],
+    gold_labels: Sequence[str] | None = None,
+    system_labels: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    width: float | None = None,
 ) -> str:
     """
     Draws gold arcs above the words and predicted ones below: blue in both trees, violet where the direction differs,
-    orange in one tree alone. The trees are given as for [`compared_arcs`]; the other arguments and the errors are
-    those of [`~hf_structure.drawing.dependency.dependency_svg`].
+    orange in one tree alone.
+
+    Args:
+        gold, system (`Sequence[int]` of length `n`): Head of each word, 0 = root.
+        gold_labels, system_labels (`Sequence[str]`, *optional*): Written on the arcs.
+        words, tags, width: As for [`~hf_structure.drawing.dependency.dependency_svg`], as are the errors.
     """
-    above, below = compared_arcs(words, *trees)
+    above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
     return sentence_svg(words, tags, partial(ArcDrawing, above), partial(ArcDrawing, below, below=True), width=width)
 
 
-def comparison_text(words: Sequence[str], *trees: Any) -> str:
+def comparison_text(
+    words: Sequence[str],
+    gold: Sequence[int],
+    system: Sequence[int],
+    gold_labels: Sequence[str] | None = None,
+    system_labels: Sequence[str] | None = None,
+) -> str:
     """
     The same for a terminal: one word a line, gold arcs at its left, predicted ones at its right, followed by errors:
     `✗` with the predicted and the gold head, `⇄` where only the direction differs.
     """
-    above, below = compared_arcs(words, *trees)
+    above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
     mirrored = [line.translate(_MIRRORED)[::-1] for line in draw_text_arcs(below, len(words))]
     notes = [
         "" if arc.verdict == "right" else _difference(words, arc, wanted)

@@ -29,11 +29,15 @@ def constituency_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws constituents, half-open spans of words from 0 in any order, as brackets above the words, in the style of
-    `dependency_svg`; those without a label as dots.
+    Draws constituents as brackets above the words, in the style of `dependency_svg`.
 
-    Raises `ValueError` for lists of unequal length, spans that are no tree over the words, a width that is not
-    positive.
+    Args:
+        words, tags, width: As for `dependency_svg`.
+        spans (`Sequence[tuple[int, int]]`): The constituents, half-open, in words from 0; in any order.
+        labels (`Sequence[str]`, *optional*): Of the constituents, which are drawn as dots without one.
+
+    Raises:
+        ValueError: lists of unequal length, spans that are no tree over the words, a width that is not positive.
     """
     return sentence_svg(words, tags, Brackets(words, spans, labels).part, width=width)
 

@@ -23,17 +23,26 @@ def dependency_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws heads (0 = root) as arcs above the words, with arrows at the dependents: an `<svg>` element, well-formed XML
-    without scripts or references to other files.
+    Draws heads as arcs above the words, with arrows at the dependents.
 
-    Labels are written on the arcs, tags under the words. Improbable arcs are pale, and probabilities below 0.95 are
-    written on the arcs. An arc without a probability, where others have one, is dashed: the model did not see the
-    word, and a rule attached it. Crossing arcs have different colours. The picture is as wide as the sentence needs:
-    put it into something that scrolls, or give a `width` in pixels; longer sentences then continue in another row. Its
-    background is dark on dark pages.
+    The picture is as wide as the sentence needs: put it into something that scrolls, or give a `width`. Its background
+    is dark on dark pages. Crossing arcs have different colours. An arc without a probability, where others have one,
+    is dashed: the model did not see the word, and a rule attached it.
 
-    Raises `ValueError` for lists of unequal length, a width that is not positive, a head out of range or equal to its
-    word.
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        heads (`Sequence[int]` of length `n`): Head of each word, 0 = root.
+        labels (`Sequence[str]`, *optional*): Written on the arcs.
+        probabilities (`Sequence[float | None]`, *optional*):
+            Improbable arcs are pale, and probabilities below 0.95 are written on the arcs.
+        tags (`Sequence[str]`, *optional*): Written under the words.
+        width (`float`, *optional*): In pixels; longer sentences continue in another row.
+
+    Returns:
+        `str`: an `<svg>` element, well-formed XML without scripts or references to other files.
+
+    Raises:
+        ValueError: lists of unequal length, a width that is not positive, a head out of range or equal to its word.
     """
     return arcs_svg(words, tree_arcs(words, heads, labels, probabilities), tags, width)
 
@@ -47,8 +56,15 @@ def graph_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws the arcs of a graph, `(head, dependent)`, words numbered from 1 and 0 being the root, as `dependency_svg`
-    draws those of a tree. Raises `ValueError` as it does, and for repeated or invalid arcs.
+    Draws the arcs of a graph as `dependency_svg` draws those of a tree.
+
+    Args:
+        words, tags, width: As for `dependency_svg`.
+        arcs (`Sequence[tuple[int, int]]`): `(head, dependent)`, words numbered from 1, 0 being the root.
+        labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): Of the arcs.
+
+    Raises:
+        ValueError: lists of unequal length, a width that is not positive, repeated or invalid arcs.
     """
     return arcs_svg(words, graph_arcs(words, arcs, labels, probabilities), tags, width)
 

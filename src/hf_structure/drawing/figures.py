@@ -22,10 +22,16 @@ def plot_marginals(
     words: Sequence[str], marginals: Any, probabilities: Sequence[float | None] | None = None
 ) -> "Figure":
     """
-    A heat map of arc marginals, with a row for each word and a column for each possible head: `marginals[i][h]`, of
-    shape `(n, n + 1)`, is the probability that word `h` (0 = root) is the head of word `i + 1`. `probabilities` are
-    those of the heads of a tree, None for words that the model did not see; their rows say `rule`. Raises `ValueError`
-    for marginals of another shape.
+    A heat map of arc marginals, with a row for each word and a column for each possible head.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        marginals (nested sequences or array of shape `(n, n + 1)`):
+            `marginals[i][h]` is the probability that word `h` (0 = root) is the head of word `i + 1`.
+        probabilities (`Sequence[float | None]` of length `n`, *optional*):
+            Probabilities of the heads of a tree, None for words that the model did not see; their rows say `rule`.
+
+    Raises `ValueError` for marginals of another shape.
     """
     check_lengths(words, probabilities=probabilities)
     restored = [row for row, value in enumerate(probabilities or ()) if value is None]
@@ -34,17 +40,30 @@ def plot_marginals(
 
 def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
     """
-    A heat map of the distributions of `n` words over their parents, as in figure 5 of the StructFormer paper:
-    `parents[i][j]`, nested sequences or an array of shape `(n, n)`, is the probability that word `j` is the parent of
-    word `i`, both from 0. Rows may sum to less than 1. Raises `ValueError` for parents of another shape.
+    A heat map of each word's distribution over its parents, as in figure 5 of the StructFormer paper.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        parents (nested sequences or array of shape `(n, n)`):
+            `parents[i][j]` is the probability that word `j` is the parent of word `i`, both from 0. Rows may sum to
+            less than 1.
+
+    Raises `ValueError` for parents of another shape.
     """
     return _heat_map("parents", parents, words, list(words), "parent", "Parents of words")
 
 
 def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Sequence[float]) -> "Figure":
     """
-    Syntactic heights of `n` words as white bars over them and the `n - 1` syntactic distances as grey bars over the
-    gaps between them, as in figure 1a of the StructFormer paper. Raises `ValueError` for lists of wrong length.
+    Syntactic heights as white bars over the words and syntactic distances as grey bars over the gaps between them, as
+    in figure 1a of the StructFormer paper.
+
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        distances (`Sequence[float]` of length `n - 1`): Between words `i` and `i + 1`, from 0.
+        heights (`Sequence[float]` of length `n`): Of the words.
+
+    Raises `ValueError` for lists of wrong length.
     """
     check_lengths(words, heights=heights)
     if len(distances) != max(len(words) - 1, 0):
@@ -73,8 +92,13 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
 def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "dependent")) -> "Figure":
     """
     The weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: layers in
-    rows, attention heads in groups of cells, one cell for each relation. `weights` are between 0 and 1, nested
-    sequences or an array of shape `(layers, heads, relations)`. Raises `ValueError` for another shape.
+    rows, attention heads in groups of cells, one cell for each relation.
+
+    Args:
+        weights (nested sequences or array of shape `(layers, heads, relations)`): Weights between 0 and 1.
+        relations (`Sequence[str]`): Names of the relations, in order.
+
+    Raises `ValueError` for weights of another shape.
     """
     layers = [[list(map(float, head)) for head in layer] for layer in weights]
     heads = len(layers[0]) if layers else 0
@@ -98,8 +122,13 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
 def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], title: str) -> "Figure":
     """
     The correlation of each head with each relation, as in figure 5 of the UDGN paper: relations in rows, layers in
-    groups of cells, one cell for each head. `correlations` are titles, and arrays of one shape, `(labels, layers,
-    heads)`, with values between -1 and 1 or nan, which are grey.
+    groups of cells, one cell for each head. Undefined values are grey.
+
+    Args:
+        correlations (`Mapping[str, Any]`):
+            Titles, and arrays of one shape, `(labels, layers, heads)`, with values between -1 and 1 or nan.
+        labels (`Sequence[str]`): The relations, in order.
+        title (`str`): Above the figure.
 
     Raises `ValueError` without correlations, and where their shapes differ.
     """
@@ -124,8 +153,13 @@ def plot_class_scores(
     scores: Mapping[str, Sequence[float | None]], classes: Sequence[str], xlabel: str, ylabel: str
 ) -> "Figure":
     """
-    Scores of one or several parsers, between 0 and 1, by class, as in figures 3 to 5 of the Graph-to-Graph Transformer
-    paper: one line for each parser, with gaps where a class does not occur.
+    Scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: one line
+    for each parser, with gaps where a class does not occur.
+
+    Args:
+        scores (`Mapping[str, Sequence[float | None]]`): Names of the parsers, and their scores between 0 and 1.
+        classes (`Sequence[str]`): Names of the classes, in order.
+        xlabel, ylabel (`str`): What the classes and the scores are.
 
     Raises `ValueError` unless each class has a score.
     """
@@ -150,8 +184,12 @@ def plot_curves(
 ) -> "Figure":
     """
     Values over sizes in panels side by side, with a line for each model through the means of its runs, and the sample
-    standard deviation of several runs. `panels` have, for each measure and each model, by name, the values of its runs
-    at each size; `xlabel` says what the sizes are, and `log` whether their axis is logarithmic.
+    standard deviation of several runs.
+
+    Args:
+        panels (`Mapping`): For each measure and each model, by name, the values of its runs at each size.
+        xlabel (`str`): What the sizes are.
+        log (`bool`): Whether the axis of the sizes is logarithmic.
 
     Raises `ValueError` without panels, or for a model without values.
     """

@@ -19,11 +19,16 @@ COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # o
 
 def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "Figure":
     """
-    The feature tapes of a sentence of `n` words, as in figure 1 of the GiLT paper: for each feature a picture whose
-    rows are the tapes after each word, with a cell for the root and every word so far, and a legend of its numbers.
+    The feature tapes of a sentence, as in figure 1 of the GiLT paper: for each feature a picture whose rows are the
+    tapes after each word, with a cell for the root and every word so far, and a legend of its numbers.
 
-    `tapes`, nested sequences or an array of shape `(features, n + 1, n + 1)`, were read with the `features`:
-    `tapes[f][i][j]` is feature `f` of word `j` (0 is the root) after word `i`. Raises `ValueError` for another shape.
+    Args:
+        words (`Sequence[str]` of length `n`): The words, in order.
+        tapes (nested sequences or array of shape `(features, n + 1, n + 1)`):
+            `tapes[f][i][j]` is feature `f` of word `j` (0 is the root) after word `i`.
+        features ([`TapeFeatures`]): What the tapes were read with.
+
+    Raises `ValueError` for tapes of another shape.
     """
     size = len(words) + 1
     names = features.names
@@ -74,8 +79,12 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
 
 def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     """
-    Scores between 0 and 1 of several models on the circuits of the syntactic test suites, as in figure 2 of the GiLT
-    paper: a group of bars for each circuit, with one bar for each model that has a score of it.
+    Scores of several models on the circuits of the syntactic test suites, as in figure 2 of the GiLT paper: a group of
+    bars for each circuit, with one bar for each model.
+
+    Args:
+        scores (`Mapping[str, Mapping[str, float]]`):
+            For each model the scores of the circuits, between 0 and 1. A circuit that a model lacks has no bar.
 
     Raises `ValueError` without models or circuits, and for scores that are not between 0 and 1.
     """

@@ -55,10 +55,15 @@ def render_html(
     note: str = NOTE,
 ) -> str:
     """
-    One HTML page with the numbered pictures of several sentences (of anything with `words` and `to_svg()`; the
-    `alternatives` of a `Parse` follow its picture), without scripts or references to other files. `names`, such as the
-    models that parsed them, stand beside the sentences, and the `note` below the pictures. Sentences that are longer
-    than `width`, in pixels, take several rows; with None, they scroll.
+    One HTML page with the numbered pictures of several sentences, without scripts or references to other files.
+
+    Args:
+        parses (iterable of `Parse`, `DependencyTree` or `ConstituencyTree`):
+            Anything with `words` and `to_svg()`. The `alternatives` of a `Parse` follow its picture.
+        title (`str`): Title and heading of the page.
+        names (iterable of `str`, *optional*): Shown beside each sentence, such as the model that parsed it.
+        width (`float`, *optional*): In pixels; longer sentences take several rows. With None, they scroll.
+        note (`str`): Explanation below the pictures.
     """
     named = ((parse, None) for parse in parses) if names is None else zip(parses, names, strict=True)
     figures = [

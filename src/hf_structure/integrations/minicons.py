@@ -46,7 +46,11 @@ class StructureLMScorer(IncrementalLMScorer):
         model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
         device (`str`): Where to compute.
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        beam_size, max_tokens, split_words: As for [`~hf_structure.integrations.lm_eval.StructureLM`].
+        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
+        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
+        split_words (`bool`):
+            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
+            like the text that the models of this library are trained on. By default it is tokenized as it is.
         trust_remote_code (`bool`): Whether code that comes with a model may run.
     """
 
@@ -132,8 +136,16 @@ class StructureLMScorer(IncrementalLMScorer):
 class StructureMaskedLMScorer(MaskedLMScorer):
     """
     minicons' `MaskedLMScorer` for models of this library, and others. Its tokenizer splits raw text into words, see
-    [`prepare_for_pipelines`]. Arguments are those of [`StructureLMScorer`]. Raises `ValueError` for a model that is no
-    masked language model.
+    [`prepare_for_pipelines`].
+
+    Args:
+        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
+        device (`str`): Where to compute.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
+        trust_remote_code (`bool`): Whether code that comes with a model may run.
+
+    Raises:
+        ValueError: a model that is no masked language model.
     """
 
     def __init__(

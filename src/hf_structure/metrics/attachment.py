@@ -228,8 +228,10 @@ def aligned_columns(
 ) -> tuple[list[Sequence[int]], list[Sequence[int]], list[Sequence[str]] | None, list[Sequence[str]] | None]:
     """
     Predicted heads, gold heads, predicted labels and gold labels of sentences that have the same words; no labels
-    where all labels of one side are `_`. Raises `ValueError` for different words or numbers of sentences, or a word
-    without a head.
+    where all labels of one side are `_`.
+
+    Raises:
+        ValueError: different words or numbers of sentences, a word without a head.
     """
     predicted = list(predicted)
     gold = list(gold)

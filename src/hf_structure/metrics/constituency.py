@@ -57,7 +57,15 @@ class ConstituencyScores:
 
 
 class SentenceCounts(NamedTuple):
-    """A sentence's part of [`ConstituencyScores`]."""
+    """
+    A sentence's part of [`ConstituencyScores`].
+
+    Attributes:
+        number (`int`): Number of the sentence, from 1.
+        matched, predicted, gold (`int`): Number of constituents on both sides, predicted, gold.
+        f1 (`float`): Its unlabelled F1.
+        depth, gold_depth (`int`): Depths of its trees.
+    """
 
     number: int  # of the sentence, from 1
     matched: int  # number of constituents on both sides
@@ -276,7 +284,11 @@ def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
     """
     Constituents of two words and more of a random binary tree, outer ones first. Every constituent, from the whole
     sentence down, is split at a place drawn uniformly; flat trees are more likely than under a uniform distribution
-    over trees. `Random(seed)` gives the same trees each time.
+    over trees.
+
+    Args:
+        length (`int`): Number of words.
+        generator (`random.Random`): Source of random numbers: `Random(seed)` gives the same trees each time.
     """
     spans = []
     waiting = [(0, length)]

@@ -71,11 +71,17 @@ def error_analysis(
     universal_labels: bool = False,
 ) -> ErrorAnalysis:
     """
-    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared. `keep`,
-    `ignore_labels` and `universal_labels` are those of [`~hf_structure.metrics.attachment.attachment_scores`].
+    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared.
 
-    Raises `ValueError` for different words or numbers of sentences, a word without a head, `ignore_labels` without
-    gold labels.
+    Args:
+        predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
+        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
+        ignore_labels (`Collection[str]`): Words with these gold labels (or subtypes of them) are not scored.
+        universal_labels (`bool`): Whether labels are compared without subtype.
+
+    Raises:
+        ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` without gold
+            labels.
     """
     heads, gold_heads, labels, gold_labels = aligned_columns(predicted, gold)
     if ignore_labels and gold_labels is None:
@@ -99,7 +105,12 @@ def error_analysis(
 
 
 def root_distances(heads: Sequence[int]) -> list[int]:
-    """Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle."""
+    """
+    Number of dependencies between each word and the root; `len(heads) + 1` for words in or below a cycle.
+
+    Args:
+        heads (`Sequence[int]`): Head of every word, 0 for the root.
+    """
     distances = [0] + [0] * len(heads)
     for word in range(1, len(heads) + 1):
         path = []

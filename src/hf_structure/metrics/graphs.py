@@ -27,8 +27,13 @@ class ArcScores:
 
 def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[str, Any]]) -> ArcScores:
     """
-    Compares graphs of the same sentences, given by `words`, and `arcs`, pairs `(head, dependent)` of words numbered
-    from 1, 0 being the root. For two files: `arc_scores(load_graphs("system.sdp"), load_graphs("gold.sdp"))`.
+    Compares graphs of the same sentences.
+
+    For two files: `arc_scores(load_graphs("system.sdp"), load_graphs("gold.sdp"))`.
+
+    Args:
+        predicted, gold (`Iterable[Mapping]`): For each sentence `words`, and `arcs`, pairs `(head, dependent)` of
+            words numbered from 1, 0 being the root.
 
     Raises:
         ValueError: different words or numbers of sentences, an invalid arc (the message names the sentence), no

@@ -9,8 +9,14 @@ import torch
 @torch.no_grad()
 def masked_log_likelihood(model, batches: Iterable[dict[str, torch.Tensor]]) -> tuple[float, int]:
     """
-    The sum of the log-probabilities, in nats, that a masked language model in evaluation mode gives to the masked
-    words of its inputs (with `labels`, -100 where nothing is masked), and the number of these words.
+    Sum of the log-probabilities that a model gives to the masked words.
+
+    Args:
+        model (`PreTrainedModel`): A masked language model, in evaluation mode.
+        batches (`Iterable[dict[str, torch.Tensor]]`): Its inputs with `labels`, -100 where nothing is masked.
+
+    Returns:
+        `tuple[float, int]`: The sum in nats and the number of masked words.
     """
     total = 0.0
     count = 0

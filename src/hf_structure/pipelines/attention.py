@@ -34,19 +34,22 @@ def sentence_attention(
 ) -> SentenceAttention:
     """
     Attention of one head to a sentence, and what graph or tree the model builds of it, as in figure 3 of the GiLT
-    paper. A transformer grammar attends to its actions, too. Parameters that are not described here are as for
-    [`~hf_structure.score`].
+    paper. A transformer grammar attends to its actions, too.
 
     Args:
+        sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
         model (`str`, `Path` or `PreTrainedModel`):
             Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
             transformers' that can give its attention.
+        tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
         layer, head (`int`): Which layer, by default the last one, and which head, both from 1.
         with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
         beam_size (`int`): How many of these are followed.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
 
-    Raises `ValueError` for no such model, a model or layer without attention, a layer or head that there is not, a
-    sentence that is empty or too long for the model.
+    Raises:
+        ValueError: no such model, a model or layer without attention, a layer or head that there is not, a sentence
+            that is empty or too long for the model.
     """
     model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
     encoded = encode_sentence(

@@ -46,17 +46,24 @@ def head_types(
     device: str | torch.device | None = None,
 ) -> HeadTypes:
     """
-    Pearson correlation of each head of a model (a UDGN, or a StructFormer with either attention, of whole words) with
-    each relation of a treebank, in both directions (UDGN paper, section 4.3 and appendix A.2).
+    Pearson correlation of each head of a model with each relation of a treebank, in both directions (UDGN paper,
+    section 4.3 and appendix A.2).
 
-    The data points are the dependencies of the treebank, but for roots, for words that the model does not see, and for
-    those with one of `ignore_labels` (or a subtype of one). With `universal_labels` relations are taken without their
-    subtype (`nsubj:pass` as `nsubj`). The value of a head is, for a UDGN, with what probability it is chosen for the
-    pair of words (eq. 12, before the dependency mask); for a StructFormer or Transformer the weight with which one
-    word attends to the other.
+    The data points are the dependencies of the treebank, but for roots, and for words that the model does not see. The
+    value of a head is, for a UDGN, with what probability it is chosen for the pair of words (eq. 12, before the
+    dependency mask); for a StructFormer or Transformer the weight with which one word attends to the other.
 
-    Raises `ValueError` for no such model, another kind of model, or no dependency to look at, and `SentenceError` for
-    a sentence without a tree, or one that is too long.
+    Args:
+        sentences (`Iterable[ConlluSentence]`): The treebank; it is read as a stream.
+        model (`str`, `Path` or `PreTrainedModel`): A UDGN, or a StructFormer with either attention, of whole words.
+        tokenizer, device: As for [`~hf_structure.parse`].
+        ignore_labels (`Collection[str]`): Dependencies with these labels (or subtypes of them) are left out.
+        universal_labels (`bool`): Whether relations are taken without their subtype (`nsubj:pass` as `nsubj`).
+        batch_size (`int`): Sentences that the model reads at once.
+
+    Raises:
+        ValueError: no such model, another kind of model, no dependency to look at.
+        SentenceError: a sentence without a tree, or one that is too long.
     """
     model, tokenizer = load_model(model, tokenizer, device, *MASKED)
     _check(model, tokenizer)

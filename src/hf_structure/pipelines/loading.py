@@ -49,16 +49,17 @@ def load_model(
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    Model in evaluation mode on its device, and its tokenizer; parameters that are not described here are as for
-    [`~hf_structure.parse`].
+    Model in evaluation mode on its device, and its tokenizer.
 
     Args:
+        model, tokenizer, device, dtype, revision, trust_remote_code: As for [`~hf_structure.parse`].
         auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
         purpose (`str`): What the model is to be, for messages: `"causal language model"`.
         optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
 
-    Raises `ValueError` if there is no such model, device or dtype, a folder holds no such model, a loaded model has
-    another dtype, or its tokenizer is not known.
+    Raises:
+        ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
+            another dtype, or its tokenizer is not known.
     """
     dtype = _known_dtype(dtype)
     if isinstance(model, torch.nn.Module):

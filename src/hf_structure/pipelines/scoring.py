@@ -431,9 +431,14 @@ def token_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Log-probabilities of all tokens but the first, by a causal language model in evaluation mode. `sentences` have
-    `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.tokenization.encode_subwords`]; with `beam_size`,
-    so many structures of a sentence are followed. `max_tokens` and `progress` are those of [`score`].
+    Log-probabilities of all tokens but the first.
+
+    Args:
+        model (`PreTrainedModel`): A causal language model in evaluation mode.
+        sentences (`Sequence[Mapping]`):
+            `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.tokenization.encode_subwords`].
+        beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
+        max_tokens, progress: See [`score`].
     """
     return [log_probs for log_probs, _ in _predict(model, sentences, beam_size, max_tokens, progress)]
 

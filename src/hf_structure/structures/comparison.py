@@ -9,7 +9,15 @@ from hf_structure.structures.dependency_tree import DependencyTree
 
 @dataclass(frozen=True)
 class TreeComparison(Drawn):
-    """A gold tree and that of a system, in one picture. Raises `ValueError` for trees over different words."""
+    """
+    A gold tree and that of a system, in one picture.
+
+    Args:
+        gold, system (`DependencyTree`): Over the same words.
+
+    Raises:
+        ValueError: trees over different words.
+    """
 
     gold: DependencyTree
     system: DependencyTree

@@ -111,7 +111,10 @@ class DependencyGraph(Drawn, Value):
         comment.
 
         Args:
-            metadata, spaces, multiword_tokens: As for `to_conllu` of [`DependencyTree`].
+            metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
+            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
+            multiword_tokens (`Sequence[tuple[int, int]]`):
+                The first and the last word of each token of several words, as in [`Parse`].
 
         Raises:
             ValueError: a word, label or comment that no CoNLL-U line can hold (empty word, tab, line break, `|`).
