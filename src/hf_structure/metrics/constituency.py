@@ -57,15 +57,7 @@ class ConstituencyScores:
 
 
 class SentenceCounts(NamedTuple):
-    """
-    A sentence's part of [`ConstituencyScores`].
-
-    Attributes:
-        number (`int`): Number of the sentence, from 1.
-        matched, predicted, gold (`int`): Number of constituents on both sides, predicted, gold.
-        f1 (`float`): Its unlabelled F1.
-        depth, gold_depth (`int`): Depths of its trees.
-    """
+    """A sentence's part of [`ConstituencyScores`]."""
 
     number: int  # of the sentence, from 1
     matched: int  # number of constituents on both sides
