@@ -128,14 +128,10 @@ class GiLTConfig(StructuredLMConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        self._check_sizes("max_new_arcs")
+        self._check_sizes("max_new_arcs", "scorer_chunk_size")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
         if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:
             raise ValueError(f"scorer_middle_layer {self.scorer_middle_layer} of {self.num_hidden_layers} layers")
-        if self.scorer_chunk_size < 1:
-            raise ValueError(f"scorer_chunk_size must be at least 1, not {self.scorer_chunk_size}")
-        for name in ("arc_loss_weight", "count_loss_weight"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        self.require_not_negative("arc_loss_weight", "count_loss_weight")
         _ = self.tape_features  # raises, too

@@ -70,5 +70,4 @@ class PushdownLMConfig(StructuredLMConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         self._check_sizes("max_depth", "attachment_size")
-        if self.attachment_loss_weight < 0:
-            raise ValueError(f"attachment_loss_weight must not be negative, but is {self.attachment_loss_weight}")
+        self.require_not_negative("attachment_loss_weight")

@@ -109,9 +109,7 @@ class StructuredLMConfig(StructureConfig):
 
     def _check_sizes(self, *names: str) -> None:
         """Raises `ValueError` where the backbone, its `structure_layers`, or a size of these names make no model."""
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        self.require_positive(*names)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
