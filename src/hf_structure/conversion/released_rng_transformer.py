@@ -41,15 +41,7 @@ class ReleasedRNGTransformerModel(RNGTransformerModel):
 
     config_class = ReleasedRNGTransformerConfig
 
-    def _attention(self, num_labels: int) -> GraphAttention:
-        config = self.config
-        return ReleasedGraphAttention(
-            config.hidden_size,
-            config.num_attention_heads,
-            num_labels,
-            config.attention_dropout,
-            config.scale_relations,
-        )
+    attention_class = ReleasedGraphAttention
 
 
 @dataclass

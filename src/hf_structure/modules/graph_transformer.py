@@ -284,20 +284,3 @@ def begins_at_zero(module: nn.Module) -> TypeGuard[nn.Embedding | nn.Linear]:
 def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
     return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
-
-
-def additive_mask(attention_mask: torch.Tensor, hidden_states: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, 1, 1, seq_len)` in the precision of attention: 0, or the least number at padding."""
-    device = hidden_states.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_states.dtype
-    mask = torch.zeros_like(attention_mask, dtype=dtype)
-    return mask.masked_fill(~attention_mask.bool(), torch.finfo(dtype).min)[:, None, None]
-
-
-def check_positions(length: int, positions: int) -> None:
-    """Raises `ValueError` for a sequence that is longer than the positions reach."""
-    if length > positions:
-        raise ValueError(
-            f"sequences of {length} are longer than the {positions} positions of this model "
-            "(config.max_position_embeddings)"
-        )

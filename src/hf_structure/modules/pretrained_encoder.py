@@ -55,21 +55,6 @@ LAYER_PARTS = {
 }
 
 
-def new_encoder(config: Any) -> PreTrainedModel | None:
-    """That of a configuration with an `encoder_config`, else None."""
-    if config.encoder_config is None:
-        return None
-    return AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
-
-
-def read_whole(
-    encoder: PreTrainedModel, vectors: torch.Tensor, attention_mask: torch.Tensor, positions: torch.Tensor
-) -> torch.Tensor:
-    """What an encoder makes of vectors `(batch_size, seq_len, embedding_size)` at these positions."""
-    outputs = encoder(inputs_embeds=vectors, attention_mask=attention_mask, position_ids=positions)
-    return outputs.last_hidden_state
-
-
 class PretrainedEncoderMixin(MixinBase):
     """For parsers whose base model is an encoder of `graph_transformer`, or has its layers on top of another."""
 

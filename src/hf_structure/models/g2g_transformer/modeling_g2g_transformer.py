@@ -10,11 +10,9 @@ of the paper's first version.
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
-from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, SHIFT, TransitionStates
 from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
@@ -36,91 +34,31 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
 )
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.graph_transformer import (
-    Arcs,
-    GraphAttention,
-    GraphTransformerEmbeddings,
-    GraphTransformerLayer,
-    additive_mask,
-    begin_at_zero,
-    begins_at_zero,
-    check_positions,
-    take,
-)
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import all_words, check_one_input
-from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin, new_encoder, read_whole
-from hf_structure.modules.publishing import PublishingMixin
+from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
 from hf_structure.modules.words import average_pieces, numbers, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
 
-class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
-    """Initialisation that all Graph-to-Graph Transformer models share."""
+class G2GTransformerPreTrainedModel(GraphPreTrainedModel):
+    """Base of the Graph-to-Graph Transformer models."""
 
     config: G2GTransformerConfig
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["GraphTransformerLayer"]
-    _can_record_outputs = {
-        "hidden_states": GraphTransformerLayer,
-        "attentions": OutputRecorder(GraphAttention, index=1),
-    }
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        super()._init_weights(module)
-        if begins_at_zero(module):
-            init.zeros_(module.weight)
-        elif isinstance(module, nn.LSTM):
-            for parameter in module.parameters():  # as torch does it
-                init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
 
 
-class G2GTransformerModel(G2GTransformerPreTrainedModel):
+class G2GTransformerModel(GraphEncoderModel, G2GTransformerPreTrainedModel):
     """A Transformer encoder that reads a sequence and a forest of arcs over it."""
 
     def __init__(self, config: G2GTransformerConfig):
-        super().__init__(config)
-        self.encoder = new_encoder(config)
-        if self.encoder is None:
-            self.embeddings = GraphTransformerEmbeddings(
-                config.vocab_size,
-                config.hidden_size,
-                config.max_position_embeddings,
-                SEGMENTS,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-            )  # eq. 5
-        else:
-            self.segment_embeddings = nn.Embedding(SEGMENTS, config.embedding_size)
-            begin_at_zero(self.segment_embeddings)
-        self.layers = nn.ModuleList(
-            GraphTransformerLayer(
-                GraphAttention(
-                    config.hidden_size,
-                    config.num_attention_heads,
-                    num_labels=int(config.use_graph_input),  # labels are read from the deleted words
-                    dropout=config.attention_dropout,
-                ),  # eq. 9 and 10
-                config.hidden_size,
-                config.intermediate_size,
-                config.hidden_act,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-                norm_first=self.encoder is not None,
-            )
-            for _ in range(config.num_hidden_layers)
-        )
-        self.gradient_checkpointing = False
+        super().__init__(config, SEGMENTS)  # eq. 5
+        num_labels = int(config.use_graph_input)  # labels are read from the deleted words
+        self.layers = self.new_layers([num_labels] * config.num_hidden_layers)  # eq. 9 and 10
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        return (self.encoder or self.embeddings).get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        (self.encoder or self.embeddings).set_input_embeddings(value)
 
     @capture_outputs
     def forward(
@@ -155,21 +93,9 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         """
         check_one_input(input_ids, inputs_embeds)
         embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-        if attention_mask is None:
-            attention_mask = all_words(embedded)
-        check_positions(embedded.shape[1], self.config.max_position_embeddings)
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
-        if segment_ids is None:
-            segment_ids = torch.zeros_like(attention_mask, dtype=torch.long)
-        if position_ids is None:
-            position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        if self.encoder is None:
-            hidden_states = self.embeddings(embedded, position_ids, segment_ids)
-        else:
-            vectors = embedded + self.segment_embeddings(segment_ids)
-            hidden_states = read_whole(self.encoder, vectors, attention_mask, position_ids)
-        mask = additive_mask(attention_mask, hidden_states)
+        hidden_states, mask = self.embed(embedded, attention_mask, position_ids, segment_ids)
         arcs = None if parents is None else Arcs(parents)
         for layer in self.layers[:-1]:
             hidden_states = layer(hidden_states, mask, arcs)

@@ -17,11 +17,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map, tree_map_only
-from transformers import PreTrainedModel
-from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.spanning_tree import (
     arc_marginals,
@@ -35,96 +33,32 @@ from hf_structure.algorithms.spanning_tree import (
 from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.graph_transformer import (
-    Arcs,
-    GraphAttention,
-    GraphTransformerEmbeddings,
-    GraphTransformerLayer,
-    RelativePositionBias,
-    additive_mask,
-    begins_at_zero,
-    check_positions,
-    take,
-)
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias, take
 from hf_structure.modules.padding import all_words, check_one_input, words_first
-from hf_structure.modules.pretrained_encoder import (
-    MODEL_TYPES,
-    PretrainedEncoderMixin,
-    new_encoder,
-    read_whole,
-)
-from hf_structure.modules.publishing import PublishingMixin
+from hf_structure.modules.pretrained_encoder import MODEL_TYPES, PretrainedEncoderMixin
 from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
 
 
-class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
-    """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
+class RNGTransformerPreTrainedModel(GraphPreTrainedModel):
+    """Base of the Recursive Non-autoregressive Graph-to-Graph Transformer models."""
 
     config: RNGTransformerConfig
     config_class = RNGTransformerConfig
     base_model_prefix = "rng_transformer"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["GraphTransformerLayer"]
-    _can_record_outputs = {
-        "hidden_states": GraphTransformerLayer,
-        "attentions": OutputRecorder(GraphAttention, index=1),
-    }
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        super()._init_weights(module)
-        if begins_at_zero(module):
-            init.zeros_(module.weight)
 
 
-class RNGTransformerModel(RNGTransformerPreTrainedModel):
+class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
     """A Transformer encoder that reads a sequence and a graph over it: Encoder(words, G)."""
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
-        self.encoder = new_encoder(config)
-        if self.encoder is None:
-            self.embeddings = GraphTransformerEmbeddings(
-                config.vocab_size,
-                config.hidden_size,
-                config.max_position_embeddings,
-                0,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-            )
-        buckets = config.num_position_buckets
-        self.position_bias = RelativePositionBias(buckets, config.num_attention_heads) if buckets else None
-        self.layers = nn.ModuleList(
-            GraphTransformerLayer(
-                self._attention(config.num_relations if number in config.graph_layers else 0),
-                config.hidden_size,
-                config.intermediate_size,
-                config.hidden_act,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-                norm_first=self.encoder is not None,
-            )
-            for number in range(config.num_hidden_layers)
-        )
-        self.gradient_checkpointing = False
+        if config.num_position_buckets:
+            self.position_bias = RelativePositionBias(config.num_position_buckets, config.num_attention_heads)
+        graph_layers = config.graph_layers
+        num_labels = [config.num_relations * (layer in graph_layers) for layer in range(config.num_hidden_layers)]
+        self.layers = self.new_layers(num_labels, config.scale_relations)
         self.post_init()
-
-    def _attention(self, num_labels: int) -> GraphAttention:
-        """Self-attention that reads arcs, or with 0 labels none."""
-        config = self.config
-        return GraphAttention(
-            config.hidden_size,
-            config.num_attention_heads,
-            num_labels,
-            config.attention_dropout,
-            config.scale_relations,
-        )
-
-    def get_input_embeddings(self) -> nn.Module:
-        return (self.encoder or self.embeddings).get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        (self.encoder or self.embeddings).set_input_embeddings(value)
 
     @capture_outputs
     def forward(
@@ -162,17 +96,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """What does not depend on the graph: vectors below the layers that read it, and the mask of attention."""
-        check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
-        if attention_mask is None:
-            attention_mask = all_words(inputs_embeds)
-        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        if self.encoder is None:
-            hidden_states = self.embeddings(inputs_embeds, positions)
-        else:
-            hidden_states = read_whole(self.encoder, inputs_embeds, attention_mask, positions)
-        mask = additive_mask(attention_mask, hidden_states)
-        if self.position_bias is not None:
-            mask = mask + self.position_bias(positions).to(mask.dtype)
+        hidden_states, mask = self.embed(inputs_embeds, attention_mask)
         for layer in self.layers[: self.config.num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
         return hidden_states, mask
