@@ -18,26 +18,6 @@ class StructureConfig(PreTrainedConfig):
             kwargs = {name: value for name, value in kwargs.items() if name not in ("auto_map", "custom_pipelines")}
         super().__post_init__(**kwargs)
 
-    def require_positive(self, *names: str) -> None:
-        """Raises `ValueError` where a size that all models have, or one of these names, is less than 1."""
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-
-    def require_not_negative(self, *names: str) -> None:
-        """Raises `ValueError` where one of these settings is less than 0."""
-        for name in names:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
-
-    def require_whole_heads(self) -> None:
-        """Raises `ValueError` where attention heads do not divide the width of the vectors."""
-        config: Any = self
-        if config.hidden_size % config.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {config.hidden_size} is no multiple of num_attention_heads {config.num_attention_heads}"
-            )
-
 
 @strict
 class EncoderConfig(StructureConfig):
@@ -115,14 +95,36 @@ class EncoderConfig(StructureConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size, a number of tags or of labels makes no model."""
-        self.require_positive("intermediate_size", "max_words")
-        self.require_whole_heads()
+        require_positive(self, "intermediate_size", "max_words")
+        require_whole_heads(self)
         if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
             raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
         if self.tags is not None and len(self.tags) != self.num_tags:
             raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         if self.labelled and not self.num_labels:
             raise ValueError("id2label is empty: give the relation labels, or labelled=False")
+
+
+def require_positive(config: Any, *names: str) -> None:
+    """Raises `ValueError` where a size that all models have, or one of these names, is less than 1."""
+    for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *names):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} must be at least 1, not {getattr(config, name)}")
+
+
+def require_not_negative(config: Any, *names: str) -> None:
+    """Raises `ValueError` where one of these settings is less than 0."""
+    for name in names:
+        if getattr(config, name) < 0:
+            raise ValueError(f"{name} must not be negative, but is {getattr(config, name)}")
+
+
+def require_whole_heads(config: Any) -> None:
+    """Raises `ValueError` where attention heads do not divide the width of the vectors."""
+    if config.hidden_size % config.num_attention_heads:
+        raise ValueError(
+            f"hidden_size {config.hidden_size} is no multiple of num_attention_heads {config.num_attention_heads}"
+        )
 
 
 def chosen_layers(name: str, layers: int | list[int], count: int) -> Sequence[int]:

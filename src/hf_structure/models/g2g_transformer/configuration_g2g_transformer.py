@@ -5,7 +5,7 @@ from typing import Literal, cast
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
-from hf_structure.modules.configuration import EncoderConfig
+from hf_structure.modules.configuration import EncoderConfig, require_positive
 
 # The models of table 2, as settings of the configuration.
 VARIANTS = {
@@ -110,4 +110,4 @@ class G2GTransformerConfig(EncoderConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         super().validate_sizes()
-        self.require_positive("classifier_hidden_size", "history_size", "history_num_layers", "chunk_positions")
+        require_positive(self, "classifier_hidden_size", "history_size", "history_num_layers", "chunk_positions")

@@ -7,6 +7,7 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import Abilities
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.modules.configuration import require_not_negative
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 
@@ -133,5 +134,5 @@ class GiLTConfig(StructuredLMConfig):
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
         if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:
             raise ValueError(f"scorer_middle_layer {self.scorer_middle_layer} of {self.num_hidden_layers} layers")
-        self.require_not_negative("arc_loss_weight", "count_loss_weight")
+        require_not_negative(self, "arc_loss_weight", "count_loss_weight")
         _ = self.tape_features  # raises, too

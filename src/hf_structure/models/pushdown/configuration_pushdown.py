@@ -6,6 +6,7 @@ from typing import ClassVar
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import Abilities
+from hf_structure.modules.configuration import require_not_negative
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 
@@ -70,4 +71,4 @@ class PushdownLMConfig(StructuredLMConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         self._check_sizes("max_depth", "attachment_size")
-        self.require_not_negative("attachment_loss_weight")
+        require_not_negative(self, "attachment_loss_weight")

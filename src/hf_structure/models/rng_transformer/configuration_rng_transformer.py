@@ -7,7 +7,7 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.algorithms.word_annotations import SPELLED, form_ids
-from hf_structure.modules.configuration import EncoderConfig, chosen_layers
+from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
 
 @strict
@@ -165,7 +165,7 @@ class RNGTransformerConfig(EncoderConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         super().validate_sizes()
-        self.require_positive("num_rounds", "arc_size", "label_size")
+        require_positive(self, "num_rounds", "arc_size", "label_size")
         layers = self.num_graph_layers
         if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(

@@ -6,7 +6,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities
-from hf_structure.modules.configuration import StructureConfig
+from hf_structure.modules.configuration import StructureConfig, require_positive, require_whole_heads
 
 RELATIONS = ("parent", "dependent", "sibling")
 
@@ -139,8 +139,8 @@ class StructFormerConfig(StructureConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        self.require_positive("parser_num_layers")
-        self.require_whole_heads()
+        require_positive(self, "parser_num_layers")
+        require_whole_heads(self)
         most = self.num_hidden_layers - 1 if self.attention == "dependency" else 0
         if not 0 <= self.num_front_layers <= most:
             raise ValueError(f"num_front_layers must be between 0 and {most}, not {self.num_front_layers}")

@@ -5,7 +5,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities
-from hf_structure.modules.configuration import StructureConfig
+from hf_structure.modules.configuration import StructureConfig, require_not_negative, require_positive
 
 
 @strict
@@ -131,10 +131,10 @@ class UDGNConfig(StructureConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a number makes no model."""
-        self.require_positive("parser_hidden_size", "parser_num_layers", "max_position_embeddings")
+        require_positive(self, "parser_hidden_size", "parser_num_layers", "max_position_embeddings")
         if self.head_dim is not None and self.head_dim < 1:
             raise ValueError(
                 f"head_dim is {self.head_dim}: {self.num_attention_heads} heads are too many for hidden_size "
                 f"{self.hidden_size}; give head_dim or fewer heads"
             )
-        self.require_not_negative("head_loss_weight", "edge_floor")
+        require_not_negative(self, "head_loss_weight", "edge_floor")
