@@ -20,10 +20,6 @@ class Arcs(NamedTuple):
     heads: torch.Tensor  # (batch_size, seq_len): position of each position's head, -1 for none
     labels: torch.Tensor | None = None  # (batch_size, seq_len): labels of these arcs; by default 0
 
-    def select(self, rows: torch.Tensor) -> "Arcs":
-        """The arcs of some of the sequences."""
-        return Arcs(self.heads[rows], None if self.labels is None else self.labels[rows])
-
 
 class GraphTransformerEmbeddings(nn.Module):
     """Sum of word, position and (if there are any) segment embeddings, normalised."""

@@ -471,7 +471,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         table = [vectors.flatten(0, 1)]  # (B * (n + 4), D)
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)  # (steps + 1, B, n + 4)
         if self.composition is not None:
-            plan = self.compositions(path.before, path.after, path.flat_actions)
+            plan = self.compositions(path.before, path.after, path.actions.T.flatten())  # (steps * B,)
             step = plan.rows // batch
             plan = plan._replace(rows=plan.rows % batch)
             versions[step + 1, plan.rows, plan.words] = batch * size + torch.arange(len(step))

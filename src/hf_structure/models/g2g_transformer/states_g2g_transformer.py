@@ -44,11 +44,6 @@ class Derivations(NamedTuple):
     after: TransitionStates  # steps * batch rows: after each action
     decisions: torch.Tensor  # (number,): rows of states where several actions are legal, or an arc needs a label
 
-    @property
-    def flat_actions(self) -> torch.Tensor:
-        """`(steps * batch,)`: the actions as the rows of the states."""
-        return self.actions.T.flatten()  # (steps * B,)
-
     def decided(self, values: torch.Tensor) -> torch.Tensor:
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
         return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]

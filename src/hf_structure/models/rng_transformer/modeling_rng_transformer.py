@@ -218,6 +218,13 @@ class RNGTransformerTagger(nn.Module):
         return {name: values.argmax(-1) for name, values in scores.items()}
 
 
+def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
+    """Sum of the cross-entropies of values `(B, n)`, negative where there is none, given scores `(B, n, values)`."""
+    return nn.functional.cross_entropy(
+        scores.flatten(0, 1), gold.masked_fill(gold < 0, -100).flatten(), reduction="sum"
+    )
+
+
 class Pieces(NamedTuple):
     """What the encoder reads, from the left."""
 
@@ -435,13 +442,12 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             labels = None if labels is None else labels[parsed]
             columns = {name: values[parsed] for name, values in columns.items()}
         for number in range(self.config.num_rounds):
-            vectors = self._encode(sentences, graph)
-            scores = self.decoder.score_arcs(vectors, sentences.lengths)
-            label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
+            vectors, scores, label_vectors = self._score(sentences, graph)
             if learned is not None:
                 loss = loss + self._loss(scores, label_vectors, learned, labels, sentences.lengths)
             if learned is not None and columns:
-                loss = loss + self._column_loss(self._score_columns(sentences, vectors), columns)
+                column_scores = self._score_columns(sentences, vectors)
+                loss = loss + sum(sum_of_losses(column_scores[name], values) for name, values in columns.items())
             if number < self.config.num_rounds - 1:
                 graph = self._predict(vectors, scores, label_vectors, sentences.lengths, "argmax").graph
         label_scores = None
@@ -536,9 +542,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1, 0 for
         none, `(batch_size, seq_len)`. The other arguments are those of `forward`.
         """
-        sequence, mask, pieces, words, _ = self._embed(
-            input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
-        )
+        given = (input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
+        sequence, mask, pieces, words, _ = self._embed(*given)
         inputs: dict[str, torch.Tensor | None] = {"inputs_embeds": sequence, "attention_mask": mask}
         if heads is not None:
             arcs = self._arcs(self._locate(sequence, mask, pieces, words.lengths), Graph(heads, labels))
@@ -571,7 +576,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         busy = torch.arange(len(sentences.lengths), device=sentences.lengths.device)
         result = None
         for _ in range(num_rounds):
-            now = self._round(sentences.select(busy), graph, decoder)
+            going = sentences.select(busy)
+            now = self._predict(*self._score(going, graph), going.lengths, decoder)
             result = now if result is None else result.replace(busy, now)
             if graph is not None:
                 changed = now.graph.differs(graph)
@@ -606,19 +612,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         vectors = self._encode(sentences, None)
         return self._best_labels(self.decoder.label_vectors(vectors), heads)[0]
 
-    def _read(
-        self,
-        pieces: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        word_ids: torch.Tensor | None,
-        tag_ids: torch.Tensor | None,
-        form_ids: torch.Tensor | None = None,
-        treebank_ids: torch.Tensor | None = None,
-    ) -> tuple[Sentences, WordPlaces]:
-        """The sentences between [CLS] and [SEP], as they are before the graph is read."""
-        sequence, mask, read, words, forms = self._embed(
-            pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
-        )
+    def _read(self, pieces: torch.Tensor, *beside: torch.Tensor | None) -> tuple[Sentences, WordPlaces]:
+        """The sentences between [CLS] and [SEP], as they are before the graph is read; arguments as for [`_embed`]."""
+        sequence, mask, read, words, forms = self._embed(pieces, *beside)
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
         sentences = self._locate(hidden_states, mask, read, words.lengths)
         return replace(sentences, forms=forms), words
@@ -728,12 +724,14 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         """What attention reads of a graph."""
         return sentences.arcs(graph)
 
-    @torch.no_grad()
-    def _round(self, sentences: Sentences, graph: Graph | None, decoder: str) -> "Round":
+    def _score(
+        self, sentences: Sentences, graph: Graph | None
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
+        """Vectors of the root and the words that have read a graph, scores of arcs, and what labels are scored by."""
         vectors = self._encode(sentences, graph)
         scores = self.decoder.score_arcs(vectors, sentences.lengths)
         label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
-        return self._predict(vectors, scores, label_vectors, sentences.lengths, decoder)
+        return vectors, scores, label_vectors
 
     @torch.no_grad()
     def _predict(
@@ -751,7 +749,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         labels, probs = self._best_labels(label_vectors, heads)
         return Round(vectors, scores, label_vectors, Graph(heads, labels), probs)
 
-    @torch.no_grad()
     def _best_labels(
         self, label_vectors: tuple[torch.Tensor, torch.Tensor], heads: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -773,27 +770,15 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
                 raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
             loss = -tree_log_prob(scores, heads, lengths).sum()
         else:
-            loss = nn.functional.cross_entropy(
-                scores.flatten(0, 1), heads.masked_fill(heads < 0, -100).flatten(), reduction="sum"
-            )
+            loss = sum_of_losses(scores, heads)
         if label_vectors is not None and labels is not None:
-            label_scores = self.decoder.score_labels(*label_vectors, heads)
-            loss = loss + nn.functional.cross_entropy(
-                label_scores.flatten(0, 1), labels.masked_fill(labels < 0, -100).flatten(), reduction="sum"
-            )
+            loss = loss + sum_of_losses(self.decoder.score_labels(*label_vectors, heads), labels)
         return loss
 
     def _score_columns(self, sentences: Sentences, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
         """Scores of the values of all columns, given the vectors `(B, n + 1, D)` of a round."""
         assert self.tagger is not None  # config.columns
         return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
-
-    def _column_loss(self, scores: dict[str, torch.Tensor], columns: dict[str, torch.Tensor]) -> torch.Tensor | int:
-        """Sum of the losses of the columns that are given."""
-        return sum(
-            nn.functional.cross_entropy(scores[name].flatten(0, 1), values.flatten(), reduction="sum")
-            for name, values in columns.items()
-        )
 
     def _score_starts(self, sentences: Sentences) -> torch.Tensor:
         """`(B, n)`: logits of a sentence that begins with each word."""
