@@ -1,6 +1,6 @@
 """Classification of and regression over sentences, pairs of sentences, and words."""
 
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
@@ -94,10 +94,24 @@ def sequence_loss(
 
 
 class SequenceClassification(MixinBase):
-    """Mixin of the families' models for sequence classification."""
+    """
+    A base model, the `model_class`, with a classifier of the mean of a sentence's word vectors, or of two sentences'
+    means.
 
-    classifier: nn.Module
+    `config.num_labels` and `config.problem_type` say what it gives: with one label it is a regression;
+    `config.pair_features`, whether it reads pairs. Loaded from a masked language model, it begins with a random
+    classifier and leaves out what predicts words.
+    """
+
+    model_class: ClassVar[type[PreTrainedModel]]
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
+
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.model_class(config))
+        self.classifier = SentenceClassifier(config)
+        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -148,11 +162,18 @@ class SequenceClassification(MixinBase):
 
 
 class TokenClassification(MixinBase):
-    """Mixin of the families' models for token classification: a linear map of every word's vector."""
+    """A base model, the `model_class`, with a linear map of every word's vector to `config.num_labels` classes."""
 
-    dropout: nn.Module
-    classifier: nn.Module
+    model_class: ClassVar[type[PreTrainedModel]]
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
+
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.model_class(config))
+        self.dropout = Dropout(config.hidden_dropout)
+        self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
+        self.post_init()
 
     @can_return_tuple
     def forward(
