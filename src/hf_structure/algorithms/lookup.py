@@ -35,7 +35,7 @@ class Lookup:
         if not fits or not _has_kernels(vectors, table, more):
             return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1) + more  # (batch_size, n)
         places = self._places_among(len(table))
-        places.values().view(self.index.shape).copy_(more)
+        places.values().view(self.index.shape).copy_(more)  # (batch_size, n)
         products = torch.sparse.sampled_addmm(places, vectors, table.T)
         return products.values().view(self.index.shape)  # (batch_size, n)
 

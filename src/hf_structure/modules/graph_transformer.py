@@ -140,7 +140,7 @@ class GraphAttention(nn.Module):
         downward = weights.gather(2, places.row.expand(-1, num_heads, -1, -1)) * places.has_row  # (B, H, 1, L)
         values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
         rows = places.row.transpose(2, 3).expand_as(values)  # (B, H, L, d)
-        return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)
+        return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)  # (B, H, R, d)
 
 
 class _Places(NamedTuple):
@@ -279,4 +279,4 @@ def begins_at_zero(module: nn.Module) -> TypeGuard[nn.Embedding | nn.Linear]:
 
 def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
-    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
+    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))  # (B, m, D)

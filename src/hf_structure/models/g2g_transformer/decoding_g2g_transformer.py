@@ -47,7 +47,7 @@ class Hypotheses:
         assert self.vectors is not None  # it goes on
         ended = self.ended(rows)
         vectors = self.vectors[rows]  # (rows, n + 4, D)
-        memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)
+        memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)  # (layers, rows, size)
         return replace(ended, vectors=vectors, memory=memory)
 
     def ended(self, rows: torch.Tensor) -> "Hypotheses":
@@ -93,7 +93,7 @@ class Candidates:
 
     def log_probs(self) -> torch.Tensor:
         """`(number, num_actions * num_relations)`"""
-        return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)
+        return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)  # (number, columns)
 
 
 @uncompiled
@@ -144,7 +144,7 @@ def _start(
     model: "G2GTransformerForParsing", vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int
 ) -> Hypotheses:
     """One hypothesis for each sentence; the other places are empty."""
-    states = TransitionStates.initial(lengths.repeat_interleave(beam_size))
+    states = TransitionStates.initial(lengths.repeat_interleave(beam_size))  # B * beam_size rows
     scores = torch.full((len(lengths), beam_size), -torch.inf, dtype=torch.float32, device=vectors.device)
     scores[:, 0] = 0.0
     ones = torch.ones(states.heads.shape, dtype=torch.float32, device=vectors.device)
@@ -284,7 +284,7 @@ def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
         is_best = torch.where(scores == best[tree], number, len(number))
         first = number.new_full((len(trees),), len(number)).scatter_reduce(0, tree, is_best, "amin")  # (trees,)
         scores = torch.where(first[tree] == number, totals[tree], -torch.inf)
-    return scores.view(batch, -1)
+    return scores.view(batch, -1)  # (B, beam_size)
 
 
 def _output(ended: Hypotheses, batch: int, k: int, config: "G2GTransformerConfig", marginals: bool) -> DecoderOutput:

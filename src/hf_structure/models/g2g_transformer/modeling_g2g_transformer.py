@@ -422,7 +422,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             states = before.step(actions)
             if self.composition is not None:
                 plan = self.compositions(before, states, actions)
-                vectors = vectors.index_put((plan.rows, plan.words), self.compose(vectors, plan))
+                vectors = vectors.index_put((plan.rows, plan.words), self.compose(vectors, plan))  # (B, n + 4, D)
         sequences = self.sequences(states)
         embedded = take(vectors, sequences.words)  # (B, L, D)
         inputs = {"attention_mask": sequences.mask, "segment_ids": sequences.segments}
@@ -481,7 +481,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 now = Compositions(*parts)
                 new = self.compose(vectors, now)
                 table.append(new)
-                vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))
+                vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))  # (B, n + 4, D)
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 

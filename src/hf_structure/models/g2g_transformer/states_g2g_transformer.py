@@ -53,7 +53,7 @@ class Derivations(NamedTuple):
         """`(batch, steps, D)` from `(decisions, D)`; 0 where there was nothing to decide."""
         batch, steps = self.actions.shape
         spread = values.new_zeros(steps * batch, values.shape[1])
-        spread = spread.index_copy(0, self.decisions.to(values.device), values)
+        spread = spread.index_copy(0, self.decisions.to(values.device), values)  # (steps * B, D)
         return spread.view(steps, batch, -1).transpose(0, 1)  # (B, steps, D)
 
 

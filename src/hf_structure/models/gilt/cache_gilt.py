@@ -116,7 +116,7 @@ class GraphCache(StructureCache):
             if kept.shape[1] < size:
                 kept = torch.nn.functional.pad(kept, (0, 0, 0, size - kept.shape[1]))  # (B, words + 1, d)
             if kept.requires_grad or vectors.requires_grad:
-                kept = torch.index_put(kept, (rows, words), vectors)
+                kept = torch.index_put(kept, (rows, words), vectors)  # (B, words + 1, d)
             else:
                 kept[rows, words] = vectors  # nothing is read there before
             setattr(self, name, kept)

@@ -343,9 +343,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         for name, kept in parser.named_parameters():
             weight = self.get_parameter(name)
             if "relations" in name:  # a row for each label as a relation to dependents, and one to heads
-                weight = weight.unflatten(0, (2, -1))[:, rows].flatten(0, 1)
+                weight = weight.unflatten(0, (2, -1))[:, rows].flatten(0, 1)  # (2 * labels, head_dim)
             elif name.startswith("decoder.label."):  # a square for each label
-                weight = weight.unflatten(0, (len(number), -1))[rows].flatten(0, 1)
+                weight = weight.unflatten(0, (len(number), -1))[rows].flatten(0, 1)  # (labels * label_size, ...)
             elif name.startswith("decoder.label_bias."):
                 weight = weight[rows]
             kept.copy_(weight)

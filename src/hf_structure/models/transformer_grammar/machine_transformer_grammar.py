@@ -257,7 +257,7 @@ class Tape:
             written(events, torch.full_like(events, COPY), NOTHING),
             written(actions, actions, -1),
             written(number, torch.zeros_like(number), 0),
-            torch.cat([starts[:, :-1], last], dim=1).view(batch, tokens + 1, most + 1),
+            torch.cat([starts[:, :-1], last], dim=1).view(batch, tokens + 1, most + 1),  # (B, tokens + 1, actions + 1)
         )
 
 
