@@ -10,15 +10,10 @@ import torch
 
 
 class Lookup:
-    """
-    Rows of a table for each of several vectors.
-
-    Args:
-        index (`torch.LongTensor` of shape `(batch_size, n)`): Rows for each vector, at least one.
-    """
+    """Rows of a table for each of several vectors."""
 
     def __init__(self, index: torch.Tensor):
-        self.index = index
+        self.index = index  # (batch_size, n): the rows for each vector, at least one
         self._places: torch.Tensor | None = None
 
     def dots(self, vectors: torch.Tensor, table: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
