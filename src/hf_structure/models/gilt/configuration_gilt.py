@@ -114,17 +114,11 @@ class GiLTConfig(StructuredLMConfig):
     @property
     def abilities(self) -> Abilities:
         """What the models give and read."""
-        reading = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
+        plain = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
         if not self.graph_layers:
-            return reading
+            return plain
         return replace(
-            reading,
-            structures=("graph",),
-            decoders=("tree",),
-            k_best=True,
-            marginals=True,
-            beam=True,
-            incremental=True,
+            plain, structures=("graph",), decoders=("tree",), k_best=True, marginals=True, beam=True, incremental=True
         )
 
     def validate_sizes(self):
