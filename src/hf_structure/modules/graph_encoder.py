@@ -45,10 +45,8 @@ class GraphPreTrainedModel(PublishingMixin, PreTrainedModel):
 class GraphEncoderModel(GraphPreTrainedModel):
     """
     The base model: embeddings, or the encoder of `config.encoder_config`, beneath layers that may read a graph. A
-    family makes the layers with [`new_layers`], and runs them in `forward` over what [`embed`] gives.
-
-    Args:
-        segments (`int`): Number of segments; 0 where there are none.
+    family says how many segments there are, makes the layers with [`new_layers`], and runs them in `forward` over what
+    [`embed`] gives.
     """
 
     attention_class: ClassVar[type[GraphAttention]] = GraphAttention

@@ -60,11 +60,8 @@ class GraphAttention(nn.Module):
     most, n arcs make 2n terms, which are computed one by one and added in their places: no tensor of `L x L x d` is
     built. The vectors are shared by the heads of the attention.
 
-    Args:
-        hidden_size, num_heads (`int`): Width of the input, number of attention heads.
-        num_labels (`int`): Number of labels of arcs, 1 if they have none; 0 for plain self-attention.
-        dropout (`float`): Dropout on attention weights.
-        scale_relations (`bool`): Whether the relations' scores are divided by sqrt(d) like the others.
+    `num_labels` is 1 if arcs have no labels, and 0 for plain self-attention; `scale_relations` tells whether the
+    relations' scores are divided by sqrt(d) like the others.
     """
 
     def __init__(
@@ -144,24 +141,14 @@ class GraphAttention(nn.Module):
 
 
 class _Places(NamedTuple):
-    """
-    Where the terms of arcs belong among the pairs of queries and positions.
+    """Where the terms of arcs belong among the pairs of queries and positions."""
 
-    Attributes:
-        head, has_head (of shape `(batch_size, 1, num_queries, 1)`): Position of each query's head (0 for none),
-            and whether it has one.
-        row, has_row (of shape `(batch_size, 1, 1, seq_len)`): Which query is the head of each position (0 for none
-            of them), and whether one is.
-        to_heads (of shape `(batch_size, num_queries)`), to_dependents (of shape `(batch_size, seq_len)`): Rows of
-            the relations' tables.
-    """
-
-    head: torch.Tensor
-    has_head: torch.Tensor
-    row: torch.Tensor
-    has_row: torch.Tensor
-    to_heads: torch.Tensor
-    to_dependents: torch.Tensor
+    head: torch.Tensor  # (batch_size, 1, num_queries, 1): position of each query's head, 0 for none
+    has_head: torch.Tensor  # the same shape: whether it has one
+    row: torch.Tensor  # (batch_size, 1, 1, seq_len): which query is the head of each position, 0 for none of them
+    has_row: torch.Tensor  # the same shape: whether one is
+    to_heads: torch.Tensor  # (batch_size, num_queries): rows of the relations' tables
+    to_dependents: torch.Tensor  # (batch_size, seq_len): the same
 
     @classmethod
     def of(cls, arcs: Arcs, length: int, num_labels: int, query_positions: torch.Tensor | None) -> "_Places":
@@ -192,11 +179,7 @@ class RelativePositionBias(nn.Embedding):
     """
     For each class of distances between two positions a number for each attention head, to be added to the scores of
     attention. Small distances are each a class, greater ones share them (T5, Raffel et al. 2020; MPNet, Song et al.
-    2020).
-
-    Args:
-        num_buckets (`int`): Number of classes, a half for each direction.
-        num_heads (`int`): Number of attention heads.
+    2020); a half of the `num_buckets` classes is for each direction.
     """
 
     def __init__(self, num_buckets: int, num_heads: int):

@@ -23,24 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Hypotheses:
-    """
-    The hypotheses of some sentences, `number` = sentences times beam size rows.
+    """The hypotheses of some sentences, `number` = sentences times beam size rows."""
 
-    Attributes:
-        states ([`TransitionStates`]): Where they have got to.
-        scores (`torch.FloatTensor` of shape `(number,)`): Log-probabilities; -inf for an empty place.
-        head_probs, label_probs (`torch.FloatTensor` of shape `(number, n + 1)`):
-            Probability of the action that attached each word, and of its label, in the states they were chosen in.
-        vectors (`torch.FloatTensor` of shape `(number, n + 4, hidden_size)`): Words, composed if the model does so.
-        memory (pair of `torch.FloatTensor` of shape `(num_layers, number, size)`, *optional*): Of the history.
-    """
-
-    states: TransitionStates
-    scores: torch.Tensor
-    head_probs: torch.Tensor
-    label_probs: torch.Tensor
-    vectors: torch.Tensor | None
-    memory: tuple[torch.Tensor, torch.Tensor] | None
+    states: TransitionStates  # where they have got to
+    scores: torch.Tensor  # (number,): log-probabilities; -inf for an empty place
+    head_probs: torch.Tensor  # (number, n + 1): of the action that attached each word, in the state it was chosen in
+    label_probs: torch.Tensor  # (number, n + 1): of its label
+    vectors: torch.Tensor | None  # (number, n + 4, hidden_size): words, composed if the model does so
+    memory: tuple[torch.Tensor, torch.Tensor] | None  # (num_layers, number, size) each: of the history
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
@@ -108,16 +98,9 @@ def beam_search(
     marginals: bool = False,
 ) -> DecoderOutput:
     """
-    Parses sentences.
-
-    Args:
-        model ([`G2GTransformerForParsing`]): The parser.
-        vectors (`torch.FloatTensor` of shape `(batch, n + 4, hidden_size)`): Of the root, the words and what follows.
-        lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
-        beam_size (`int`): Hypotheses of each sentence.
-        swap (`bool`, *optional*): Whether SWAP may be used, by default if the model has it.
-        k (`int`): Number of trees.
-        marginals (`bool`): Whether to add the share of the beam's probability that each arc has.
+    Parses sentences of these lengths `(batch,)`, with `beam_size` hypotheses each, from vectors `(batch, n + 4,
+    hidden_size)` of the root, the words and what follows. By default SWAP may be used if the model has it; `marginals`
+    are the shares of the beam's probability that arcs have.
     """
     swap = model.config.use_swap if swap is None else swap
     sentences = torch.arange(len(lengths), device=lengths.device)
@@ -188,20 +171,12 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
 
 
 class Steps(NamedTuple):
-    """
-    What comes next, a row for each place in the new beams.
+    """What comes next, a row for each place in the new beams; all `(number,)`."""
 
-    Attributes:
-        parents: Row of the hypothesis that goes on.
-        actions, labels: What it does; -1 for the action of one that is finished, or of an empty place.
-        scores: Log-probability afterwards.
-        action_probs, label_probs: Probabilities of action and label.
-    """
-
-    parents: torch.Tensor
-    actions: torch.Tensor
+    parents: torch.Tensor  # row of the hypothesis that goes on
+    actions: torch.Tensor  # what it does; -1 for one that is finished, or an empty place
     labels: torch.Tensor
-    scores: torch.Tensor
+    scores: torch.Tensor  # log-probability afterwards
     action_probs: torch.Tensor
     label_probs: torch.Tensor
 
