@@ -45,7 +45,7 @@ def bert_layer(source: str, target: str) -> Iterator[Entry]:
 
 
 def stacked(*tensors: torch.Tensor) -> torch.Tensor:
-    """One projection made of several, or its bias."""
+    """One projection or table made of several, or a bias."""
     return torch.cat(tensors)
 
 

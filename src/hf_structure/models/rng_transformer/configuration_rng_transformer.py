@@ -106,14 +106,9 @@ class RNGTransformerConfig(EncoderConfig):
         return chosen_layers("num_graph_layers", layers, self.num_hidden_layers)
 
     @property
-    def num_plain_layers(self) -> int:
-        """Number of layers, the first ones, that read no graph."""
-        return min(self.graph_layers, default=self.num_hidden_layers)
-
-    @property
     def num_lower_layers(self) -> int:
-        """Layers that read no graph, but for the last one, which computes only what is wanted."""
-        return min(self.num_plain_layers, self.num_hidden_layers - 1)
+        """How many first layers read no graph; not the last one of all, which computes only what is wanted."""
+        return min([*self.graph_layers, self.num_hidden_layers - 1])
 
     @property
     def max_pieces(self) -> int | None:
