@@ -69,8 +69,3 @@ def average_pieces(
     counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)  # (B, n, 1)
     means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)  # (B, n, d)
     return means if unknown is None else torch.where(counts > 0, means, last)
-
-
-def numbers(table: nn.Embedding, device: torch.device) -> torch.Tensor:
-    """Ids of all rows of a table, `(num_embeddings,)`: it is called, not read, as its weights may be elsewhere."""
-    return torch.arange(table.num_embeddings, device=device)

@@ -32,13 +32,14 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     sequence_lengths,
     state_sequences,
 )
+from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
 from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import all_words, check_one_input
 from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
-from hf_structure.modules.words import average_pieces, numbers, place_words
+from hf_structure.modules.words import average_pieces, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
@@ -206,7 +207,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = tag_ids[:, :n]
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
-        special = self.special_embeddings(numbers(self.special_embeddings, words.device)).to(words.dtype)
+        special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
         return torch.cat([root, words, cls, sep, *null], dim=1), lengths, order
 
@@ -267,7 +268,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         null = 2 * self.config.num_relations
         labels = torch.where(sequences.labels < 0, null, sequences.labels)
         labels = torch.where(sequences.segments == DELETED, labels, null + 1)
-        table = self.label_embeddings(numbers(self.label_embeddings, labels.device))
+        table = all_rows(self.label_embeddings, labels.device)
         return nn.functional.embedding(labels, torch.cat([table, torch.zeros_like(table[:1])]))
 
     def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -32,12 +32,13 @@ from hf_structure.algorithms.spanning_tree import (
 )
 from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.modules.affine import all_rows
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
 from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias, take
 from hf_structure.modules.padding import all_words, check_one_input, words_first
 from hf_structure.modules.pretrained_encoder import MODEL_TYPES, PretrainedEncoderMixin
-from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
+from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
 
 class RNGTransformerPreTrainedModel(GraphPreTrainedModel):
@@ -375,8 +376,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         gradient.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            input_ids, attention_mask, inputs_embeds: As in [`RNGTransformerModel`].
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens, which the
                 model has of its own). By default every id is a word.
@@ -402,8 +402,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
                 not known. Running text has no heads to learn (all negative) and is not parsed.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors of words or word pieces in place of `input_ids`.
 
         What is about words holds the words of each sentence first if there are `word_ids`, and else is padded as
         `input_ids`.
@@ -707,7 +705,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
     def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """[CLS] before the vectors and [SEP] after them, and the attention mask."""
-        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device)).to(vectors.dtype)
+        special = all_rows(self.special_embeddings, vectors.device).to(vectors.dtype)
         cls, sep = special[:2]
         positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
         vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]  # (B, L + 2, D)
