@@ -164,7 +164,7 @@ class TestRNGTransformer(ModelBattery):
                 next(module.children()).register_forward_pre_hook(lambda *_: runs.append(1))
         torch.manual_seed(1)
         expected, config = gradients(model, batch), model.config
-        once = config.num_plain_layers + config.num_rounds * (config.num_hidden_layers - config.num_plain_layers)
+        once = config.num_lower_layers + config.num_rounds * (config.num_hidden_layers - config.num_lower_layers)
         assert len(runs) == once
         model.gradient_checkpointing_enable()
         torch.manual_seed(1)

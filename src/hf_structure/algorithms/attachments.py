@@ -10,6 +10,8 @@ included. With `(the dog) (chased (a cat))`:
     attachment    0    0    1     0     0   3    6       "cat" is 3 tokens after "dog", where "the dog" ends
 
 Attachments of the tokens between and binary trees over them are two notations for the same thing.
+
+Spans are half-open and counted from 0; in results they are in pre-order. Heads are numbered from 1; 0 is the root.
 """
 
 from collections.abc import Sequence
@@ -23,18 +25,9 @@ Span = tuple[int, int]
 def binarise(spans: Sequence[Span], length: int) -> list[Span]:
     """
     A binary tree with all constituents of a tree: where there are more than two children, all but the first become a
-    constituent, A B C D -> A (B (C D)), as in the paper. Constituents with one child and single words are left out.
-
-    Args:
-        spans (sequence of `tuple[int, int]`): Constituents, half-open; whether the whole sentence is one does not
-            matter.
-        length (`int`): Number of words.
-
-    Returns:
-        `list[tuple[int, int]]`: `length - 1` spans in pre-order.
-
-    Raises:
-        ValueError: spans that are empty, out of range or cross.
+    constituent, A B C D -> A (B (C D)), as in the paper. Constituents with one child and single words are left out,
+    and the whole sentence, of `length` words, is added. Raises `ValueError` for spans that are empty, out of range or
+    cross.
     """
     spans = [*spans, (0, length)] if length > 1 else list(spans)
     ordered = [spans[i] for i in span_order(spans, length)]
@@ -48,13 +41,7 @@ def binarise(spans: Sequence[Span], length: int) -> list[Span]:
 def projective_heads(heads: Sequence[int]) -> list[int]:
     """
     Makes a tree projective: as long as arcs cross, the dependent of the shortest non-projective arc is attached to the
-    head of its head (Nivre and Nilsson 2005).
-
-    Args:
-        heads (sequence of `int`): Heads of the words, numbered from 1; 0 is the root.
-
-    Raises:
-        ValueError: heads that form no tree with one root.
+    head of its head (Nivre and Nilsson 2005). Raises `ValueError` for heads that form no tree with one root.
     """
     heads = list(heads)
     if not is_tree(heads):
@@ -80,16 +67,8 @@ def _dominates(heads: Sequence[int], word: int) -> bool:
 def dependency_spans(heads: Sequence[int]) -> list[Span]:
     """
     A binary tree from a dependency tree: each word is joined with its dependents on its right, the nearest first, and
-    then with those on its left, the nearest first. "The dog chased a cat" becomes `(the dog) (chased (a cat))`.
-
-    Args:
-        heads (sequence of `int`): Heads of the words, numbered from 1; 0 is the root.
-
-    Returns:
-        `list[tuple[int, int]]`: `len(heads) - 1` half-open spans in pre-order.
-
-    Raises:
-        ValueError: heads that form no projective tree with one root.
+    then with those on its left, the nearest first. "The dog chased a cat" becomes `(the dog) (chased (a cat))`. Raises
+    `ValueError` for heads that form no projective tree with one root.
     """
     yields = heads_to_spans(heads)
     spans = []
@@ -105,14 +84,7 @@ def dependency_spans(heads: Sequence[int]) -> list[Span]:
 def token_spans(spans: Sequence[Span], word_ids: Sequence[int]) -> list[Span]:
     """
     Turns a binary tree over words into one over their tokens: a word of several tokens becomes A (B (C ...)), as in
-    the paper.
-
-    Args:
-        spans (sequence of `tuple[int, int]`): Half-open spans of words, counted from 0.
-        word_ids (sequence of `int`): Word of each token, from 1; 0 for tokens of no word, which are left out.
-
-    Returns:
-        `list[tuple[int, int]]`: half-open spans of tokens, counted from 0 without those of no word.
+    the paper. `word_ids` are the word of each token, from 1; 0 for tokens of no word, which are not counted.
     """
     words = [word for word in word_ids if word]
     starts = {}
@@ -143,15 +115,8 @@ def word_spans(spans: Sequence[Span], word_ids: Sequence[int]) -> list[Span]:
 
 def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
     """
-    Attachments of the tokens of a text: its root, `length` tokens with a binary tree over them, and the end.
-
-    Args:
-        spans (sequence of `tuple[int, int]`): The `length - 1` constituents, half-open, counted from 0 without the
-            root.
-        length (`int`): Number of tokens between root and end.
-
-    Raises:
-        ValueError: spans that are no binary tree.
+    Attachments of the tokens of a text: its root, `length` tokens with a binary tree over them, which the spans are
+    about, and the end. Raises `ValueError` for spans that are no binary tree.
     """
     spans = sorted({(int(start), int(end)) for start, end in spans})
     if len(spans) != max(length - 1, 0):
@@ -170,11 +135,8 @@ def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
 
 def attachments_to_spans(attachments: Sequence[int]) -> list[Span]:
     """
-    The constituents, of at least two tokens each, that the attachments of a root and some tokens make, in pre-order:
-    half-open, counted from 0 without the root. What the token that ends the text is reduced with is left out.
-
-    Args:
-        attachments (sequence of `int`): As in [`spans_to_attachments`], with or without the token that ends the text.
+    The constituents, of at least two tokens each, that the attachments of a root and some tokens make, counted without
+    the root. What the token that ends the text is reduced with is left out; its attachment may be missing.
     """
     spans = []
     stack: list[Span] = []  # constituents as the places of their first and last tokens

@@ -45,7 +45,7 @@ class Contraction:
         has_head = best > -np.inf
         # One row for each node, in the place of its first word: nodes are numbered by sentence * n + first word.
         self.scores = (arcs - np.where(has_head, best, 0)[..., None]).reshape(batch * n, n + 1)
-        self.entered = np.repeat(np.tile(np.arange(n), batch), n + 1).reshape(batch * n, n + 1)
+        self.entered = np.repeat(np.tile(np.arange(n), batch), n + 1).reshape(batch * n, n + 1)  # (batch * n, n + 1)
         self.heads = np.where(has_head, arcs[:, :, 1:].argmax(-1) + 1, 0)  # contracted nodes may overrule them
         self.visited = np.zeros(batch * n, dtype=np.int64)  # step in which each word was pushed on the path
         self.choices: list[tuple[np.ndarray, ...]] = []  # sentence, interval of steps, head, word entered

@@ -126,11 +126,7 @@ class DependencyGraphs:
 
 def prefix_tapes(arcs: torch.Tensor, features: TapeFeatures | None = None) -> torch.Tensor:
     """
-    Feature tapes of all prefixes of annotated sentences.
-
-    Args:
-        arcs (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): The graphs; padding has no arcs.
-        features ([`TapeFeatures`], *optional*): The features; the paper's by default.
+    Feature tapes of all prefixes of annotated sentences, whose padding has no arcs; by default the paper's features.
 
     Returns:
         `torch.ByteTensor` of shape `(batch_size, features, n + 1, n + 1)`: `[b, f, i, j]` is feature `f` of word `j`
@@ -203,14 +199,8 @@ def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
 
 def best_arcs(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """
-    The best arcs of each word, a given number of them (section 3.2).
-
-    Args:
-        scores (`torch.FloatTensor` of shape `(batch_size, n + 1, n + 1)`): Score of every arc, `-inf` if impossible.
-        counts (`torch.LongTensor` of shape `(batch_size, n)`): Number of arcs that come with each word.
-
-    Returns:
-        `torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`: the graphs.
+    Graphs `(batch_size, n + 1, n + 1)` of the best arcs that come with each word (section 3.2), by scores of that
+    shape, `-inf` if impossible, and by how many `(batch_size, n)` come.
     """
     counts = torch.nn.functional.pad(counts, (1, 0))
     chosen = best_new_arcs(new_arcs(scores, -torch.inf), counts)  # (B, n + 1, 2, n + 1)

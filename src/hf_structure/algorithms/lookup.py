@@ -10,15 +10,10 @@ import torch
 
 
 class Lookup:
-    """
-    Rows of a table for each of several vectors.
-
-    Args:
-        index (`torch.LongTensor` of shape `(batch_size, n)`): Rows for each vector, at least one.
-    """
+    """Rows of a table for each of several vectors."""
 
     def __init__(self, index: torch.Tensor):
-        self.index = index
+        self.index = index  # (batch_size, n): the rows for each vector, at least one
         self._places: torch.Tensor | None = None
 
     def dots(self, vectors: torch.Tensor, table: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
@@ -35,7 +30,7 @@ class Lookup:
         if not fits or not _has_kernels(vectors, table, more):
             return (table[self.index] @ vectors.unsqueeze(-1)).squeeze(-1) + more  # (batch_size, n)
         places = self._places_among(len(table))
-        places.values().view(self.index.shape).copy_(more)
+        places.values().view(self.index.shape).copy_(more)  # (batch_size, n)
         products = torch.sparse.sampled_addmm(places, vectors, table.T)
         return products.values().view(self.index.shape)  # (batch_size, n)
 

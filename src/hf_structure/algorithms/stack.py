@@ -88,12 +88,8 @@ def replay_stacks(
     attachments: torch.Tensor, mask: torch.Tensor | None = None, stacks: Stacks | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, Stacks]:
     """
-    Stacks while whole texts are read.
-
-    Args:
-        attachments (`torch.LongTensor` of shape `(batch_size, queries)`): Attachments of the tokens.
-        mask (`torch.Tensor` of shape `(batch_size, queries)`, *optional*): 1 for tokens, 0 for padding.
-        stacks ([`Stacks`], *optional*): Stacks of the tokens before these.
+    Stacks while texts are read, from the attachments `(batch_size, queries)` of their tokens, a mask of that shape, 1
+    for tokens and 0 for padding, and the stacks of the tokens before these.
 
     Returns:
         What each token can be reduced with, as from [`Stacks.candidates`] (a token that is reduced with the lowest

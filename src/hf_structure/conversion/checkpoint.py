@@ -16,6 +16,7 @@ from hf_structure.conversion.pickles import attributes, read_pickle
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHTS = ("model", "state_dict", "model_state_dict")  # names in checkpoints
 SETTINGS = ("args", "opt", "config")
+PLAIN = str | int | float | list | tuple  # types of settings
 PREFIXES = ("module.", "model.")  # of data-parallel models and of models on the Hub
 
 
@@ -92,7 +93,10 @@ def _checkpoint_of(content: Any, path: Path) -> Checkpoint:
             weights |= {f"{name}.{key}": value for key, value in _weights_of(part).items()}
     if not weights:
         raise ValueError(f"{path} holds no weights: neither a model nor a state dictionary")
-    return Checkpoint(_without_prefix(weights), settings)
+    for prefix in PREFIXES:
+        if all(name.startswith(prefix) for name in weights):
+            weights = {name.removeprefix(prefix): value for name, value in weights.items()}
+    return Checkpoint(weights, settings)
 
 
 def _weights_of(content: Any) -> dict[str, torch.Tensor]:
@@ -114,19 +118,8 @@ def _settings_of(content: Any) -> dict[str, Any]:
     for name in SETTINGS:
         options = attributes(_mapping(content).get(name))
         parts += [options, _mapping(options.get("kwargs"))]
-    return {str(key): value for part in parts for key, value in part.items() if _is_plain(value)}
+    return {str(key): value for part in parts for key, value in part.items() if isinstance(value, PLAIN)}
 
 
 def _mapping(value: Any) -> Mapping:
     return value if isinstance(value, Mapping) else {}
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool | list | tuple)
-
-
-def _without_prefix(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    for prefix in PREFIXES:
-        if all(name.startswith(prefix) for name in weights):
-            weights = {name.removeprefix(prefix): value for name, value in weights.items()}
-    return weights

@@ -22,20 +22,13 @@ class Entry(NamedTuple):
 
 
 class Source(NamedTuple):
-    """
-    A kind of checkpoint.
+    """A kind of checkpoint."""
 
-    Attributes:
-        signatures (`tuple[str, ...]`): Endings of parameter names that no other kind has.
-        model (`type[PreTrainedModel]`): The class of converted models.
-        convert (`Callable`): Converts a checkpoint, settings and a vocabulary to a model and its tokenizer.
-        original (`Callable`, *optional*): Makes of the module of the original code, a checkpoint and the new
-            configuration a function from the ids of one sentence to prediction scores.
-    """
-
-    signatures: tuple[str, ...]
-    model: type[PreTrainedModel]
-    convert: Callable
+    signatures: tuple[str, ...]  # endings of parameter names that no other kind has
+    model: type[PreTrainedModel]  # the class of converted models
+    convert: Callable  # from a checkpoint, settings and a vocabulary to a model and its tokenizer
+    # From the module of the original code, a checkpoint and the new configuration to a function from the ids of one
+    # sentence to prediction scores.
     original: Callable | None = None
 
 
@@ -52,7 +45,7 @@ def bert_layer(source: str, target: str) -> Iterator[Entry]:
 
 
 def stacked(*tensors: torch.Tensor) -> torch.Tensor:
-    """One projection made of several, or its bias."""
+    """One projection or table made of several, or a bias."""
     return torch.cat(tensors)
 
 

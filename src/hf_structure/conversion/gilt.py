@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, Source, fill, renamed
+from hf_structure.conversion.entries import Entry, Source, fill, renamed, stacked
 from hf_structure.conversion.vocabularies import Vocabulary, piece_tokenizer, saved_tokenizer
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
@@ -80,7 +80,7 @@ def entries(config: GiLTConfig) -> Iterator[Entry]:
         yield from _layer(i)
     if config.graph_layers:
         numbers = range(len(config.graph_features))
-        yield Entry("model.graph_embeddings.weight", tuple(f"rel_embed.{k}.weight" for k in numbers), _joined)
+        yield Entry("model.graph_embeddings.weight", tuple(f"rel_embed.{k}.weight" for k in numbers), stacked)
         for i in range(config.num_hidden_layers):
             sources = tuple(f"layers.{i}.dec_attn.embed_k_net.{k}.weight" for k in numbers)
             yield Entry(f"model.graph_keys.{i}.fusion", sources, lambda *maps: torch.stack([m.T for m in maps]))
@@ -109,10 +109,6 @@ def _scorer(config: GiLTConfig) -> Iterator[Entry]:
     # The release multiplies by the diagonals of these matrices only, the first of which may be a row too large.
     yield Entry("scorer.arc_matrix", (f"{SCORER}.b_1",), lambda matrix: matrix.diagonal()[: config.scorer_size])
     yield Entry("scorer.count_matrix", (f"{SCORER}.b_2",), torch.diagonal)
-
-
-def _joined(*tables: torch.Tensor) -> torch.Tensor:
-    return torch.cat(tables)
 
 
 def _third(joint: torch.Tensor, part: int) -> torch.Tensor:

@@ -12,6 +12,7 @@ import struct
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -69,18 +70,12 @@ def attributes(value: Any) -> dict[str, Any]:
     return {} if not isinstance(value, StandIn) else dict(vars(value))
 
 
-class _Storage:
-    """Numbers of tensors, which old files contain later."""
-
-    def __init__(self, dtype: torch.dtype, numbers: torch.Tensor):
-        self.dtype = dtype
-        self.numbers = numbers
-
-
-def _tensor(storage: _Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *others) -> torch.Tensor:
-    if not isinstance(storage, _Storage):
+def _tensor(
+    numbers: torch.Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *others
+) -> torch.Tensor:
+    if not isinstance(numbers, torch.Tensor):
         raise pickle.UnpicklingError("a tensor without its numbers")
-    return storage.numbers.as_strided(size, stride, offset)
+    return numbers.as_strided(size, stride, offset)
 
 
 def _same(value: Any, *others) -> Any:
@@ -108,9 +103,11 @@ ALLOWED: dict[tuple[str, str], Callable] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: BinaryIO, storages: Callable[[str, torch.dtype, int], _Storage] | None = None):
+    """Reads a pickle; `numbers` gives those of tensors, by key, type and count, which old files contain later."""
+
+    def __init__(self, file: BinaryIO, numbers: Callable[[str, torch.dtype, int], torch.Tensor]):
         super().__init__(file)
-        self.storages = storages
+        self.numbers = numbers
 
     def find_class(self, module: str, name: str) -> Any:
         if name in DTYPES and module in ("torch", "torch.cuda"):
@@ -123,9 +120,9 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> Any:
         if pid[0] == "module":  # in old files: a class with its source
             return pid[1]
-        if pid[0] != "storage" or self.storages is None or not isinstance(pid[1], torch.dtype):
+        if pid[0] != "storage" or not isinstance(pid[1], torch.dtype):
             raise pickle.UnpicklingError(f"numbers of an unknown kind, {pid[:2]!r}")
-        return self.storages(str(pid[2]), pid[1], int(pid[4]))
+        return self.numbers(str(pid[2]), pid[1], int(pid[4]))
 
 
 def read_pickle(path: str | Path) -> Any:
@@ -151,31 +148,29 @@ def _read_archive(file: BinaryIO) -> Any:
         folder = pickled.removesuffix("data.pkl")
         if f"{folder}constants.pkl" in archive.namelist():
             raise ValueError("a TorchScript program, which is run to be read")
-        known: dict[str, _Storage] = {}
 
-        def storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
-            if key not in known:
-                known[key] = _Storage(dtype, _numbers(archive.read(f"{folder}data/{key}"), dtype))
-            return known[key]
+        @cache
+        def numbers(key: str, dtype: torch.dtype, count: int) -> torch.Tensor:
+            return _numbers(archive.read(f"{folder}data/{key}"), dtype)
 
-        return _Unpickler(io.BytesIO(archive.read(pickled)), storage).load()
+        return _Unpickler(io.BytesIO(archive.read(pickled)), numbers).load()
 
 
 def _read_stream(file: BinaryIO) -> Any:
     """A plain pickle, or the format of torch before 1.6: five pickles followed by the numbers."""
-    first = _Unpickler(file, _no_storage).load()
+    first = _Unpickler(file, _no_numbers).load()
     if first != LEGACY_MAGIC:
         return first
     for _ in ("version of the format", "of the machine"):
-        _Unpickler(file, _no_storage).load()
-    known: dict[str, _Storage] = {}
+        _Unpickler(file, _no_numbers).load()
+    known: dict[str, torch.Tensor] = {}
 
-    def storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
-        return known.setdefault(key, _Storage(dtype, torch.zeros(count, dtype=dtype)))
+    def later(key: str, dtype: torch.dtype, count: int) -> torch.Tensor:
+        return known.setdefault(key, torch.zeros(count, dtype=dtype))
 
-    result = _Unpickler(file, storage).load()
-    for key in _Unpickler(file, storage).load():
-        numbers = known[str(key)].numbers
+    result = _Unpickler(file, later).load()
+    for key in _Unpickler(file, later).load():
+        numbers = known[str(key)]
         (count,) = struct.unpack("<q", file.read(8))
         if count != len(numbers):
             raise ValueError(f"{count} numbers where there should be {len(numbers)}")
@@ -183,7 +178,7 @@ def _read_stream(file: BinaryIO) -> Any:
     return result
 
 
-def _no_storage(key: str, dtype: torch.dtype, count: int) -> _Storage:
+def _no_numbers(key: str, dtype: torch.dtype, count: int) -> torch.Tensor:
     raise pickle.UnpicklingError("a tensor in a file without numbers")
 
 

@@ -19,8 +19,8 @@ from hf_structure.models.rng_transformer.modeling_rng_transformer import (
     RNGTransformerModel,
     Sentences,
 )
+from hf_structure.modules.affine import all_rows
 from hf_structure.modules.graph_transformer import Arcs, GraphAttention
-from hf_structure.modules.words import numbers
 
 
 class ReleasedGraphAttention(GraphAttention):
@@ -41,15 +41,7 @@ class ReleasedRNGTransformerModel(RNGTransformerModel):
 
     config_class = ReleasedRNGTransformerConfig
 
-    def _attention(self, num_labels: int) -> GraphAttention:
-        config = self.config
-        return ReleasedGraphAttention(
-            config.hidden_size,
-            config.num_attention_heads,
-            num_labels,
-            config.attention_dropout,
-            config.scale_relations,
-        )
+    attention_class = ReleasedGraphAttention
 
 
 @dataclass
@@ -71,7 +63,7 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
         self.post_init()
 
     def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device)).to(vectors.dtype)
+        special = all_rows(self.special_embeddings, vectors.device).to(vectors.dtype)
         root = special[2].expand(len(vectors), 1, -1)  # (B, 1, D)
         return super()._enclose(torch.cat([root, vectors], dim=1), lengths + 1)
 

@@ -122,12 +122,13 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
     family = family_of(config)
     kind = kind_of(config)
     results = read_results(folder, kind, facts)
+    packages = "torch transformers" if _is_self_contained(config) else "hf_structure"
     parts = [
         f"---\n{_metadata(config, name, facts, results).to_yaml()}\n---\n{MARK}",
         f"# {Path(name).name}",
         *_introduction(family, config, facts),
         _facts_table(folder, config, facts),
-        f"## Use\n\n```\npip install {_requirement(config)}\n```\n\n```python\n{_sample(config, kind, name)}\n```",
+        f"## Use\n\n```\npip install {packages}\n```\n\n```python\n{_sample(config, kind, name)}\n```",
         _training(facts),
         _results(results, kind, name, facts),
         f"## Cite\n\n{family.citation}" if family else "",
@@ -193,10 +194,6 @@ def _metadata(config: dict, name: str, facts: CardFacts, results: list[EvalResul
 def _is_self_contained(config: dict) -> bool:
     """Whether transformers alone can load the model: a family of its own, or code beside the weights."""
     return "auto_map" in config or family_of(config) is None
-
-
-def _requirement(config: dict) -> str:
-    return "torch transformers" if _is_self_contained(config) else "hf_structure"
 
 
 def _sample(config: dict, kind: Kind, name: str) -> str:

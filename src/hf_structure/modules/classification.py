@@ -1,6 +1,6 @@
 """Classification of and regression over sentences, pairs of sentences, and words."""
 
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
@@ -51,19 +51,9 @@ def part_pairs(
     attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None, inputs: dict[str, torch.Tensor]
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """
-    Separates the sentences of pairs.
-
-    Args:
-        attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
-        token_type_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): 0 for words of first sentences, 1 for
-            those of second ones.
-        inputs (`dict[str, torch.Tensor]`): Inputs of the words, each `(batch_size, seq_len, ...)`.
-
-    Returns:
-        `tuple`: The mask `(2 * batch_size, longest)`, first sentences before second ones, and the inputs likewise.
-
-    Raises:
-        ValueError: if there are no `token_type_ids`, or a pair lacks a sentence.
+    Separates the sentences of pairs, whose words have `token_type_ids` 0 and 1: a mask `(2 * batch_size, longest)`,
+    first sentences before second ones, and the inputs `(batch_size, seq_len, ...)` likewise. Raises `ValueError` if
+    there are no `token_type_ids`, or a pair lacks a sentence.
     """
     if token_type_ids is None:
         raise ValueError("this model reads pairs: token_type_ids say which words are of the second sentence")
@@ -94,10 +84,24 @@ def sequence_loss(
 
 
 class SequenceClassification(MixinBase):
-    """Mixin of the families' models for sequence classification."""
+    """
+    A base model, the `model_class`, with a classifier of the mean of a sentence's word vectors, or of two sentences'
+    means.
 
-    classifier: nn.Module
+    `config.num_labels` and `config.problem_type` say what it gives: with one label it is a regression;
+    `config.pair_features`, whether it reads pairs. Loaded from a masked language model, it begins with a random
+    classifier and leaves out what predicts words.
+    """
+
+    model_class: ClassVar[type[PreTrainedModel]]
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
+
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.model_class(config))
+        self.classifier = SentenceClassifier(config)
+        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -112,8 +116,6 @@ class SequenceClassification(MixinBase):
     ) -> SequenceClassifierOutput:
         """
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
             token_type_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 With `config.pair_features`, 0 for words of the first sentence and 1 for those of the second. The two
                 are read separately; `hidden_states` and `attentions` have all first sentences before the second ones.
@@ -121,9 +123,7 @@ class SequenceClassification(MixinBase):
                 Classes, or the scores of a regression; `(batch_size, num_labels)` for several of either.
             num_items_in_batch (`int`, *optional*):
                 Divisor of the sum of the losses; the number of labels in this batch by default.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`.
-            kwargs: As for the family's model without a head.
+            input_ids, attention_mask, inputs_embeds, kwargs: As for the family's model without a head.
 
         Raises:
             ValueError: if there are no words; as the family's model, and as [`part_pairs`].
@@ -148,11 +148,18 @@ class SequenceClassification(MixinBase):
 
 
 class TokenClassification(MixinBase):
-    """Mixin of the families' models for token classification: a linear map of every word's vector."""
+    """A base model, the `model_class`, with a linear map of every word's vector to `config.num_labels` classes."""
 
-    dropout: nn.Module
-    classifier: nn.Module
+    model_class: ClassVar[type[PreTrainedModel]]
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
+
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.model_class(config))
+        self.dropout = Dropout(config.hidden_dropout)
+        self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
+        self.post_init()
 
     @can_return_tuple
     def forward(

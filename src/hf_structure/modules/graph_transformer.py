@@ -20,10 +20,6 @@ class Arcs(NamedTuple):
     heads: torch.Tensor  # (batch_size, seq_len): position of each position's head, -1 for none
     labels: torch.Tensor | None = None  # (batch_size, seq_len): labels of these arcs; by default 0
 
-    def select(self, rows: torch.Tensor) -> "Arcs":
-        """The arcs of some of the sequences."""
-        return Arcs(self.heads[rows], None if self.labels is None else self.labels[rows])
-
 
 class GraphTransformerEmbeddings(nn.Module):
     """Sum of word, position and (if there are any) segment embeddings, normalised."""
@@ -64,11 +60,8 @@ class GraphAttention(nn.Module):
     most, n arcs make 2n terms, which are computed one by one and added in their places: no tensor of `L x L x d` is
     built. The vectors are shared by the heads of the attention.
 
-    Args:
-        hidden_size, num_heads (`int`): Width of the input, number of attention heads.
-        num_labels (`int`): Number of labels of arcs, 1 if they have none; 0 for plain self-attention.
-        dropout (`float`): Dropout on attention weights.
-        scale_relations (`bool`): Whether the relations' scores are divided by sqrt(d) like the others.
+    `num_labels` is 1 if arcs have no labels, and 0 for plain self-attention; `scale_relations` tells whether the
+    relations' scores are divided by sqrt(d) like the others.
     """
 
     def __init__(
@@ -144,28 +137,18 @@ class GraphAttention(nn.Module):
         downward = weights.gather(2, places.row.expand(-1, num_heads, -1, -1)) * places.has_row  # (B, H, 1, L)
         values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
         rows = places.row.transpose(2, 3).expand_as(values)  # (B, H, L, d)
-        return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)
+        return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)  # (B, H, R, d)
 
 
 class _Places(NamedTuple):
-    """
-    Where the terms of arcs belong among the pairs of queries and positions.
+    """Where the terms of arcs belong among the pairs of queries and positions."""
 
-    Attributes:
-        head, has_head (of shape `(batch_size, 1, num_queries, 1)`): Position of each query's head (0 for none),
-            and whether it has one.
-        row, has_row (of shape `(batch_size, 1, 1, seq_len)`): Which query is the head of each position (0 for none
-            of them), and whether one is.
-        to_heads (of shape `(batch_size, num_queries)`), to_dependents (of shape `(batch_size, seq_len)`): Rows of
-            the relations' tables.
-    """
-
-    head: torch.Tensor
-    has_head: torch.Tensor
-    row: torch.Tensor
-    has_row: torch.Tensor
-    to_heads: torch.Tensor
-    to_dependents: torch.Tensor
+    head: torch.Tensor  # (batch_size, 1, num_queries, 1): position of each query's head, 0 for none
+    has_head: torch.Tensor  # the same shape: whether it has one
+    row: torch.Tensor  # (batch_size, 1, 1, seq_len): which query is the head of each position, 0 for none of them
+    has_row: torch.Tensor  # the same shape: whether one is
+    to_heads: torch.Tensor  # (batch_size, num_queries): rows of the relations' tables
+    to_dependents: torch.Tensor  # (batch_size, seq_len): the same
 
     @classmethod
     def of(cls, arcs: Arcs, length: int, num_labels: int, query_positions: torch.Tensor | None) -> "_Places":
@@ -196,11 +179,7 @@ class RelativePositionBias(nn.Embedding):
     """
     For each class of distances between two positions a number for each attention head, to be added to the scores of
     attention. Small distances are each a class, greater ones share them (T5, Raffel et al. 2020; MPNet, Song et al.
-    2020).
-
-    Args:
-        num_buckets (`int`): Number of classes, a half for each direction.
-        num_heads (`int`): Number of attention heads.
+    2020); a half of the `num_buckets` classes is for each direction.
     """
 
     def __init__(self, num_buckets: int, num_heads: int):
@@ -283,21 +262,4 @@ def begins_at_zero(module: nn.Module) -> TypeGuard[nn.Embedding | nn.Linear]:
 
 def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
-    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))
-
-
-def additive_mask(attention_mask: torch.Tensor, hidden_states: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, 1, 1, seq_len)` in the precision of attention: 0, or the least number at padding."""
-    device = hidden_states.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_states.dtype
-    mask = torch.zeros_like(attention_mask, dtype=dtype)
-    return mask.masked_fill(~attention_mask.bool(), torch.finfo(dtype).min)[:, None, None]
-
-
-def check_positions(length: int, positions: int) -> None:
-    """Raises `ValueError` for a sequence that is longer than the positions reach."""
-    if length > positions:
-        raise ValueError(
-            f"sequences of {length} are longer than the {positions} positions of this model "
-            "(config.max_position_embeddings)"
-        )
+    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))  # (B, m, D)

@@ -53,7 +53,7 @@ class Int8Linear(nn.Module):
         products = torch._int_mm((rows / scale).round_().to(torch.int8), self.quantized.T)
         results = products.view(torch.float32).copy_(products)  # in place: new memory would cost more than the product
         results.mul_(scale).mul_(self.scale).add_(self.bias)
-        return results.view(*states.shape[:-1], self.out_features)
+        return results.view(*states.shape[:-1], self.out_features)  # (..., out_features)
 
 
 class _Int8Quantizer(HfQuantizer):

@@ -11,13 +11,8 @@ class BiLSTM(nn.Module):
     Layers of bidirectional LSTMs, each direction a [`~torch.nn.LSTM`] of its own over padded sentences.
 
     Computes the same as a bidirectional [`~torch.nn.LSTM`] over packed sequences, but is faster on a CPU, where the
-    fused kernel takes no sequences of different lengths, and does not copy the lengths to the host on a GPU.
-
-    Args:
-        input_size (`int`): Width of the input.
-        hidden_size (`int`): Width of each direction.
-        num_layers (`int`): Number of layers.
-        dropout (`float`): Dropout between layers.
+    fused kernel takes no sequences of different lengths, and does not copy the lengths to the host on a GPU. Each
+    direction has `hidden_size`; `dropout` is between layers.
     """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int, dropout: float = 0.0):
@@ -29,12 +24,8 @@ class BiLSTM(nn.Module):
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """
-        Args:
-            inputs (`torch.FloatTensor` of shape `(batch_size, seq_len, input_size)`): Vectors, padding on the right.
-            lengths (`torch.LongTensor` of shape `(batch_size,)`): Number of vectors of each sentence.
-
-        Returns:
-            `torch.FloatTensor` of shape `(batch_size, seq_len, 2 * hidden_size)`, of no meaning at the padding.
+        `(batch_size, seq_len, 2 * hidden_size)`, of no meaning at the padding, from vectors `(batch_size, seq_len,
+        input_size)` with the padding on the right, and the lengths `(batch_size,)` of sentences.
         """
         batch, length = inputs.shape[:2]
         positions = torch.arange(length, device=inputs.device)

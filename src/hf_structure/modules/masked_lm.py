@@ -8,12 +8,8 @@ def masked_cross_entropy(
     lm_head: nn.Module, hidden_states: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Sum of the cross-entropies of the masked words, and their number. Only these words go through the output layer.
-
-    Args:
-        lm_head (`nn.Module`): From vectors to prediction scores.
-        hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Contextual word vectors.
-        labels (`torch.LongTensor` of shape `(batch_size, seq_len)`): Ids of the masked words, -100 elsewhere.
+    Sum of the cross-entropies of the masked words, and their number, from vectors `(batch_size, seq_len, hidden_size)`
+    and labels `(batch_size, seq_len)`, -100 elsewhere. Only the masked words go through the output layer.
     """
     is_target = labels != -100
     logits = lm_head(hidden_states[is_target]).float()

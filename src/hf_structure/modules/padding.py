@@ -20,12 +20,8 @@ def all_words(inputs: torch.Tensor) -> torch.Tensor:
 
 def words_first(attention_mask: torch.Tensor) -> torch.Tensor:
     """
-    Args:
-        attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
-
-    Returns:
-        `torch.LongTensor` of shape `(batch_size, seq_len)`: the positions of the words in order, then those of the
-        padding, wherever it is; the inverse permutation of [`places_among_words`].
+    `(batch_size, seq_len)`: the positions of the words in order, then those of the padding, wherever it is; the
+    inverse permutation of [`places_among_words`].
     """
     places = places_among_words(attention_mask)
     positions = torch.arange(places.shape[1], device=places.device).expand_as(places)

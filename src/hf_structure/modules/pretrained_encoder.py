@@ -5,7 +5,7 @@ import re
 from typing import Any, ClassVar, Self
 
 import torch
-from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.modules.calls import MixinBase
 
@@ -53,21 +53,6 @@ LAYER_PARTS = {
     "attention.attn.o": "attention.output",
     "attention.LayerNorm": "attention_norm",
 }
-
-
-def new_encoder(config: Any) -> PreTrainedModel | None:
-    """That of a configuration with an `encoder_config`, else None."""
-    if config.encoder_config is None:
-        return None
-    return AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
-
-
-def read_whole(
-    encoder: PreTrainedModel, vectors: torch.Tensor, attention_mask: torch.Tensor, positions: torch.Tensor
-) -> torch.Tensor:
-    """What an encoder makes of vectors `(batch_size, seq_len, embedding_size)` at these positions."""
-    outputs = encoder(inputs_embeds=vectors, attention_mask=attention_mask, position_ids=positions)
-    return outputs.last_hidden_state
 
 
 class PretrainedEncoderMixin(MixinBase):
@@ -154,49 +139,39 @@ def encoder_settings(encoder: Any, tokenizer: PreTrainedTokenizerBase, num_layer
     source = encoder.config
     if not 1 <= num_layers <= source.num_hidden_layers:
         raise ValueError(f"num_layers={num_layers} is not possible: the encoder has {source.num_hidden_layers} layers")
-    if (
-        source.model_type in OF_THEIR_OWN
-        or getattr(source, "embedding_size", source.hidden_size) != source.hidden_size
-    ):
-        return _settings_on_top(source, tokenizer, num_layers)
-    distilled = source.model_type == "distilbert"
     settings = {
         "vocab_size": source.vocab_size,
         "hidden_size": source.hidden_size,
         "num_hidden_layers": num_layers,
         "num_attention_heads": source.num_attention_heads,
+        "initializer_range": source.initializer_range,
+        "pad_token_id": source.pad_token_id,
+        "unk_token_id": tokenizer.unk_token_id,
+    }
+    is_narrow = getattr(source, "embedding_size", source.hidden_size) != source.hidden_size
+    if source.model_type in OF_THEIR_OWN or is_narrow:
+        beneath = copy.deepcopy(source)
+        beneath.num_hidden_layers = num_layers
+        if getattr(beneath, "layer_types", None):  # ModernBERT's, whose attention is local or global
+            beneath.layer_types = beneath.layer_types[:num_layers]
+        return settings | {
+            "encoder_config": beneath,
+            "num_hidden_layers": LAYERS_ON_TOP,
+            "intermediate_size": source.intermediate_size,
+            "max_position_embeddings": source.max_position_embeddings,
+        }
+    distilled = source.model_type == "distilbert"
+    settings |= {
         "intermediate_size": source.hidden_dim if distilled else source.intermediate_size,
         "hidden_act": source.activation if distilled else source.hidden_act,
         "hidden_dropout": source.dropout if distilled else source.hidden_dropout_prob,
         "attention_dropout": source.attention_dropout if distilled else source.attention_probs_dropout_prob,
         "max_position_embeddings": len(_positions(encoder)),
         "layer_norm_eps": encoder.embeddings.LayerNorm.eps,
-        "initializer_range": source.initializer_range,
-        "pad_token_id": source.pad_token_id,
-        "unk_token_id": tokenizer.unk_token_id,
     }
     if source.model_type == "mpnet":
         settings["num_position_buckets"] = source.relative_attention_num_buckets
     return settings
-
-
-def _settings_on_top(source: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, num_layers: int) -> dict[str, Any]:
-    encoder = copy.deepcopy(source)
-    encoder.num_hidden_layers = num_layers
-    if getattr(encoder, "layer_types", None):  # ModernBERT's, whose attention is local or global
-        encoder.layer_types = encoder.layer_types[:num_layers]
-    return {
-        "encoder_config": encoder,
-        "vocab_size": source.vocab_size,
-        "hidden_size": source.hidden_size,
-        "num_hidden_layers": LAYERS_ON_TOP,
-        "num_attention_heads": source.num_attention_heads,
-        "intermediate_size": source.intermediate_size,
-        "max_position_embeddings": source.max_position_embeddings,
-        "initializer_range": source.initializer_range,
-        "pad_token_id": source.pad_token_id,
-        "unk_token_id": tokenizer.unk_token_id,
-    }
 
 
 @torch.no_grad()
@@ -249,11 +224,12 @@ def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int
     table = torch.zeros(max(segments, 1), width, dtype=torch.float32)
     for row, vector in enumerate(weights.pop("embeddings.segment_embeddings.weight", ())[: len(table)]):
         table[row] = vector
-    weights["embeddings.position_embeddings.weight"] = _positions(encoder)[:positions]
+    of_positions = _positions(encoder)[:positions]
     if segments:
         weights["embeddings.segment_embeddings.weight"] = table
     else:
-        weights["embeddings.position_embeddings.weight"] = weights["embeddings.position_embeddings.weight"] + table
+        of_positions = of_positions + table
+    weights["embeddings.position_embeddings.weight"] = of_positions
     return weights
 
 

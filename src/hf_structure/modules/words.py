@@ -31,15 +31,10 @@ def place_words(
     attention_mask: torch.Tensor, word_ids: torch.Tensor | None = None, num_words: torch.Tensor | None = None
 ) -> WordPlaces:
     """
-    Args:
-        attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words or pieces, 0 for padding.
-        word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-            Number of the word, from 0, that each piece belongs to, -1 for none. By default every id is a word.
-        num_words (`torch.LongTensor` of shape `(batch_size,)`, *optional*):
-            Length of each sentence, if its last words may have no pieces.
-
-    Raises:
-        ValueError: if there are more words than `num_words`, or a different number where every id is a word.
+    The words of pieces, by a mask of padding and the number of the word, from 0, that each piece belongs to, -1 for
+    none, both `(batch_size, seq_len)`. By default every id is a word. `num_words`, `(batch_size,)`, are the lengths of
+    sentences whose last words may have no pieces: raises `ValueError` if there are more words than these, or a
+    different number where every id is a word.
     """
     present = attention_mask.bool()
     order = None
@@ -74,8 +69,3 @@ def average_pieces(
     counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)  # (B, n, 1)
     means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)  # (B, n, d)
     return means if unknown is None else torch.where(counts > 0, means, last)
-
-
-def numbers(table: nn.Embedding, device: torch.device) -> torch.Tensor:
-    """Ids of all rows of a table, `(num_embeddings,)`: it is called, not read, as its weights may be elsewhere."""
-    return torch.arange(table.num_embeddings, device=device)

@@ -5,7 +5,7 @@ from typing import Literal, cast
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
-from hf_structure.modules.configuration import EncoderConfig, refuse_layout
+from hf_structure.modules.configuration import EncoderConfig, require_positive
 
 # The models of table 2, as settings of the configuration.
 VARIANTS = {
@@ -24,19 +24,12 @@ class G2GTransformerConfig(EncoderConfig):
     model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
 
     Args:
-        vocab_size (`int`, defaults to 28996): Number of words or word pieces, special tokens included.
-        hidden_size (`int`, defaults to 768): Width of the word vectors.
+        vocab_size, hidden_size, num_attention_heads, intermediate_size, hidden_act, hidden_dropout, attention_dropout,
+        num_tags, tags, labelled, initializer_range, layer_norm_eps, unk_token_id, encoder_config:
+            As in [`~hf_structure.modules.configuration.EncoderConfig`].
         num_hidden_layers (`int`, defaults to 6): Number of self-attention layers.
-        num_attention_heads (`int`, defaults to 12): Number of attention heads.
-        intermediate_size (`int`, defaults to 3072): Width of the feed-forward layers.
-        hidden_act (`str`, defaults to `"gelu"`): Activation of the feed-forward layers, a name known to transformers.
-        hidden_dropout (`float`, defaults to 0.1): Dropout on embeddings and on the output of each sublayer.
-        attention_dropout (`float`, defaults to 0.1): Dropout on attention weights.
         max_position_embeddings (`int`, defaults to 512): Longest sequence; a sentence of n words needs n + 4 positions
             with graph input, else n + 3, and n more if they are counted from the top of the stack.
-        num_tags (`int`, defaults to 0): Number of part-of-speech tags; 0 for a model that reads words only (eq. 2).
-        tags (`list[str]`, *optional*): Their names, in the order of their ids.
-        labelled (`bool`, defaults to `True`): Whether arcs have labels.
         use_swap (`bool`, defaults to `False`):
             Whether there is a SWAP action, without which only projective trees can be learned and predicted.
         use_history (`bool`, defaults to `True`): Whether an LSTM reads the actions taken so far (section 3.3).
@@ -57,15 +50,6 @@ class G2GTransformerConfig(EncoderConfig):
         chunk_positions (`int`, defaults to 16384):
             Encoder positions (states times length) computed at a time in training. The activations of a batch with
             more are not kept but computed again in the backward pass: memory is bounded, time grows by a third.
-        initializer_range (`float`, defaults to 0.02):
-            Standard deviation of initial weights.
-        layer_norm_eps (`float`, defaults to 1e-12):
-            Epsilon of the layer norms.
-        unk_token_id (`int`, *optional*, defaults to 100):
-            Stands for words without any word piece.
-        encoder_config (`PreTrainedConfig` or `dict`, *optional*):
-            Configuration of an encoder of transformers that reads the sentence first; the layers here, which read the
-            graph, are on top of it, and begin as the identity. By default there is none.
 
     Example:
 
@@ -79,22 +63,10 @@ class G2GTransformerConfig(EncoderConfig):
     model_type = "g2g_transformer"
     keys_to_ignore_at_inference = ["label_logits", "actions", "hidden_states", "attentions"]
 
-    vocab_size: int = 28996
-    hidden_size: int = 768
     num_hidden_layers: int = 6
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout: float | int = 0.1
-    attention_dropout: float | int = 0.1
-    max_position_embeddings: int = 512
-    num_tags: int = 0
-    tags: list[str] | None = None
-    labelled: bool = True
     use_swap: bool = False
     use_history: bool = True
     composition: Literal["recursive", "none"] = "recursive"
-    use_graph_input: bool = True
     use_graph_output: bool = True
     stack_positions: Literal["from_bottom", "from_top"] = "from_bottom"
     classifier_hidden_size: int = 200
@@ -102,25 +74,11 @@ class G2GTransformerConfig(EncoderConfig):
     history_size: int = 100
     history_num_layers: int = 2
     chunk_positions: int = 16384
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
-    pad_token_id: int | None = 0
-    unk_token_id: int | None = 100
-    tie_word_embeddings: bool = False
-
-    def __post_init__(self, **kwargs):
-        refuse_layout(kwargs)
-        super().__post_init__(**kwargs)
 
     @property
     def num_actions(self) -> int:
         """SHIFT, LEFT-ARC, RIGHT-ARC, and perhaps SWAP."""
         return 4 if self.use_swap else 3
-
-    @property
-    def num_relations(self) -> int:
-        """Number of labels; one that stands for none if arcs have no labels."""
-        return cast(int, self.num_labels) if self.labelled else 1
 
     @property
     def max_words(self) -> int:
@@ -151,18 +109,5 @@ class G2GTransformerConfig(EncoderConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-        names += ("classifier_hidden_size", "history_size", "history_num_layers", "chunk_positions", "max_words")
-        for name in names:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
-            )
-        if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
-            raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
-        if self.tags is not None and len(self.tags) != self.num_tags:
-            raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
-        if self.labelled and not self.num_labels:
-            raise ValueError("id2label is empty: give the relation labels, or labelled=False")
+        super().validate_sizes()
+        require_positive(self, "classifier_hidden_size", "history_size", "history_num_layers", "chunk_positions")

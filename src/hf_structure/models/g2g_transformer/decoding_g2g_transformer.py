@@ -23,31 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class Hypotheses:
-    """
-    The hypotheses of some sentences, `number` = sentences times beam size rows.
+    """The hypotheses of some sentences, `number` = sentences times beam size rows."""
 
-    Attributes:
-        states ([`TransitionStates`]): Where they have got to.
-        scores (`torch.FloatTensor` of shape `(number,)`): Log-probabilities; -inf for an empty place.
-        head_probs, label_probs (`torch.FloatTensor` of shape `(number, n + 1)`):
-            Probability of the action that attached each word, and of its label, in the states they were chosen in.
-        vectors (`torch.FloatTensor` of shape `(number, n + 4, hidden_size)`): Words, composed if the model does so.
-        memory (pair of `torch.FloatTensor` of shape `(num_layers, number, size)`, *optional*): Of the history.
-    """
-
-    states: TransitionStates
-    scores: torch.Tensor
-    head_probs: torch.Tensor
-    label_probs: torch.Tensor
-    vectors: torch.Tensor | None
-    memory: tuple[torch.Tensor, torch.Tensor] | None
+    states: TransitionStates  # where they have got to
+    scores: torch.Tensor  # (number,): log-probabilities; -inf for an empty place
+    head_probs: torch.Tensor  # (number, n + 1): of the action that attached each word, in the state it was chosen in
+    label_probs: torch.Tensor  # (number, n + 1): of its label
+    vectors: torch.Tensor | None  # (number, n + 4, hidden_size): words, composed if the model does so
+    memory: tuple[torch.Tensor, torch.Tensor] | None  # (num_layers, number, size) each: of the history
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
         assert self.vectors is not None  # it goes on
         ended = self.ended(rows)
         vectors = self.vectors[rows]  # (rows, n + 4, D)
-        memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)
+        memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)  # (layers, rows, size)
         return replace(ended, vectors=vectors, memory=memory)
 
     def ended(self, rows: torch.Tensor) -> "Hypotheses":
@@ -93,7 +83,7 @@ class Candidates:
 
     def log_probs(self) -> torch.Tensor:
         """`(number, num_actions * num_relations)`"""
-        return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)
+        return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)  # (number, columns)
 
 
 @uncompiled
@@ -108,16 +98,9 @@ def beam_search(
     marginals: bool = False,
 ) -> DecoderOutput:
     """
-    Parses sentences.
-
-    Args:
-        model ([`G2GTransformerForParsing`]): The parser.
-        vectors (`torch.FloatTensor` of shape `(batch, n + 4, hidden_size)`): Of the root, the words and what follows.
-        lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
-        beam_size (`int`): Hypotheses of each sentence.
-        swap (`bool`, *optional*): Whether SWAP may be used, by default if the model has it.
-        k (`int`): Number of trees.
-        marginals (`bool`): Whether to add the share of the beam's probability that each arc has.
+    Parses sentences of these lengths `(batch,)`, with `beam_size` hypotheses each, from vectors `(batch, n + 4,
+    hidden_size)` of the root, the words and what follows. By default SWAP may be used if the model has it; `marginals`
+    are the shares of the beam's probability that arcs have.
     """
     swap = model.config.use_swap if swap is None else swap
     sentences = torch.arange(len(lengths), device=lengths.device)
@@ -144,7 +127,7 @@ def _start(
     model: "G2GTransformerForParsing", vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int
 ) -> Hypotheses:
     """One hypothesis for each sentence; the other places are empty."""
-    states = TransitionStates.initial(lengths.repeat_interleave(beam_size))
+    states = TransitionStates.initial(lengths.repeat_interleave(beam_size))  # B * beam_size rows
     scores = torch.full((len(lengths), beam_size), -torch.inf, dtype=torch.float32, device=vectors.device)
     scores[:, 0] = 0.0
     ones = torch.ones(states.heads.shape, dtype=torch.float32, device=vectors.device)
@@ -188,20 +171,12 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
 
 
 class Steps(NamedTuple):
-    """
-    What comes next, a row for each place in the new beams.
+    """What comes next, a row for each place in the new beams; all `(number,)`."""
 
-    Attributes:
-        parents: Row of the hypothesis that goes on.
-        actions, labels: What it does; -1 for the action of one that is finished, or of an empty place.
-        scores: Log-probability afterwards.
-        action_probs, label_probs: Probabilities of action and label.
-    """
-
-    parents: torch.Tensor
-    actions: torch.Tensor
+    parents: torch.Tensor  # row of the hypothesis that goes on
+    actions: torch.Tensor  # what it does; -1 for one that is finished, or an empty place
     labels: torch.Tensor
-    scores: torch.Tensor
+    scores: torch.Tensor  # log-probability afterwards
     action_probs: torch.Tensor
     label_probs: torch.Tensor
 
@@ -284,7 +259,7 @@ def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
         is_best = torch.where(scores == best[tree], number, len(number))
         first = number.new_full((len(trees),), len(number)).scatter_reduce(0, tree, is_best, "amin")  # (trees,)
         scores = torch.where(first[tree] == number, totals[tree], -torch.inf)
-    return scores.view(batch, -1)
+    return scores.view(batch, -1)  # (B, beam_size)
 
 
 def _output(ended: Hypotheses, batch: int, k: int, config: "G2GTransformerConfig", marginals: bool) -> DecoderOutput:

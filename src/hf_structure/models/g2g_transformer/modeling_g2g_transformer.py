@@ -10,11 +10,9 @@ of the paper's first version.
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
-from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, SHIFT, TransitionStates
 from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
@@ -34,93 +32,34 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     sequence_lengths,
     state_sequences,
 )
+from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.graph_transformer import (
-    Arcs,
-    GraphAttention,
-    GraphTransformerEmbeddings,
-    GraphTransformerLayer,
-    additive_mask,
-    begin_at_zero,
-    begins_at_zero,
-    check_positions,
-    take,
-)
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import all_words, check_one_input
-from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin, new_encoder, read_whole
-from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.words import average_pieces, numbers, place_words
+from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
+from hf_structure.modules.words import average_pieces, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
 
-class G2GTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
-    """Initialisation that all Graph-to-Graph Transformer models share."""
+class G2GTransformerPreTrainedModel(GraphPreTrainedModel):
+    """Base of the Graph-to-Graph Transformer models."""
 
     config: G2GTransformerConfig
     config_class = G2GTransformerConfig
     base_model_prefix = "g2g_transformer"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["GraphTransformerLayer"]
-    _can_record_outputs = {
-        "hidden_states": GraphTransformerLayer,
-        "attentions": OutputRecorder(GraphAttention, index=1),
-    }
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        super()._init_weights(module)
-        if begins_at_zero(module):
-            init.zeros_(module.weight)
-        elif isinstance(module, nn.LSTM):
-            for parameter in module.parameters():  # as torch does it
-                init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
 
 
-class G2GTransformerModel(G2GTransformerPreTrainedModel):
+class G2GTransformerModel(GraphEncoderModel, G2GTransformerPreTrainedModel):
     """A Transformer encoder that reads a sequence and a forest of arcs over it."""
 
     def __init__(self, config: G2GTransformerConfig):
-        super().__init__(config)
-        self.encoder = new_encoder(config)
-        if self.encoder is None:
-            self.embeddings = GraphTransformerEmbeddings(
-                config.vocab_size,
-                config.hidden_size,
-                config.max_position_embeddings,
-                SEGMENTS,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-            )  # eq. 5
-        else:
-            self.segment_embeddings = nn.Embedding(SEGMENTS, config.embedding_size)
-            begin_at_zero(self.segment_embeddings)
-        self.layers = nn.ModuleList(
-            GraphTransformerLayer(
-                GraphAttention(
-                    config.hidden_size,
-                    config.num_attention_heads,
-                    num_labels=int(config.use_graph_input),  # labels are read from the deleted words
-                    dropout=config.attention_dropout,
-                ),  # eq. 9 and 10
-                config.hidden_size,
-                config.intermediate_size,
-                config.hidden_act,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-                norm_first=self.encoder is not None,
-            )
-            for _ in range(config.num_hidden_layers)
-        )
-        self.gradient_checkpointing = False
+        super().__init__(config, SEGMENTS)  # eq. 5
+        num_labels = int(config.use_graph_input)  # labels are read from the deleted words
+        self.layers = self.new_layers([num_labels] * config.num_hidden_layers)  # eq. 9 and 10
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        return (self.encoder or self.embeddings).get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        (self.encoder or self.embeddings).set_input_embeddings(value)
 
     @capture_outputs
     def forward(
@@ -155,21 +94,9 @@ class G2GTransformerModel(G2GTransformerPreTrainedModel):
         """
         check_one_input(input_ids, inputs_embeds)
         embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-        if attention_mask is None:
-            attention_mask = all_words(embedded)
-        check_positions(embedded.shape[1], self.config.max_position_embeddings)
         if parents is not None and not self.config.use_graph_input:
             raise ValueError("this model reads no graph (config.use_graph_input)")
-        if segment_ids is None:
-            segment_ids = torch.zeros_like(attention_mask, dtype=torch.long)
-        if position_ids is None:
-            position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        if self.encoder is None:
-            hidden_states = self.embeddings(embedded, position_ids, segment_ids)
-        else:
-            vectors = embedded + self.segment_embeddings(segment_ids)
-            hidden_states = read_whole(self.encoder, vectors, attention_mask, position_ids)
-        mask = additive_mask(attention_mask, hidden_states)
+        hidden_states, mask = self.embed(embedded, attention_mask, position_ids, segment_ids)
         arcs = None if parents is None else Arcs(parents)
         for layer in self.layers[:-1]:
             hidden_states = layer(hidden_states, mask, arcs)
@@ -280,7 +207,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = tag_ids[:, :n]
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
-        special = self.special_embeddings(numbers(self.special_embeddings, words.device)).to(words.dtype)
+        special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
         return torch.cat([root, words, cls, sep, *null], dim=1), lengths, order
 
@@ -341,7 +268,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         null = 2 * self.config.num_relations
         labels = torch.where(sequences.labels < 0, null, sequences.labels)
         labels = torch.where(sequences.segments == DELETED, labels, null + 1)
-        table = self.label_embeddings(numbers(self.label_embeddings, labels.device))
+        table = all_rows(self.label_embeddings, labels.device)
         return nn.functional.embedding(labels, torch.cat([table, torch.zeros_like(table[:1])]))
 
     def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -372,8 +299,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         once for a sentence.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            input_ids, attention_mask, inputs_embeds: As in [`G2GTransformerModel`].
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Number of the word, from 0,
                 that each word piece belongs to, -1 for none (special tokens). The pieces' vectors are averaged. A word
                 without pieces has the vector of `config.unk_token_id`, or zero. By default every id is a word.
@@ -387,8 +313,6 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 Relation labels; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors of words or word pieces in place of `input_ids`.
 
         `tag_ids`, `heads` and `labels` hold the words of each sentence first if there are `word_ids`, and else are
         padded as `input_ids`.
@@ -496,7 +420,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             states = before.step(actions)
             if self.composition is not None:
                 plan = self.compositions(before, states, actions)
-                vectors = vectors.index_put((plan.rows, plan.words), self.compose(vectors, plan))
+                vectors = vectors.index_put((plan.rows, plan.words), self.compose(vectors, plan))  # (B, n + 4, D)
         sequences = self.sequences(states)
         embedded = take(vectors, sequences.words)  # (B, L, D)
         inputs = {"attention_mask": sequences.mask, "segment_ids": sequences.segments}
@@ -545,7 +469,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         table = [vectors.flatten(0, 1)]  # (B * (n + 4), D)
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)  # (steps + 1, B, n + 4)
         if self.composition is not None:
-            plan = self.compositions(path.before, path.after, path.flat_actions)
+            plan = self.compositions(path.before, path.after, path.actions.T.flatten())  # (steps * B,)
             step = plan.rows // batch
             plan = plan._replace(rows=plan.rows % batch)
             versions[step + 1, plan.rows, plan.words] = batch * size + torch.arange(len(step))
@@ -555,7 +479,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 now = Compositions(*parts)
                 new = self.compose(vectors, now)
                 table.append(new)
-                vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))
+                vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))  # (B, n + 4, D)
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 
@@ -575,13 +499,8 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Scores of the actions `(batch, num_actions)` and of the labels of left and of right arcs
-        `(batch, 2 * num_relations)` in any states.
-
-        Args:
-            states ([`TransitionStates`]): The states.
-            table (`torch.FloatTensor` of shape `(number, hidden_size)`): Vectors.
-            versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
-            history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
+        `(batch, 2 * num_relations)` in any states, in which words have the vectors `versions` `(batch, n + 4)` of a
+        table `(number, hidden_size)`, and the LSTM says `history` `(batch, history_size)`.
         """
         device = table.device
         lengths = self.sequence_lengths(states).cpu()

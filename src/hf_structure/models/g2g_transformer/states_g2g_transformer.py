@@ -44,11 +44,6 @@ class Derivations(NamedTuple):
     after: TransitionStates  # steps * batch rows: after each action
     decisions: torch.Tensor  # (number,): rows of states where several actions are legal, or an arc needs a label
 
-    @property
-    def flat_actions(self) -> torch.Tensor:
-        """`(steps * batch,)`: the actions as the rows of the states."""
-        return self.actions.T.flatten()  # (steps * B,)
-
     def decided(self, values: torch.Tensor) -> torch.Tensor:
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
         return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]
@@ -58,7 +53,7 @@ class Derivations(NamedTuple):
         """`(batch, steps, D)` from `(decisions, D)`; 0 where there was nothing to decide."""
         batch, steps = self.actions.shape
         spread = values.new_zeros(steps * batch, values.shape[1])
-        spread = spread.index_copy(0, self.decisions.to(values.device), values)
+        spread = spread.index_copy(0, self.decisions.to(values.device), values)  # (steps * B, D)
         return spread.view(steps, batch, -1).transpose(0, 1)  # (B, steps, D)
 
 
@@ -134,12 +129,8 @@ def lay_out(
     parts: Sequence[tuple[torch.Tensor, torch.Tensor]], length: int, padding: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Words in their places.
-
-    Args:
-        parts (sequence of pairs of `torch.LongTensor` of shape `(batch, number)`): Words, and the places they go to.
-        length (`int`): Number of places.
-        padding (`torch.LongTensor` of shape `(batch, 1)`): What stands where no word goes.
+    Words in `length` places, from pairs of words and the places they go to, `(batch, number)` each; `padding`,
+    `(batch, 1)`, stands where no word goes.
 
     Returns:
         The word at each place `(batch, length)`, and the place of each word (and special vector), -1 for nowhere.
@@ -181,16 +172,9 @@ def oracle_derivations(
     heads: torch.Tensor, labels: torch.Tensor | None, lengths: torch.Tensor, config: G2GTransformerConfig
 ) -> Derivations:
     """
-    Derivations of trees under the static oracle.
-
-    Args:
-        heads (`torch.LongTensor` of shape `(batch, n)`): Heads, 0 for the root.
-        labels (`torch.LongTensor` of shape `(batch, n)`, *optional*): Labels, negative if not known.
-        lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
-        config (`G2GTransformerConfig`): The model's.
-
-    Raises:
-        ValueError: names the sentences whose trees cannot be made.
+    Derivations of trees under the static oracle, from heads `(batch, n)`, 0 for the root, and labels, negative if not
+    known, of sentences of these lengths `(batch,)`. Raises `ValueError`, naming the sentences, for trees that cannot
+    be made.
     """
     if labels is None or not config.labelled:
         labels = torch.full_like(heads, -1 if config.labelled else 0)
@@ -229,12 +213,8 @@ def dependents(before: TransitionStates, actions: torch.Tensor) -> torch.Tensor:
 @uncompiled
 def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING) -> list[torch.Tensor]:
     """
-    Rows in groups of similar lengths, each of at most `budget` positions, padding included (or of a single row).
-
-    Args:
-        lengths (`torch.LongTensor` of shape `(number,)`): Length of every row, on the CPU.
-        budget (`int`): Number of positions.
-        padding (`int`): How many of them may be padding.
+    Rows in groups of similar lengths `(number,)`, which are on the CPU: each group of at most `budget` positions, of
+    which `padding` may be padding, or of a single row.
     """
     order = lengths.argsort(descending=True, stable=True)
     descending = lengths[order].tolist()
@@ -255,10 +235,6 @@ def why_unusable(heads: Sequence[int], config: G2GTransformerConfig) -> str | No
     """
     Why a sentence cannot be trained on, or `None` if it can. `forward` refuses such sentences: they are to be left out
     beforehand, and reported.
-
-    Args:
-        heads (sequence of `int`): Head of every word, 0 for the root.
-        config (`G2GTransformerConfig`): The model's.
     """
     heads = [int(head) for head in heads]
     if not is_tree(heads):

@@ -26,15 +26,7 @@ if TYPE_CHECKING:
 
 
 class GraphHypotheses(Hypotheses):
-    """
-    Hypotheses with their graphs; sentences begin with a token of no word.
-
-    Attributes:
-        graphs ([`DependencyGraphs`]): Their graphs.
-        tape (`torch.ByteTensor` of shape `(rows, features, words + 1)`): Their features as seen from the newest words.
-        first_vectors ([`SharedRows`]): Those of the root and the words, as `"parents"` and `"children"`.
-        states (`torch.FloatTensor` of shape `(rows, 2 * hidden_size)`): What the scorer reads of the last token.
-    """
+    """Hypotheses with their graphs; sentences begin with a token of no word."""
 
     model: "GiLTForCausalLM"
     output_class = GraphBeamOutput
@@ -47,14 +39,14 @@ class GraphHypotheses(Hypotheses):
         before = torch.nn.functional.pad(opened, (1, 0))[:, :-1]
         self.new = opened.masked_fill(opened == before, 0)  # words that tokens open
         self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, ids.device)
-        self.tape = self.graphs.tape(words[:, 0])
+        self.tape = self.graphs.tape(words[:, 0])  # (rows, features, words + 1): as seen from the newest words
         number = int(words.max()) + 1
         places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
-        self.first_vectors = SharedRows(places, number * most)
+        self.first_vectors = SharedRows(places, number * most)  # of root and words, as "parents" and "children"
         self._keep_first_vectors(model.scorer.root_vectors())  # at place 0
         self.terms = model.scorer.terms(number, ids.device)
         self.embeddings = model.model.feature_embeddings(ids.device)
-        self.states = ids.new_empty(len(ids), 0)  # nothing is read yet
+        self.states = ids.new_empty(len(ids), 0)  # (rows, 2 * hidden_size): what the scorer reads of the last token
 
     @classmethod
     def room_for(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:

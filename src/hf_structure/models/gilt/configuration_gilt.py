@@ -7,6 +7,7 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import Abilities
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.modules.configuration import require_not_negative
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 
@@ -113,29 +114,19 @@ class GiLTConfig(StructuredLMConfig):
     @property
     def abilities(self) -> Abilities:
         """What the models give and read."""
-        reading = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
+        plain = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
         if not self.graph_layers:
-            return reading
+            return plain
         return replace(
-            reading,
-            structures=("graph",),
-            decoders=("tree",),
-            k_best=True,
-            marginals=True,
-            beam=True,
-            incremental=True,
+            plain, structures=("graph",), decoders=("tree",), k_best=True, marginals=True, beam=True, incremental=True
         )
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        self._check_sizes("max_new_arcs")
+        self._check_sizes("max_new_arcs", "scorer_chunk_size")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
         if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:
             raise ValueError(f"scorer_middle_layer {self.scorer_middle_layer} of {self.num_hidden_layers} layers")
-        if self.scorer_chunk_size < 1:
-            raise ValueError(f"scorer_chunk_size must be at least 1, not {self.scorer_chunk_size}")
-        for name in ("arc_loss_weight", "count_loss_weight"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        require_not_negative(self, "arc_loss_weight", "count_loss_weight")
         _ = self.tape_features  # raises, too

@@ -36,11 +36,6 @@ class GraphWriter(StructureWriter):
         sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
             as the text.
         num_beams (`int`): How many graphs of each text are kept.
-
-    Attributes:
-        beam ([`Beam`], *optional*): With several graphs for each text, the rows of the cache: their texts, and the
-            log-probabilities of text and graph so far.
-        log_probs (`torch.FloatTensor` of shape `(rows, vocab_size)`, *optional*): Then, of the next token after each.
     """
 
     structures = "graphs"
@@ -56,8 +51,9 @@ class GraphWriter(StructureWriter):
         super().__init__(sample)
         self.kinds = kinds
         self.num_beams = num_beams
+        # With several graphs for each text, the rows of the cache: their texts, and how probable text and graph are.
         self.beam: Beam | None = None
-        self.log_probs: torch.Tensor | None = None
+        self.log_probs: torch.Tensor | None = None  # (rows, vocab_size): then, of the next token after each
         self.prompt: dict[str, Any] = {}
         self.token_beams = 1
 

@@ -10,7 +10,6 @@ import math
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -24,17 +23,15 @@ from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.generation_gilt import GraphWriter
-from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
+from hf_structure.models.gilt.scorer_gilt import DependencyScorer
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
-from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.structured_lm.backbones import new_backbone
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
     StructuredModelMixin,
-    StructuredPreTrainedMixin,
+    StructuredPreTrainedModel,
     next_tokens,
 )
 from hf_structure.modules.structured_lm.tape_attention import TapeKeys, TapeLookup, read_tapes
@@ -62,7 +59,7 @@ class GraphKeys(TapeKeys):
         return lookup.embeddings.to(self.fusion.device) @ self.fusion  # (F, values, hidden_size)
 
 
-class GiLTPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
+class GiLTPreTrainedModel(StructuredPreTrainedModel):
     """Base of the GiLT models."""
 
     config: GiLTConfig
@@ -85,7 +82,6 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
 
     def __init__(self, config: GiLTConfig):
         super().__init__(config)
-        self.backbone = new_backbone(config)
         if config.graph_layers:
             values = len(config.graph_features) * (config.max_feature_value + 1)
             self.graph_embeddings = nn.Embedding(values, config.graph_embedding_size)  # Emb_f, shared by all layers
@@ -217,18 +213,11 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
         if graph is not None and wanted_states is not True:  # the scorer reads some, too
             kept_states = [*(selected_hidden_states(wanted_states) or ()), *self.config.scorer_layers]
+        use_cache = self.model.wants_cache(use_cache, cache, targets is not None)
+        tokens = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "position_ids": position_ids}
+        reading = {"word_ids": word_ids, "graph": graph, "tapes": tapes, "output_hidden_states": kept_states}
         outputs = self.model(
-            input_ids,
-            attention_mask=attention_mask,
-            word_ids=word_ids,
-            graph=graph,
-            tapes=tapes,
-            cache=cache,
-            use_cache=self.model.wants_cache(use_cache, cache, targets is not None),
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            output_hidden_states=kept_states,
-            **kwargs,
+            **tokens, **reading, attention_mask=attention_mask, cache=cache, use_cache=use_cache, **kwargs
         )
         states = _selected(outputs.hidden_states, wanted_states)
         result = self.predict_tokens(GiLTCausalLMOutput, outputs, logits_to_keep, hidden_states=states)
@@ -240,7 +229,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
                 result.arc_logits, result.count_logits = scores
                 graph_sum = None if targets is None else self._graph_loss(*scores, targets, graph)
         if targets is not None:
-            self.add_losses(result, targets, num_items_in_batch, "graph_loss", graph_sum)
+            self.add_losses(result, targets, num_items_in_batch, graph_loss=graph_sum)
         return result
 
     def score_word(
@@ -255,16 +244,14 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         older = (cache.parents.flatten(0, 1), cache.children.flatten(0, 1))  # (B * (n + 1), 2 * scorer_hidden_size)
         places = torch.arange(batch * size, device=cache.words.device).view(batch, size)  # (B, n + 1)
         tape = cache.graphs.tape(cache.words)[..., :size]
-        terms = self._scorer_terms(cache, size + 1)
+        distances = size + 1
+        if torch.is_grad_enabled():  # which is to go through the terms: not those of the cache
+            terms = self.scorer.terms(distances, cache.words.device)
+        else:
+            if cache.terms is None or cache.terms.distances < distances:
+                cache.terms = self.scorer.terms(max(2 * distances, 128), cache.words.device)
+            terms = cache.terms
         return first_vectors, *self.scorer.step(first_vectors, cache.words + 1, older, places, tape, terms)
-
-    def _scorer_terms(self, cache: GraphCache, distances: int) -> Terms:
-        """From the cache, unless there are too few or a gradient is to go through them."""
-        if torch.is_grad_enabled():
-            return self.scorer.terms(distances, cache.words.device)
-        if cache.terms is None or cache.terms.distances < distances:
-            cache.terms = self.scorer.terms(max(2 * distances, 128), cache.words.device)
-        return cache.terms
 
     def decode(
         self,

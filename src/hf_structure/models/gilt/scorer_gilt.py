@@ -227,8 +227,8 @@ class DependencyScorer(nn.Module):
         number = torch.arange(pair.numel(), device=pair.device)
         example = torch.empty_like(codes).scatter(0, pair.flatten(), number)  # any that has the code
         values = tape.transpose(1, 2).flatten(0, 1)[example]  # (pairs, features)
-        keys = self._keys(distances.flatten()[example], values, terms)
-        return (places.flatten()[example], keys), pair
+        keys = self._keys(distances.flatten()[example], values, terms)  # (pairs, 1 + F)
+        return (places.flatten()[example], keys), pair  # (pairs,)
 
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
         """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""

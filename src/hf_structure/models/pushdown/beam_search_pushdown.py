@@ -25,34 +25,18 @@ if TYPE_CHECKING:
 
 
 class StackHypotheses(Hypotheses):
-    """
-    Hypotheses with their stacks.
-
-    Args:
-        model ([`PushdownLMForCausalLM`]): The model.
-        ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
-        most (`int`): Most hypotheses at a time.
-
-    Attributes:
-        stacks ([`~hf_structure.algorithms.stack.Stacks`]): Their stacks.
-        attachments (`torch.LongTensor` of shape `(rows, seq_len)`): What these come from.
-        keys ([`SharedRows`]): What the scorer makes of the tokens, as `"keys"`.
-    """
+    """Hypotheses with their stacks."""
 
     model: "PushdownLMForCausalLM"
     output_class = StackBeamOutput
 
     def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
         super().__init__(model, ids, most)
-        self.is_last = model.is_last(ids)
+        self.is_last = model.is_end(ids)
         self.embedded = model.get_input_embeddings()(ids)
         self.stacks = Stacks.empty(len(ids), ids.shape[1], ids.device)
-        self.attachments = torch.zeros_like(ids)
-        self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)
-
-    @classmethod
-    def room_for(cls, k: int, ids: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(ids).unsqueeze(1).repeat(1, k, 1)  # (B, k, n)
+        self.attachments = torch.zeros_like(ids)  # (rows, seq_len): what the stacks come from
+        self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)  # what the scorer makes of tokens, "keys"
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -87,7 +71,9 @@ class StackHypotheses(Hypotheses):
         return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
 
     def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
-        return self.model.model.lookup_of_some(self.stacks.depths[:, None, : place + 1], self.tables)
+        deepest = self.model.config.max_depth
+        depths = self.stacks.depths[:, None, None, : place + 1].clamp(max=deepest)  # (rows, 1, 1, place + 1)
+        return TapeLookup.of_some(depths, deepest + 1, self.tables)
 
     def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
         states = super().read(place, sentences)

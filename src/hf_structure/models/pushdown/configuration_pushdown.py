@@ -6,6 +6,7 @@ from typing import ClassVar
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import Abilities
+from hf_structure.modules.configuration import require_not_negative
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 
@@ -70,5 +71,4 @@ class PushdownLMConfig(StructuredLMConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         self._check_sizes("max_depth", "attachment_size")
-        if self.attachment_loss_weight < 0:
-            raise ValueError(f"attachment_loss_weight must not be negative, but is {self.attachment_loss_weight}")
+        require_not_negative(self, "attachment_loss_weight")

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -28,14 +27,11 @@ from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
-from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.structured_lm.backbones import new_backbone
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
-    StructuredLMMixin,
     StructuredModelMixin,
-    StructuredPreTrainedMixin,
-    is_one_of,
+    StructuredPreTrainedModel,
+    TreeLMMixin,
     next_tokens,
     sum_of_losses,
 )
@@ -62,7 +58,7 @@ class Replay(NamedTuple):
     lookup: TapeLookup  # those after it is read
 
 
-class PushdownLMPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
+class PushdownLMPreTrainedModel(StructuredPreTrainedModel):
     """Base of the Pushdown-LM models."""
 
     config: PushdownLMConfig
@@ -81,7 +77,6 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
 
     def __init__(self, config: PushdownLMConfig):
         super().__init__(config)
-        self.backbone = new_backbone(config)
         self.depth_keys = read_tapes(self.backbone, [DepthKeys(config, layer) for layer in config.structure_layers])
         self.post_init()
 
@@ -145,13 +140,8 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             return Replay(candidates, before, TapeLookup(index, tables=known.kept_tables)), known
         return Replay(candidates, before, TapeLookup(index)), cache
 
-    def lookup_of_some(self, tapes: torch.Tensor, tables: dict[int, torch.Tensor]) -> TapeLookup:
-        """For many tapes `(rows, queries, tokens)` with few depths."""
-        depths = tapes.clamp(max=self.config.max_depth).unsqueeze(1)
-        return TapeLookup.of_some(depths, self.config.max_depth + 1, tables)
 
-
-class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, StructureGenerationMixin):
+class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGenerationMixin):
     """
     Pushdown-LM with a language modelling head and a scorer of attachments.
 
@@ -170,10 +160,6 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         if config.stack_layers:
             self.scorer = AttachmentScorer(config)
         self.post_init()
-
-    def is_last(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Which tokens end a text, of the same shape."""
-        return is_one_of(input_ids, self.config.eos_token_id)
 
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
@@ -207,15 +193,8 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             tokens = check_one_input(input_ids, inputs_embeds)
             replay, cache = self.model.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
-        outputs = self.model(
-            input_ids,
-            attention_mask=attention_mask,
-            cache=cache,
-            use_cache=use_cache,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            **kwargs,
-        )
+        texts = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "position_ids": position_ids}
+        outputs = self.model(**texts, attention_mask=attention_mask, cache=cache, use_cache=use_cache, **kwargs)
         result = self.predict_tokens(PushdownCausalLMOutput, outputs, logits_to_keep)
         if attachments is not None:
             embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
@@ -225,7 +204,7 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
             attachment_sum = None
             if attachments is not None:
                 attachment_sum = self._attachment_loss(result, attachments, attention_mask)
-            self.add_losses(result, targets, num_items_in_batch, "attachment_loss", attachment_sum)
+            self.add_losses(result, targets, num_items_in_batch, attachment_loss=attachment_sum)
         return result
 
     def _score(self, result, states, embedded, replay: Replay, cache: Cache | None, wants_logits: bool) -> None:
@@ -244,22 +223,16 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
 
     def score_attachments(self, input_ids: torch.Tensor, cache: StackCache) -> torch.Tensor:
         """
-        What the next token of each text can be reduced with, before it is read.
-
-        Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size,)`): The next tokens.
-            cache ([`StackCache`]): All tokens before.
-
-        Returns:
-            `torch.FloatTensor` of shape `(batch_size, seq_len + 1)`: logits of the tokens that constituents end with,
-                and of no reduction, which is the token itself; `-inf` where there can be none.
+        What the next tokens `(batch_size,)` of texts can be reduced with, before they are read: logits `(batch_size,
+        seq_len + 1)` of the tokens that constituents end with, and of no reduction, which is the token itself; `-inf`
+        where there can be none.
         """
         place = cache.keys.shape[1]
         stacks = cache.stacks.with_room(place + 1)
         embedded = self.get_input_embeddings()(input_ids).unsqueeze(1)
         keys = nn.functional.pad(cache.keys, (0, 0, 0, 1))  # (B, seq_len + 1, attachment_size)
         logits = self.scorer(cache.states[:, -1:], embedded, keys, stacks.depths.unsqueeze(1)).squeeze(1)
-        return logits.masked_fill(~stacks.candidates(place, self.is_last(input_ids)), -torch.inf)
+        return logits.masked_fill(~stacks.candidates(place, self.is_end(input_ids)), -torch.inf)
 
     def _attachment_loss(self, result, attachments, attention_mask) -> torch.Tensor:
         """The sum of the cross-entropies of attachments, weighted."""
@@ -269,52 +242,23 @@ class PushdownLMForCausalLM(StructuredLMMixin, PushdownLMPreTrainedModel, Struct
         check_attachments(result.attachment_logits, gold)
         return self.config.attachment_loss_weight * sum_of_losses(result.attachment_logits, gold)
 
-    def decode(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        *,
-        word_ids: torch.Tensor | None = None,
-        decoder: str = "tree",
-        k: int = 1,
-        beam_size: int | None = None,
-        marginals: bool = False,
-    ) -> DecoderOutput:
-        """
-        The likeliest trees of sentences that a beam finds.
-
-        Args:
-            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
-            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
-                0 or less for those of none. The trees are about words then, and what begins or ends within a word is
-                left out; else about the tokens between the first and the one that ends the text.
-            decoder (`str`): `"tree"`, what every model understands; there is no other.
-            k (`int`): 1.
-            beam_size (`int`, *optional*): Trees followed, 16 by default.
-            marginals (`bool`): False; arcs have probabilities, constituents have none here.
-
-        Raises:
-            ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
-        """
+    def check_decoding(self, decoder: str, k: int, marginals: bool) -> None:
         if decoder != "tree" or k != 1 or marginals:
             raise ValueError("Pushdown-LM gives its best tree alone: leave decoder, k and marginals out")
-        beam_size = self.decoding_beam_size(decoder, k, beam_size)
-        found = self.beam_search(input_ids, attention_mask=attention_mask, beam_size=beam_size)
-        _, _, best, log_probs = found.to_tuple()
-        is_token = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        if word_ids is None:
-            inner = ~self.is_last(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
-            word_ids = inner.cumsum(1) * inner
+
+    def to_trees(
+        self, structures: torch.Tensor, log_probs: torch.Tensor, word_ids: torch.Tensor, is_token: torch.Tensor
+    ) -> DecoderOutput:
         trees = []
-        for attachments, words, known in zip(best[:, 0], word_ids, is_token.bool(), strict=True):
-            words = words[known].clamp(min=0).tolist()
+        for attachments, words, known in zip(structures[:, 0], word_ids, is_token, strict=True):
+            words = words[known].tolist()
             spans = set(word_spans(attachments_to_spans(attachments[known].tolist()), words))
             if max(words) > 1:
                 spans.add((0, max(words)))
             spans = sorted(spans, key=lambda span: (span[0], -span[1]))
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
-        return DecoderOutput(spans=spans, log_probs=log_probs[:, :1])
+        return DecoderOutput(spans=spans, log_probs=log_probs)
 
 
 @uncompiled  # a question about values

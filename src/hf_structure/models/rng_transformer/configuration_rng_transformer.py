@@ -7,7 +7,7 @@ from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.algorithms.word_annotations import SPELLED, form_ids
-from hf_structure.modules.configuration import EncoderConfig, chosen_layers, refuse_layout
+from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
 
 @strict
@@ -18,14 +18,9 @@ class RNGTransformerConfig(EncoderConfig):
     The paper's model without refinement, SynTr, has `use_graph_input=False`.
 
     Args:
-        vocab_size (`int`, defaults to 28996): Number of words or word pieces, special tokens included.
-        hidden_size (`int`, defaults to 768): Width of the word vectors.
-        num_hidden_layers (`int`, defaults to 12): Number of self-attention layers.
-        num_attention_heads (`int`, defaults to 12): Number of attention heads.
-        intermediate_size (`int`, defaults to 3072): Width of the feed-forward layers.
-        hidden_act (`str`, defaults to `"gelu"`): Activation of the feed-forward layers, a name known to transformers.
-        hidden_dropout (`float`, defaults to 0.1): Dropout on embeddings and on the output of each sublayer.
-        attention_dropout (`float`, defaults to 0.1): Dropout on attention weights.
+        vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_act, hidden_dropout,
+        attention_dropout, num_tags, tags, labelled, initializer_range, layer_norm_eps, unk_token_id, encoder_config:
+            As in [`~hf_structure.modules.configuration.EncoderConfig`].
         max_position_embeddings (`int`, defaults to 512):
             Longest sequence: the start symbol, the pieces (or words), the end symbol.
         num_position_buckets (`int`, defaults to 0):
@@ -34,9 +29,6 @@ class RNGTransformerConfig(EncoderConfig):
         word_vectors (`"first_piece"` or `"mean"`, defaults to `"first_piece"`): How words of several pieces are read.
             Either the encoder reads all pieces, and a word is its first one, as in the paper; or it reads one vector a
             word, the mean of its pieces' embeddings, which makes sequences shorter.
-        num_tags (`int`, defaults to 0): Number of part-of-speech tags; 0 for a model that reads words only.
-        tags (`list[str]`, *optional*): Their names, in the order of their ids.
-        labelled (`bool`, defaults to `True`): Whether arcs have labels.
         columns (`dict[str, list[str]]`, *optional*): What else is predicted of each word: a name, such as `"upos"`,
             and its values in the order of their ids. Lemmas are edit rules, and features follow their part of speech,
             see [`~hf_structure.algorithms.word_annotations`].
@@ -69,15 +61,6 @@ class RNGTransformerConfig(EncoderConfig):
         arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`):
             What is maximised beside the probabilities of labels: the probability of each word's head by itself, or
             that of the whole tree among all trees with one root.
-        initializer_range (`float`, defaults to 0.02):
-            Standard deviation of initial weights.
-        layer_norm_eps (`float`, defaults to 1e-12):
-            Epsilon of the layer norms.
-        unk_token_id (`int`, *optional*, defaults to 100):
-            Stands for words without any word piece.
-        encoder_config (`PreTrainedConfig` or `dict`, *optional*):
-            Configuration of an encoder of transformers that reads the sentence first; the layers here, which read the
-            graph, are on top of it, and begin as the identity. By default there is none.
 
     Example:
 
@@ -92,20 +75,8 @@ class RNGTransformerConfig(EncoderConfig):
     model_type = "rng_transformer"
     keys_to_ignore_at_inference = ["label_logits", "hidden_states", "attentions"]
 
-    vocab_size: int = 28996
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout: float | int = 0.1
-    attention_dropout: float | int = 0.1
-    max_position_embeddings: int = 512
     num_position_buckets: int = 0
     word_vectors: Literal["first_piece", "mean"] = "first_piece"
-    num_tags: int = 0
-    tags: list[str] | None = None
-    labelled: bool = True
     columns: dict[str, list[str]] | None = None
     column_size: int = 256
     num_form_buckets: int = 0
@@ -113,7 +84,6 @@ class RNGTransformerConfig(EncoderConfig):
     treebanks: list[str] | None = None
     treebank_dropout: float | int = 0.0
     num_segmentation_layers: int = 0
-    use_graph_input: bool = True
     num_graph_layers: int | list[int] | None = None
     scale_relations: bool = False
     num_rounds: int = 3
@@ -121,22 +91,11 @@ class RNGTransformerConfig(EncoderConfig):
     label_size: int = 100
     decoder_dropout: float | int = 0.33
     arc_loss: Literal["cross_entropy", "tree"] = "cross_entropy"
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
-    pad_token_id: int | None = 0
-    unk_token_id: int | None = 100
-    tie_word_embeddings: bool = False
 
     def __post_init__(self, **kwargs):
-        refuse_layout(kwargs)
         if not self.use_graph_input:
             self.num_rounds = 1  # nothing changes from round to round
         super().__post_init__(**kwargs)
-
-    @property
-    def num_relations(self) -> int:
-        """Number of labels; one that stands for none if arcs have no labels."""
-        return cast(int, self.num_labels) if self.labelled else 1
 
     @property
     def graph_layers(self) -> Sequence[int]:
@@ -147,14 +106,9 @@ class RNGTransformerConfig(EncoderConfig):
         return chosen_layers("num_graph_layers", layers, self.num_hidden_layers)
 
     @property
-    def num_plain_layers(self) -> int:
-        """Number of layers, the first ones, that read no graph."""
-        return min(self.graph_layers, default=self.num_hidden_layers)
-
-    @property
     def num_lower_layers(self) -> int:
-        """Layers that read no graph, but for the last one, which computes only what is wanted."""
-        return min(self.num_plain_layers, self.num_hidden_layers - 1)
+        """How many first layers read no graph; not the last one of all, which computes only what is wanted."""
+        return min([*self.graph_layers, self.num_hidden_layers - 1])
 
     @property
     def max_pieces(self) -> int | None:
@@ -205,14 +159,8 @@ class RNGTransformerConfig(EncoderConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-        for name in (*names, "num_rounds", "arc_size", "label_size", "max_words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
-            )
+        super().validate_sizes()
+        require_positive(self, "num_rounds", "arc_size", "label_size")
         layers = self.num_graph_layers
         if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(
@@ -224,10 +172,6 @@ class RNGTransformerConfig(EncoderConfig):
             raise ValueError(
                 f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"
             )
-        if self.unk_token_id is not None and self.unk_token_id >= self.vocab_size:
-            raise ValueError(f"unk_token_id is {self.unk_token_id}, but there are only {self.vocab_size} words")
-        if self.tags is not None and len(self.tags) != self.num_tags:
-            raise ValueError(f"num_tags is {self.num_tags}, but there are {len(self.tags)} tags")
         for name, values in (self.columns or {}).items():
             if not values:
                 raise ValueError(f"columns: {name} has no values")
@@ -239,5 +183,3 @@ class RNGTransformerConfig(EncoderConfig):
             )
         if not 0 <= self.treebank_dropout <= 1:
             raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
-        if self.labelled and not self.num_labels:
-            raise ValueError("id2label is empty: give the relation labels, or labelled=False")

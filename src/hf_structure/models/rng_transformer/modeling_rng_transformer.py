@@ -17,11 +17,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map, tree_map_only
-from transformers import PreTrainedModel
-from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.spanning_tree import (
     arc_marginals,
@@ -34,97 +32,34 @@ from hf_structure.algorithms.spanning_tree import (
 )
 from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.modules.affine import all_rows
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.graph_transformer import (
-    Arcs,
-    GraphAttention,
-    GraphTransformerEmbeddings,
-    GraphTransformerLayer,
-    RelativePositionBias,
-    additive_mask,
-    begins_at_zero,
-    check_positions,
-    take,
-)
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias, take
 from hf_structure.modules.padding import all_words, check_one_input, words_first
-from hf_structure.modules.pretrained_encoder import (
-    MODEL_TYPES,
-    PretrainedEncoderMixin,
-    new_encoder,
-    read_whole,
-)
-from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.words import WordPlaces, average_pieces, numbers, place_words
+from hf_structure.modules.pretrained_encoder import MODEL_TYPES, PretrainedEncoderMixin
+from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
 
-class RNGTransformerPreTrainedModel(PublishingMixin, PreTrainedModel):
-    """What all Recursive Non-autoregressive Graph-to-Graph Transformer models share."""
+class RNGTransformerPreTrainedModel(GraphPreTrainedModel):
+    """Base of the Recursive Non-autoregressive Graph-to-Graph Transformer models."""
 
     config: RNGTransformerConfig
     config_class = RNGTransformerConfig
     base_model_prefix = "rng_transformer"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["GraphTransformerLayer"]
-    _can_record_outputs = {
-        "hidden_states": GraphTransformerLayer,
-        "attentions": OutputRecorder(GraphAttention, index=1),
-    }
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        super()._init_weights(module)
-        if begins_at_zero(module):
-            init.zeros_(module.weight)
 
 
-class RNGTransformerModel(RNGTransformerPreTrainedModel):
+class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
     """A Transformer encoder that reads a sequence and a graph over it: Encoder(words, G)."""
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__(config)
-        self.encoder = new_encoder(config)
-        if self.encoder is None:
-            self.embeddings = GraphTransformerEmbeddings(
-                config.vocab_size,
-                config.hidden_size,
-                config.max_position_embeddings,
-                0,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-            )
-        buckets = config.num_position_buckets
-        self.position_bias = RelativePositionBias(buckets, config.num_attention_heads) if buckets else None
-        self.layers = nn.ModuleList(
-            GraphTransformerLayer(
-                self._attention(config.num_relations if number in config.graph_layers else 0),
-                config.hidden_size,
-                config.intermediate_size,
-                config.hidden_act,
-                config.layer_norm_eps,
-                config.hidden_dropout,
-                norm_first=self.encoder is not None,
-            )
-            for number in range(config.num_hidden_layers)
-        )
-        self.gradient_checkpointing = False
+        if config.num_position_buckets:
+            self.position_bias = RelativePositionBias(config.num_position_buckets, config.num_attention_heads)
+        graph_layers = config.graph_layers
+        num_labels = [config.num_relations * (layer in graph_layers) for layer in range(config.num_hidden_layers)]
+        self.layers = self.new_layers(num_labels, config.scale_relations)
         self.post_init()
-
-    def _attention(self, num_labels: int) -> GraphAttention:
-        """Self-attention that reads arcs, or with 0 labels none."""
-        config = self.config
-        return GraphAttention(
-            config.hidden_size,
-            config.num_attention_heads,
-            num_labels,
-            config.attention_dropout,
-            config.scale_relations,
-        )
-
-    def get_input_embeddings(self) -> nn.Module:
-        return (self.encoder or self.embeddings).get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding):
-        (self.encoder or self.embeddings).set_input_embeddings(value)
 
     @capture_outputs
     def forward(
@@ -162,17 +97,7 @@ class RNGTransformerModel(RNGTransformerPreTrainedModel):
         self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """What does not depend on the graph: vectors below the layers that read it, and the mask of attention."""
-        check_positions(inputs_embeds.shape[1], self.config.max_position_embeddings)
-        if attention_mask is None:
-            attention_mask = all_words(inputs_embeds)
-        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
-        if self.encoder is None:
-            hidden_states = self.embeddings(inputs_embeds, positions)
-        else:
-            hidden_states = read_whole(self.encoder, inputs_embeds, attention_mask, positions)
-        mask = additive_mask(attention_mask, hidden_states)
-        if self.position_bias is not None:
-            mask = mask + self.position_bias(positions).to(mask.dtype)
+        hidden_states, mask = self.embed(inputs_embeds, attention_mask)
         for layer in self.layers[: self.config.num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
         return hidden_states, mask
@@ -294,6 +219,13 @@ class RNGTransformerTagger(nn.Module):
         return {name: values.argmax(-1) for name, values in scores.items()}
 
 
+def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
+    """Sum of the cross-entropies of values `(B, n)`, negative where there is none, given scores `(B, n, values)`."""
+    return nn.functional.cross_entropy(
+        scores.flatten(0, 1), gold.masked_fill(gold < 0, -100).flatten(), reduction="sum"
+    )
+
+
 class Pieces(NamedTuple):
     """What the encoder reads, from the left."""
 
@@ -412,9 +344,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         for name, kept in parser.named_parameters():
             weight = self.get_parameter(name)
             if "relations" in name:  # a row for each label as a relation to dependents, and one to heads
-                weight = weight.unflatten(0, (2, -1))[:, rows].flatten(0, 1)
+                weight = weight.unflatten(0, (2, -1))[:, rows].flatten(0, 1)  # (2 * labels, head_dim)
             elif name.startswith("decoder.label."):  # a square for each label
-                weight = weight.unflatten(0, (len(number), -1))[rows].flatten(0, 1)
+                weight = weight.unflatten(0, (len(number), -1))[rows].flatten(0, 1)  # (labels * label_size, ...)
             elif name.startswith("decoder.label_bias."):
                 weight = weight[rows]
             kept.copy_(weight)
@@ -444,8 +376,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         gradient.
 
         Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
+            input_ids, attention_mask, inputs_embeds: As in [`RNGTransformerModel`].
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens, which the
                 model has of its own). By default every id is a word.
@@ -471,8 +402,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
                 not known. Running text has no heads to learn (all negative) and is not parsed.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors of words or word pieces in place of `input_ids`.
 
         What is about words holds the words of each sentence first if there are `word_ids`, and else is padded as
         `input_ids`.
@@ -511,13 +440,12 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             labels = None if labels is None else labels[parsed]
             columns = {name: values[parsed] for name, values in columns.items()}
         for number in range(self.config.num_rounds):
-            vectors = self._encode(sentences, graph)
-            scores = self.decoder.score_arcs(vectors, sentences.lengths)
-            label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
+            vectors, scores, label_vectors = self._score(sentences, graph)
             if learned is not None:
                 loss = loss + self._loss(scores, label_vectors, learned, labels, sentences.lengths)
             if learned is not None and columns:
-                loss = loss + self._column_loss(self._score_columns(sentences, vectors), columns)
+                column_scores = self._score_columns(sentences, vectors)
+                loss = loss + sum(sum_of_losses(column_scores[name], values) for name, values in columns.items())
             if number < self.config.num_rounds - 1:
                 graph = self._predict(vectors, scores, label_vectors, sentences.lengths, "argmax").graph
         label_scores = None
@@ -612,9 +540,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1, 0 for
         none, `(batch_size, seq_len)`. The other arguments are those of `forward`.
         """
-        sequence, mask, pieces, words, _ = self._embed(
-            input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
-        )
+        given = (input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
+        sequence, mask, pieces, words, _ = self._embed(*given)
         inputs: dict[str, torch.Tensor | None] = {"inputs_embeds": sequence, "attention_mask": mask}
         if heads is not None:
             arcs = self._arcs(self._locate(sequence, mask, pieces, words.lengths), Graph(heads, labels))
@@ -647,7 +574,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         busy = torch.arange(len(sentences.lengths), device=sentences.lengths.device)
         result = None
         for _ in range(num_rounds):
-            now = self._round(sentences.select(busy), graph, decoder)
+            going = sentences.select(busy)
+            now = self._predict(*self._score(going, graph), going.lengths, decoder)
             result = now if result is None else result.replace(busy, now)
             if graph is not None:
                 changed = now.graph.differs(graph)
@@ -682,19 +610,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         vectors = self._encode(sentences, None)
         return self._best_labels(self.decoder.label_vectors(vectors), heads)[0]
 
-    def _read(
-        self,
-        pieces: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        word_ids: torch.Tensor | None,
-        tag_ids: torch.Tensor | None,
-        form_ids: torch.Tensor | None = None,
-        treebank_ids: torch.Tensor | None = None,
-    ) -> tuple[Sentences, WordPlaces]:
-        """The sentences between [CLS] and [SEP], as they are before the graph is read."""
-        sequence, mask, read, words, forms = self._embed(
-            pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids
-        )
+    def _read(self, pieces: torch.Tensor, *beside: torch.Tensor | None) -> tuple[Sentences, WordPlaces]:
+        """The sentences between [CLS] and [SEP], as they are before the graph is read; arguments as for [`_embed`]."""
+        sequence, mask, read, words, forms = self._embed(pieces, *beside)
         hidden_states, mask = self.rng_transformer.read(sequence, mask)
         sentences = self._locate(hidden_states, mask, read, words.lengths)
         return replace(sentences, forms=forms), words
@@ -787,7 +705,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
     def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """[CLS] before the vectors and [SEP] after them, and the attention mask."""
-        special = self.special_embeddings(numbers(self.special_embeddings, vectors.device)).to(vectors.dtype)
+        special = all_rows(self.special_embeddings, vectors.device).to(vectors.dtype)
         cls, sep = special[:2]
         positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
         vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]  # (B, L + 2, D)
@@ -804,12 +722,14 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         """What attention reads of a graph."""
         return sentences.arcs(graph)
 
-    @torch.no_grad()
-    def _round(self, sentences: Sentences, graph: Graph | None, decoder: str) -> "Round":
+    def _score(
+        self, sentences: Sentences, graph: Graph | None
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
+        """Vectors of the root and the words that have read a graph, scores of arcs, and what labels are scored by."""
         vectors = self._encode(sentences, graph)
         scores = self.decoder.score_arcs(vectors, sentences.lengths)
         label_vectors = self.decoder.label_vectors(vectors) if self.config.labelled else None
-        return self._predict(vectors, scores, label_vectors, sentences.lengths, decoder)
+        return vectors, scores, label_vectors
 
     @torch.no_grad()
     def _predict(
@@ -827,7 +747,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         labels, probs = self._best_labels(label_vectors, heads)
         return Round(vectors, scores, label_vectors, Graph(heads, labels), probs)
 
-    @torch.no_grad()
     def _best_labels(
         self, label_vectors: tuple[torch.Tensor, torch.Tensor], heads: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -849,27 +768,15 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
                 raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
             loss = -tree_log_prob(scores, heads, lengths).sum()
         else:
-            loss = nn.functional.cross_entropy(
-                scores.flatten(0, 1), heads.masked_fill(heads < 0, -100).flatten(), reduction="sum"
-            )
+            loss = sum_of_losses(scores, heads)
         if label_vectors is not None and labels is not None:
-            label_scores = self.decoder.score_labels(*label_vectors, heads)
-            loss = loss + nn.functional.cross_entropy(
-                label_scores.flatten(0, 1), labels.masked_fill(labels < 0, -100).flatten(), reduction="sum"
-            )
+            loss = loss + sum_of_losses(self.decoder.score_labels(*label_vectors, heads), labels)
         return loss
 
     def _score_columns(self, sentences: Sentences, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
         """Scores of the values of all columns, given the vectors `(B, n + 1, D)` of a round."""
         assert self.tagger is not None  # config.columns
         return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
-
-    def _column_loss(self, scores: dict[str, torch.Tensor], columns: dict[str, torch.Tensor]) -> torch.Tensor | int:
-        """Sum of the losses of the columns that are given."""
-        return sum(
-            nn.functional.cross_entropy(scores[name].flatten(0, 1), values.flatten(), reduction="sum")
-            for name, values in columns.items()
-        )
 
     def _score_starts(self, sentences: Sentences) -> torch.Tensor:
         """`(B, n)`: logits of a sentence that begins with each word."""

@@ -6,7 +6,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities
-from hf_structure.modules.configuration import StructureConfig
+from hf_structure.modules.configuration import StructureConfig, require_positive, require_whole_heads
 
 RELATIONS = ("parent", "dependent", "sibling")
 
@@ -139,13 +139,8 @@ class StructFormerConfig(StructureConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "parser_num_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}"
-            )
+        require_positive(self, "parser_num_layers")
+        require_whole_heads(self)
         most = self.num_hidden_layers - 1 if self.attention == "dependency" else 0
         if not 0 <= self.num_front_layers <= most:
             raise ValueError(f"num_front_layers must be between 0 and {most}, not {self.num_front_layers}")

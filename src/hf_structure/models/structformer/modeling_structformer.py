@@ -86,13 +86,8 @@ class StructFormerParser(nn.Module):
 
     def parse(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
         """
-        Args:
-            embedded (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): Word embeddings.
-            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
-
-        Returns:
-            `dict`: `distances`, `heights`, `parent_probs`, `root_probs`, `left_probs` and `right_probs` as in
-            [`StructFormerModelOutput`].
+        `distances`, `heights`, `parent_probs`, `root_probs`, `left_probs` and `right_probs` as in
+        [`StructFormerModelOutput`], from word embeddings `(batch_size, seq_len, hidden_size)` with padding anywhere.
         """
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)

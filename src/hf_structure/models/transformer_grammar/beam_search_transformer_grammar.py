@@ -29,14 +29,12 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     is_join,
 )
 from hf_structure.modules.padding import rows_below
-from hf_structure.modules.structured_lm.backbones import adapter_of, embed, last_norm, layer_inputs
-from hf_structure.modules.structured_lm.hypotheses import Hypotheses
+from hf_structure.modules.structured_lm.backbones import embed
+from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
 from hf_structure.modules.structured_lm.search_cache import GatheredCache
 
 if TYPE_CHECKING:
     from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-
-_PREDICTED = 256  # hypotheses whose logits are computed at a time
 
 
 @dataclass
@@ -61,19 +59,7 @@ class GrammarBeamOutput(ModelOutput):
 
 
 class GrammarHypotheses(Hypotheses):
-    """
-    Hypotheses with their machines; of what is not seen any more, no key is kept.
-
-    Args:
-        model ([`TransformerGrammarForCausalLM`]): The model.
-        ids, words (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
-        most (`int`): Most hypotheses at a time.
-
-    Attributes:
-        machine ([`Machine`]): Their machines, whose keys are in the columns of the cache.
-        events (`torch.LongTensor` of shape `(rows, length)`): One more than their events, copies left out; 0 for none.
-        lengths (`torch.LongTensor` of shape `(rows,)`): How many events there are.
-    """
+    """Hypotheses with their machines; of what is not seen any more, no key is kept."""
 
     model: "TransformerGrammarForCausalLM"
     output_class = GrammarBeamOutput
@@ -88,14 +74,10 @@ class GrammarHypotheses(Hypotheses):
         self.is_piece = (words > 0) & (words == before)
         self.is_end = model.is_end(ids)
         self.embedded = model.get_input_embeddings()(ids)
-        self.machine = Machine.empty(self.config, len(ids), ids.device)
-        self.events = self.room_for(1, ids, words).squeeze(1)
-        self.lengths = torch.zeros_like(ids[:, 0])
+        self.machine = Machine.empty(self.config, len(ids), ids.device)  # whose keys are in the columns of the cache
+        self.events = torch.zeros_like(ids)  # (rows, length): one more than events, copies left out; 0 for none
+        self.lengths = torch.zeros_like(ids[:, 0])  # (rows,): how many events there are
         self.aside: list[tuple[Machine, torch.Tensor, torch.Tensor, torch.Tensor]] = []
-
-    @classmethod
-    def room_for(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(ids).unsqueeze(1).repeat(1, k, 1)  # (B, k, n); actions will need more
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -152,7 +134,7 @@ class GrammarHypotheses(Hypotheses):
         """
         legal = self.machine.legal()
         tokens = self.ids[sentences, place]
-        parts = zip(*(each.split(_PREDICTED) for each in (self.last, legal, tokens)), strict=True)
+        parts = zip(*(each.split(LOGIT_ROWS) for each in (self.last, legal, tokens)), strict=True)
         log_probs = torch.cat([self.model.log_probs_next(*part) for part in parts])
         return log_probs.masked_fill(~self.leads_on(sentences, place, legal), -torch.inf)
 
@@ -189,30 +171,24 @@ class GrammarHypotheses(Hypotheses):
         missing = int(self.lengths.max()) + 1 - self.events.shape[1]
         if missing > 0:
             self.events = torch.nn.functional.pad(self.events, (0, missing))
-        self.events.scatter_(1, self.lengths.unsqueeze(1), events.unsqueeze(1) + 1)
+        self.events.scatter_(1, self.lengths.unsqueeze(1), events.unsqueeze(1) + 1)  # (rows, events)
         self.lengths = self.lengths + 1
 
     def _read(
         self, rows: torch.Tensor, events: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor, place: int = 0
     ) -> None:
         """Some rows read events, which are actions or else the tokens at a place; all `(number,)`."""
-        of_all = torch.full_like(self.lengths, NOTHING).index_copy(0, rows, events)
+        of_all = torch.full_like(self.lengths, NOTHING).index_copy(0, rows, events)  # (rows,)
         machine = self.machine.with_room(1, 2)
         heads = machine.head_of(of_all)[rows].clamp(min=0)
         times = machine.time[rows].unsqueeze(1)
         self.machine, view = machine.step(of_all, torch.full_like(of_all, place))
         tokens, heads = (self.embedded[sentences, places] for places in (place, heads))
         embedded = self.model.model.embed_events(actions, tokens, heads).unsqueeze(1)
-        states = embed(self.backbone, embedded, times)
-        inputs = layer_inputs(self.backbone, states, times)
         visible = view.visible[rows].unsqueeze(2)  # (number, 1 or num_heads, 1, columns)
-        inputs |= self.model.model.what_is_seen(visible, view.positions[rows].unsqueeze(1), times, is_search=True)
-        inputs[adapter_of(self.backbone).cache] = self.keys_values
+        seen = self.model.model.what_is_seen(visible, view.positions[rows].unsqueeze(1), times, is_search=True)
         self.keys_values.begin(len(rows), rows)
-        for layer in self.layers:
-            states = layer(states, **inputs)
-        states = last_norm(self.backbone, states)
-        states = states.squeeze(1)
+        states = self.run_layers(embed(self.backbone, embedded, times), times, **seen)[-1].squeeze(1)
         self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)
         if self.config.composition == "compose":
             self._forget()

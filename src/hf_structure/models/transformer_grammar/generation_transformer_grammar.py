@@ -41,13 +41,9 @@ class GrammarWriter(StructureWriter):
         sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
         word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word; by default as
             the `tokenizer` says, if one is given, or else all. What comes after an action always begins one.
-
-    Attributes:
-        actions (`list[torch.LongTensor]`): The actions before each token, `(batch_size, tokens, actions)`, prompts
-            first; the last have no token yet.
-        word_ids (`list[torch.LongTensor]`): Words of the tokens that have been read, `(batch_size, tokens)`.
-        has_ended (`torch.BoolTensor` of shape `(batch_size,)`): Whether the end of the text has been read.
     """
+
+    has_ended: torch.Tensor  # (batch_size,): whether the end of the text has been read
 
     structures = "trees"
     options = ("word_starts",)
@@ -56,8 +52,9 @@ class GrammarWriter(StructureWriter):
     def __init__(self, sample: bool | None = None, word_starts: torch.Tensor | None = None):
         super().__init__(sample)
         self.word_starts = word_starts
+        # (batch_size, tokens, actions) each: those before tokens, prompts first; the last have no token yet.
         self.actions: list[torch.Tensor] = []
-        self.word_ids: list[torch.Tensor] = []
+        self.word_ids: list[torch.Tensor] = []  # (batch_size, tokens) each: words of tokens that have been read
 
     @classmethod
     def of(

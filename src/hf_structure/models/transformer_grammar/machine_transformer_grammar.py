@@ -137,14 +137,8 @@ class Machine:
 
     def step(self, events: torch.Tensor, places: torch.Tensor) -> tuple["Machine", View]:
         """
-        Reads an event, for which there is room.
-
-        Args:
-            events (`torch.LongTensor` of shape `(rows,)`): The events, which are legal; -1 for none.
-            places (`torch.LongTensor` of shape `(rows,)`): Where the last token is in the text.
-
-        Returns:
-            The machines after it, and what it sees.
+        Reads legal events, for which there is room, -1 for none, while the last token is at these places in the text,
+        `(rows,)` each. Returns the machines after them, and what they see.
         """
         config = self.config
         action = events - FIRST_ACTION
@@ -257,7 +251,7 @@ class Tape:
             written(events, torch.full_like(events, COPY), NOTHING),
             written(actions, actions, -1),
             written(number, torch.zeros_like(number), 0),
-            torch.cat([starts[:, :-1], last], dim=1).view(batch, tokens + 1, most + 1),
+            torch.cat([starts[:, :-1], last], dim=1).view(batch, tokens + 1, most + 1),  # (B, tokens + 1, actions + 1)
         )
 
 
@@ -304,11 +298,8 @@ def scores_at(
 
         score[k, j] = (W_q h_k + v) . W_k,r r of positions[k, j]
 
-    Args:
-        positions (`torch.LongTensor` of shape `(batch_size, queries, keys)`): Where keys are, as seen by queries.
-        config ([`TransformerGrammarConfig`]): What positions there are.
-        visible (`torch.BoolTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`, *optional*):
-            Which keys are seen, where there is no mask.
+    where positions `(batch_size, queries, keys)` are those of keys as seen by queries. Where there is no mask,
+    `visible`, `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
     """
     is_depth = config.relative_positions == "depth"
     lowest, highest = (-1, config.max_depth) if is_depth else (0, int(positions.max()))

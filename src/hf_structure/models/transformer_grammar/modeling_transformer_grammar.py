@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
@@ -49,14 +48,11 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
-from hf_structure.modules.publishing import PublishingMixin
-from hf_structure.modules.structured_lm.backbones import new_backbone
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
-    StructuredLMMixin,
     StructuredModelMixin,
-    StructuredPreTrainedMixin,
-    is_one_of,
+    StructuredPreTrainedModel,
+    TreeLMMixin,
     next_tokens,
 )
 
@@ -80,7 +76,7 @@ class Reading(NamedTuple):
         return values.gather(1, places)  # (B, places, size)
 
 
-class TransformerGrammarPreTrainedModel(PublishingMixin, StructuredPreTrainedMixin, PreTrainedModel):
+class TransformerGrammarPreTrainedModel(StructuredPreTrainedModel):
     """Base of the transformer grammars."""
 
     config: TransformerGrammarConfig
@@ -99,7 +95,6 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
 
     def __init__(self, config: TransformerGrammarConfig):
         super().__init__(config)
-        self.backbone = new_backbone(config)
         self.action_embeddings = nn.Embedding(len(config.action_names), config.hidden_size)
         self.post_init()
 
@@ -186,15 +181,9 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         self, visible: torch.Tensor, positions: torch.Tensor, times: torch.Tensor, is_search: bool = False
     ) -> dict[str, Any]:
         """
-        What the backbone, or its layers in a search, read of which keys are seen and where they are.
-
-        Args:
-            visible, positions: As in [`Replay`].
-            times (`torch.LongTensor` of shape `(batch_size, length)`): The numbers of the events, from 0.
-            is_search (`bool`): Whether attention gets no mask from scratch.
-
-        Raises:
-            ValueError: more tokens and actions than a pretrained backbone has positions for.
+        What the backbone, or in a search its layers, which get no mask from scratch, read of which keys are seen and
+        where they are, as in [`Replay`]; `times` `(batch_size, length)` are the numbers of the events, from 0. Raises
+        `ValueError` for more tokens and actions than a pretrained backbone has positions for.
         """
         if self.config.base_config is None:
             seen, mask = (visible, None) if is_search else (None, visible)
@@ -242,13 +231,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
 
     def embed_events(self, actions: torch.Tensor, tokens: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """
-        `(..., hidden_size)`: the embeddings of events. That of an arc is its own, plus that of the last token of its
-        head, as in DTG.
-
-        Args:
-            actions (`torch.LongTensor` of shape `(...)`): Numbers of actions; -1 for tokens.
-            tokens, heads (`torch.FloatTensor` of shape `(..., hidden_size)`): The embeddings of the tokens, and of the
-                last tokens of the heads of arcs.
+        `(..., hidden_size)`: the embeddings of events, which are actions, or tokens where these are -1. That of an arc
+        is its own, plus that of the last token of its head, as in DTG.
         """
         of_actions = self.action_embeddings(actions.clamp(min=0)).to(tokens.dtype)
         if self.config.arcs_read_heads:
@@ -283,7 +267,7 @@ class Predictions(NamedTuple):
     kinds: torch.Tensor  # (..., 1 + actions): logits of whether a token comes, or which action; -inf if it cannot
 
 
-class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrainedModel, StructureGenerationMixin):
+class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedModel, StructureGenerationMixin):
     """A transformer grammar with a head for tokens and actions. A token of `config.eos_token_id` ends the text."""
 
     hypotheses_class = GrammarHypotheses
@@ -295,10 +279,6 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
         self.model = TransformerGrammarModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=config.lm_head_bias)
         self.post_init()
-
-    def is_end(self, ids: torch.Tensor) -> torch.Tensor:
-        """Which tokens end a text, of the same shape."""
-        return is_one_of(ids, self.config.eos_token_id)
 
     def predict(self, states: torch.Tensor, legal: torch.Tensor, logits: torch.Tensor | None = None) -> Predictions:
         """
@@ -366,7 +346,7 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             reading = self.model.read(embedded, actions=actions, **common, **kwargs)
             result, action_sum = self._predict_events(reading, actions, targets)
         if has_loss:
-            self.add_losses(result, targets, num_items_in_batch, "action_loss", action_sum)
+            self.add_losses(result, targets, num_items_in_batch, action_loss=action_sum)
         return result
 
     def _predict_events(
@@ -407,56 +387,25 @@ class TransformerGrammarForCausalLM(StructuredLMMixin, TransformerGrammarPreTrai
             names.append(token)
         return names
 
-    def decode(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        *,
-        word_ids: torch.Tensor | None = None,
-        decoder: str = "tree",
-        k: int = 1,
-        beam_size: int | None = None,
-        marginals: bool = False,
-    ) -> DecoderOutput:
-        """
-        The likeliest trees of sentences that a beam finds.
-
-        Args:
-            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
-            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
-                0 or less for those of none; by default all tokens between the first and the one that ends the text are
-                words.
-            decoder (`str`): `"tree"`, what every model understands; there is no other.
-            k (`int`): Number of trees; 1 for constituency trees.
-            beam_size (`int`, *optional*): Trees followed: 16 by default, or `4 * k` if that is more.
-            marginals (`bool`): False.
-
-        Raises:
-            ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
-        """
-        is_dependency = self.config.formalism == "dependency"
-        if marginals or (k != 1 and not is_dependency):
+    def check_decoding(self, decoder: str, k: int, marginals: bool) -> None:
+        if marginals or (k != 1 and self.config.formalism == "constituency"):
             raise ValueError("a transformer grammar gives no marginals, and of constituency trees the best alone")
-        beam_size = self.decoding_beam_size(decoder, k, beam_size)
-        is_token = all_words(input_ids) if attention_mask is None else attention_mask
-        if word_ids is None:
-            inner = ~self.is_end(input_ids) & (is_token.cumsum(1) > 1) & is_token.bool()
-            word_ids = inner.cumsum(1) * inner
-        word_ids = word_ids.clamp(min=0)
-        found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=k)
-        _, _, best, log_probs = found.to_tuple()
+
+    def to_trees(
+        self, structures: torch.Tensor, log_probs: torch.Tensor, word_ids: torch.Tensor, is_token: torch.Tensor
+    ) -> DecoderOutput:
         trees = []  # for each sentence its best trees
-        for sentence, words, known in zip(best, word_ids, is_token.bool(), strict=True):
+        for sentence, words, known in zip(structures, word_ids, is_token, strict=True):
             numbers = words[known].tolist()
             trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
-        if not is_dependency:
+        if self.config.formalism == "constituency":
             decoded = [decoded_spans(tree, self.config) for (tree,) in trees]
             spans = [torch.tensor(each, dtype=torch.long).view(-1, 3) for each in decoded]  # (num_spans, 3) each
             spans = nn.utils.rnn.pad_sequence(spans, True, padding_value=-1)  # (B, num_spans, 3)
             labels = spans[..., 2] if self.config.labels else None
             return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)
         words = int(word_ids.max())
-        heads = input_ids.new_full((len(trees), k, words), -1)
+        heads = word_ids.new_full((*log_probs.shape, words), -1)
         for row, rank in (log_probs > -torch.inf).nonzero().tolist():
             tree = actions_to_heads(trees[row][rank])
             heads[row, rank, : len(tree)] = torch.tensor(tree)

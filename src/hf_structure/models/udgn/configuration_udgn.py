@@ -5,17 +5,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities
-from hf_structure.modules.configuration import StructureConfig
-
-AT_LEAST_ONE = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "parser_hidden_size",
-    "parser_num_layers",
-    "max_position_embeddings",
-)
+from hf_structure.modules.configuration import StructureConfig, require_not_negative, require_positive
 
 
 @strict
@@ -141,14 +131,10 @@ class UDGNConfig(StructureConfig):
 
     def validate_sizes(self):
         """Raises `ValueError` where a number makes no model."""
-        for name in AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        require_positive(self, "parser_hidden_size", "parser_num_layers", "max_position_embeddings")
         if self.head_dim is not None and self.head_dim < 1:
             raise ValueError(
                 f"head_dim is {self.head_dim}: {self.num_attention_heads} heads are too many for hidden_size "
                 f"{self.hidden_size}; give head_dim or fewer heads"
             )
-        for name in ("head_loss_weight", "edge_floor"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        require_not_negative(self, "head_loss_weight", "edge_floor")

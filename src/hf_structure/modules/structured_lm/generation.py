@@ -24,13 +24,11 @@ from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 class StructureWriter:
     """
-    Builds the structures of texts while their tokens are read one by one. A family adds in a subclass:
-
-    - what its `structures` are called, the `modes` of generation that they can be built in, the `options` of
-      `generate` that are its own, the argument of `forward` by which structures of prompts may be `given`, and the
-      arguments that are `refused`;
-    - `read` to build, `cache_for` for the cache to build in, and `finish` for what is returned beside the text;
-    - `of`, `begin` and `mix` where it has options, more settings or several structures for each text.
+    Builds the structures of texts while their tokens are read one by one. A family says in a subclass what its
+    `structures` are called, the `modes` of generation that they can be built in, the `options` of `generate` that are
+    its own, the argument of `forward` by which structures of prompts may be `given`, and the arguments that are
+    `refused`; it extends `of`, `begin` and `mix` where it has options, more settings or several structures for each
+    text.
 
     Args:
         sample (`bool`, *optional*): Whether structures are sampled, or the likeliest ones; by default as the text.

@@ -12,28 +12,20 @@ from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCach
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel, causal_mask
 
-_LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
+LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
 
 
 class Hypotheses:
     """
-    The hypotheses of some sentences, a row for each. A family adds its structures in a subclass:
-
-    - `output_class` has the fields `log_prob`, `token_log_probs`, the structures and their log-probabilities, and
-      `reads_words` tells whether sentences come with the word of each token;
-    - `room_for` allocates the structures of the output, and `at_tokens` moves them if they have one entry per token;
-    - `branch` makes the choices when a token is known, `lookup` the tapes that it is then read with, and `structures`
-      returns what has been built;
-    - `predict` is extended to choose before a token comes, `read` and `select` to keep more than keys and values.
+    The hypotheses of some sentences, a row for each. A family adds its structures in a subclass: `output_class` has
+    the fields `log_prob`, `token_log_probs`, the structures and their log-probabilities, and `reads_words` tells
+    whether sentences come with the word of each token; `predict` is extended to choose before a token comes, `read`
+    and `select` to keep more than keys and values.
 
     Args:
         model (`PreTrainedModel`): A causal language model with a `model.backbone` and an `lm_head`.
         ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): The sentences, padded on the right.
         most (`int`): Most hypotheses at a time.
-
-    Attributes:
-        tables (`dict[int, torch.FloatTensor]`): Keys of the values of tapes by layers.
-        last (`torch.FloatTensor` of shape `(rows, hidden_size)`): What the head reads of the last token.
     """
 
     output_class: ClassVar[type[ModelOutput]]
@@ -48,20 +40,20 @@ class Hypotheses:
             self.keys_values = SharedCache(batch, tokens, most, ids.device)
         else:
             self.keys_values = RowCache(tokens, most)
-        self.tables: dict[int, torch.Tensor] = {}
+        self.tables: dict[int, torch.Tensor] = {}  # by layer: keys of the values of tapes
         self.positions = torch.arange(tokens, device=ids.device).unsqueeze(0)
         self.layers = layers_of(self.backbone)
         self.first = min(model.config.structure_layers, default=len(self.layers))  # that reads tapes
         self.lower = self._lower_layers()
-        self.last = ids.new_empty(batch, 0)  # nothing is read yet
+        self.last = ids.new_empty(batch, 0)  # (rows, hidden_size): what the head reads of the last token, once read
 
     @classmethod
-    def room_for(cls, k: int, *columns: torch.Tensor) -> torch.Tensor:
+    def room_for(cls, k: int, ids: torch.Tensor, *words: torch.Tensor) -> torch.Tensor:
         """
-        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words.
-        Raises `ValueError` for sentences that structures cannot be found of.
+        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words; by
+        default a number for each token. Raises `ValueError` for sentences that structures cannot be found of.
         """
-        raise NotImplementedError
+        return torch.zeros_like(ids).unsqueeze(1).repeat(1, k, 1)  # (B, k, n)
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -100,19 +92,27 @@ class Hypotheses:
         """
         lookup = self.lookup(place, sentences)
         states = [layer[:, place].index_select(0, sentences).unsqueeze(1) for layer in self.lower]  # (rows, 1, size)
-        inputs = layer_inputs(self.backbone, states[-1], self.positions[:, place : place + 1])
-        inputs |= {"attention_mask": None, adapter_of(self.backbone).cache: self.keys_values}  # the newest sees all
         self.keys_values.begin(len(sentences))
-        for layer in self.layers[self.first :]:
-            states.append(layer(states[-1], tape_lookup=lookup, **inputs))
-        states[-1] = last_norm(self.backbone, states[-1])
+        positions = self.positions[:, place : place + 1]
+        seen = {"attention_mask": None, "tape_lookup": lookup}  # the newest sees all
+        states += self.run_layers(states[-1], positions, **seen)
         self.last = states[-1].squeeze(1)
         return states
 
+    def run_layers(self, states: torch.Tensor, positions: torch.Tensor, **inputs) -> list[torch.Tensor]:
+        """States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm."""
+        inputs = layer_inputs(self.backbone, states, positions) | inputs
+        inputs[adapter_of(self.backbone).cache] = self.keys_values
+        after = []
+        for layer in self.layers[self.first :]:
+            states = layer(states, **inputs)
+            after.append(states)
+        return [*after[:-1], last_norm(self.backbone, states)]
+
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
-        logits = (self.model.lm_head(states).float() for states in self.last.split(_LOGIT_ROWS))
-        parts = zip(logits, tokens.split(_LOGIT_ROWS), strict=True)
+        logits = (self.model.lm_head(states).float() for states in self.last.split(LOGIT_ROWS))
+        parts = zip(logits, tokens.split(LOGIT_ROWS), strict=True)
         return -torch.cat([torch.nn.functional.cross_entropy(*part, reduction="none") for part in parts])
 
     def select(self, rows: torch.Tensor) -> None:

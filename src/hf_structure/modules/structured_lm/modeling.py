@@ -9,22 +9,23 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
 from hf_structure.modules.calls import MixinBase
-from hf_structure.modules.padding import check_one_input, without_padding
-from hf_structure.modules.structured_lm.backbones import positions_for
+from hf_structure.modules.padding import all_words, check_one_input, without_padding
+from hf_structure.modules.publishing import PublishingMixin
+from hf_structure.modules.structured_lm.backbones import new_backbone, positions_for
 from hf_structure.modules.structured_lm.beam_search import BeamSearchMixin
 
 Output = TypeVar("Output", bound=ModelOutput)
 
 
-class StructuredPreTrainedMixin:
-    """For the base of a family's models: what they can do, and how layers begin that are not the backbone's."""
+class StructuredPreTrainedModel(PublishingMixin, PreTrainedModel):
+    """The base of a family's models: what they can do, and how layers begin that are not the backbone's."""
 
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
@@ -60,7 +61,9 @@ class StructuredModelMixin(MixinBase):
             place of `input_ids`.
     """
 
-    backbone: Any
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__(config)
+        self.backbone: Any = new_backbone(config)
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.backbone.get_input_embeddings()
@@ -132,24 +135,20 @@ class StructuredLMMixin(BeamSearchMixin):
         return list(tokens)
 
     def add_losses(
-        self,
-        result: Any,
-        targets: torch.Tensor,
-        num_items_in_batch: torch.Tensor | int | None,
-        structure_loss: str,
-        structure_sum: torch.Tensor | None,
+        self, result: Any, targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, **structure: Any
     ) -> None:
         """
         Adds the losses to an output: the sum of the tokens' cross-entropies and that of structures, if there is one,
-        by the number of tokens. The latter is also returned under its name.
+        by the number of tokens. The latter is given, and also returned, under its name.
         """
         count = label_count(targets, num_items_in_batch)
         result.loss = sum_of_losses(result.logits, targets) / count
         result.lm_loss = result.loss.detach()
-        if structure_sum is not None:
-            loss = structure_sum / count
-            result.loss = result.loss + loss
-            result[structure_loss] = loss.detach()
+        for name, total in structure.items():
+            if total is not None:
+                loss = total / count
+                result.loss = result.loss + loss
+                result[name] = loss.detach()
 
     @classmethod
     def from_pretrained_lm(cls, name_or_model: str | PreTrainedModel, **settings) -> PreTrainedModel:
@@ -203,6 +202,79 @@ class StructuredLMMixin(BeamSearchMixin):
         return generation.init_continuous_batching(*args, **kwargs)
 
 
+class TreeLMMixin(StructuredLMMixin):
+    """For models whose trees are over the tokens between the first and the one that ends the text."""
+
+    def is_end(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Which tokens end a text, of the same shape."""
+        token_ids = self.config.eos_token_id
+        ends = torch.tensor([] if token_ids is None else token_ids, dtype=torch.long, device=input_ids.device)
+        return torch.isin(input_ids, ends.view(-1))  # (number of token_ids,)
+
+    def words_of(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, word_ids: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Which tokens are no padding, and the word of each, from 1, 0 for none: by default, each between the first one
+        and the one that ends the text is a word. All of shape `(batch_size, seq_len)`.
+        """
+        is_token = (all_words(input_ids) if attention_mask is None else attention_mask).bool()
+        if word_ids is None:
+            is_inner = ~self.is_end(input_ids) & (is_token.cumsum(1) > 1) & is_token
+            word_ids = is_inner.cumsum(1) * is_inner
+        return is_token, word_ids.clamp(min=0)
+
+    def decode(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        word_ids: torch.Tensor | None = None,
+        decoder: str = "tree",
+        k: int = 1,
+        beam_size: int | None = None,
+        marginals: bool = False,
+    ) -> Any:
+        """
+        The likeliest trees of sentences that a beam finds.
+
+        Args:
+            input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
+            word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
+                0 or less for those of none; by default all tokens between the first and the one that ends the text are
+                words. What begins or ends within a word is left out of trees.
+            decoder (`str`): `"tree"`, what every model understands; there is no other.
+            k (`int`): Number of trees; 1 for constituency trees.
+            beam_size (`int`, *optional*): Trees followed: 16 by default, or `4 * k` if that is more.
+            marginals (`bool`): False; arcs and constituents have no probabilities here.
+
+        Returns:
+            [`DecoderOutput`] with `spans` or `heads`, and `log_probs`.
+
+        Raises:
+            ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
+        """
+        self.check_decoding(decoder, k, marginals)
+        beam_size = self.decoding_beam_size(decoder, k, beam_size)
+        is_token, word_ids = self.words_of(input_ids, attention_mask, word_ids)
+        found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=k)
+        _, _, structures, log_probs = found.to_tuple()
+        return self.to_trees(structures, log_probs, word_ids, is_token)
+
+    def check_decoding(self, decoder: str, k: int, marginals: bool) -> None:
+        """Raises `ValueError` for what [`decode`] cannot give."""
+        raise NotImplementedError
+
+    def to_trees(
+        self, structures: torch.Tensor, log_probs: torch.Tensor, word_ids: torch.Tensor, is_token: torch.Tensor
+    ) -> Any:
+        """
+        The output of [`decode`], from the `k` best structures of each sentence, `(batch_size, k, ...)`, their
+        log-probabilities, and what [`words_of`] gives.
+        """
+        raise NotImplementedError
+
+
 def next_tokens(
     labels: torch.Tensor | None, shift_labels: torch.Tensor | None, attention_mask: torch.Tensor | None
 ) -> torch.Tensor | None:
@@ -226,10 +298,3 @@ def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | 
     """What sums of losses are divided by: the number given, or else that of the targets; at least 1."""
     count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
     return count.to(targets.device).clamp(min=1)
-
-
-def is_one_of(input_ids: torch.Tensor, token_ids: int | list[int] | None) -> torch.Tensor:
-    """Whether each token is among `token_ids`, given as in configurations, such as those that end a text."""
-    some = [] if token_ids is None else token_ids
-    wanted = torch.tensor(some, dtype=torch.long, device=input_ids.device).view(-1)  # (number of token_ids,)
-    return torch.isin(input_ids, wanted)

@@ -16,15 +16,12 @@ class SharedRows:
     Args:
         places (`torch.LongTensor` of shape `(rows, columns)`): Where the vectors of each hypothesis are.
         most (`int`): Most vectors that there can be.
-
-    Attributes:
-        tables (`dict[Hashable, torch.Tensor]`): The vectors by name, of shape `(room, size)`.
     """
 
     def __init__(self, places: torch.Tensor, most: int):
         self.places = places
         self.most = most
-        self.tables: dict[Hashable, torch.Tensor] = {}
+        self.tables: dict[Hashable, torch.Tensor] = {}  # (room, size): the vectors by name
         self.used = self.room = 0
         self.aside: list[torch.Tensor] = []  # the places of rows that were set aside
 
@@ -48,7 +45,7 @@ class SharedRows:
 
     def set_aside(self, rows: torch.Tensor) -> None:
         """Keeps rows as they are, until all that is kept is taken back."""
-        self.aside.append(self.places.index_select(0, rows))
+        self.aside.append(self.places.index_select(0, rows))  # (rows, columns)
 
     def take_back(self) -> None:
         """Goes on with all rows that were set aside, in that order, and no others; what is missing is anywhere."""
@@ -74,12 +71,8 @@ class SharedRows:
 
 class SharedCache(SharedRows):
     """
-    Keys and values of hypotheses; `places` has a column for each token so far, or for each that may still be seen.
-
-    Args:
-        batch (`int`): Number of hypotheses at first.
-        tokens, most (`int`): Most tokens of a hypothesis and most hypotheses.
-        device (`torch.device`): Where they are.
+    Keys and values of hypotheses, `batch` of them at first, `most` later, with at most so many tokens; `places` has a
+    column for each token so far, or for each that may still be seen.
     """
 
     def __init__(self, batch: int, tokens: int, most: int, device: torch.device):
@@ -144,18 +137,12 @@ class RowCache:
     """
     Keys and values of hypotheses that change rows, with room for all tokens that will come: what the attention modules
     of transformers call a cache. What stays in its row is not moved.
-
-    Args:
-        tokens, most (`int`): Most tokens and most rows.
-
-    Attributes:
-        length (`int`): Tokens before those that are processed now.
     """
 
     def __init__(self, tokens: int, most: int):
-        self.tokens = tokens
-        self.most = most
-        self.length = -1
+        self.tokens = tokens  # most of a row
+        self.most = most  # rows
+        self.length = -1  # tokens before those that are processed now
         self.layers: dict[int, list[torch.Tensor]] = {}
 
     def begin(self, rows: int) -> None:

@@ -1,7 +1,6 @@
 """Caches of language models that build a structure over the tokens: keys and values, and the structure so far."""
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self, cast
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache
@@ -9,18 +8,11 @@ from transformers.cache_utils import Cache, DynamicCache
 
 class StructureCache(DynamicCache):
     """
-    [`~transformers.DynamicCache`] with the structure over the tokens in it. A family names what it adds:
-
-    - `_of_tokens`: tensors of shape `(batch_size, seq_len, ...)`, which `append` extends and `crop` cuts; the first is
-      None as long as there are no tokens;
-    - `_of_rows`: what else has a row for each text, tensors or values with a method `select`;
-    - `_rebuild`: makes the latter anew from the former after `crop`.
-
-    They are declared with the types that they have as soon as there are tokens, which `holds_structure` tells.
-
-    Attributes:
-        tables (`dict[int, torch.FloatTensor]`): Keys of the values of tapes by layers; they depend on the parameters
-            only.
+    [`~transformers.DynamicCache`] with the structure over the tokens in it. A family names what it adds: `_of_tokens`,
+    tensors of shape `(batch_size, seq_len, ...)`, which `append` extends and `crop` cuts, the first of them None as
+    long as there are no tokens; and `_of_rows`, what else has a row for each text, tensors or values with a method
+    `select`, which `_rebuild` makes anew from the former after `crop`. They are declared with the types that they have
+    as soon as there are tokens, which `holds_structure` tells.
     """
 
     _structure: ClassVar[str]
@@ -29,7 +21,7 @@ class StructureCache(DynamicCache):
 
     def __init__(self):
         super().__init__()
-        self.tables: dict[int, torch.Tensor] = {}
+        self.tables: dict[int, torch.Tensor] = {}  # by layer: keys of the values of tapes, of the parameters alone
         self._forget()
 
     @classmethod
@@ -67,8 +59,9 @@ class StructureCache(DynamicCache):
         super().crop(tokens_to_remove)
         if tokens_to_remove == 0 or not self.holds_structure:
             return
-        for name, kept in self._known(self._of_tokens):
-            setattr(self, name, kept[:, :tokens_to_remove])
+        for name in self._of_tokens:
+            if (kept := getattr(self, name)) is not None:
+                setattr(self, name, kept[:, :tokens_to_remove])
         self._rebuild()
 
     def reset(self) -> None:
@@ -94,14 +87,10 @@ class StructureCache(DynamicCache):
         if not self.holds_structure:
             return
         rows = rows.to(getattr(self, self._of_tokens[0]).device)
-        for name, kept in self._known(self._of_tokens + self._of_rows):
-            chosen = kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows)
-            setattr(self, name, chosen)
-
-    def _known(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-        for name in names:
-            if getattr(self, name) is not None:
-                yield name, getattr(self, name)
+        for name in self._of_tokens + self._of_rows:
+            if (kept := getattr(self, name)) is not None:
+                chosen = kept[rows] if isinstance(kept, torch.Tensor) else kept.select(rows)
+                setattr(self, name, chosen)
 
     def _rebuild(self) -> None:
         raise NotImplementedError

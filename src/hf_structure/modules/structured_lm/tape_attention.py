@@ -44,12 +44,8 @@ class TapeLookup:
 class TapeKeys(nn.Module):
     """
     The keys of the tape of one layer. Subclasses say with `forward` what vectors values have: from a [`TapeLookup`] to
-    `(features, values, hidden_size)`.
-
-    Args:
-        layer_idx (`int`): Number of the layer.
-        relative (`bool`): Whether they join the keys of relative positions, where a backbone has such, and not those
-            of the tokens.
+    `(features, values, hidden_size)`. If they are `relative`, they join the keys of relative positions, where a
+    backbone has such, and not those of the tokens.
     """
 
     def __init__(self, layer_idx: int, relative: bool = False):

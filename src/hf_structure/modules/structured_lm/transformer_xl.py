@@ -252,14 +252,8 @@ class TransformerXLModel(PreTrainedModel):
         **kwargs,
     ) -> BaseModelOutputWithPast:
         """
-        Args:
-            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Token ids.
-            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*):
-                1 for tokens, 0 for padding; or of four dimensions, as in [`causal_mask`].
-            cache (`Cache`, *optional*): Keys and values of the tokens before these.
-            use_cache (`bool`): Whether to keep those of these tokens.
-            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Instead of `input_ids`, their embeddings.
+        Arguments are those of [`~hf_structure.modules.structured_lm.modeling.StructuredModelMixin`]; a mask of four
+        dimensions is that of [`causal_mask`].
         """
         if use_cache and cache is None:
             cache = DynamicCache()
