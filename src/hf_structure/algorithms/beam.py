@@ -54,13 +54,20 @@ class Beam:
 
     def branch(self, log_probs: torch.Tensor, beam_size: int) -> tuple["Beam", torch.Tensor, torch.Tensor]:
         """
-        Extends all hypotheses by all their choices, of log-probabilities `(rows, choices)`, -inf for those that one
-        does not have, and keeps the `beam_size` best of each sentence; equally good ones in their order. Raises
-        `ValueError` for a hypothesis with nothing to choose.
+        Extends all hypotheses by all their choices and keeps the best of each sentence; equally good ones in their
+        order.
+
+        Args:
+            log_probs (`torch.FloatTensor` of shape `(rows, choices)`): Log-probabilities of the choices of each
+                hypothesis, -inf for those that it does not have.
+            beam_size (`int`): How many hypotheses of a sentence are kept.
 
         Returns:
             The new beam, in which every hypothesis is in the row of its origin if no other is; the rows `(rows,)` of
             their origins, and the choices made there, `(rows,)`.
+
+        Raises:
+            ValueError: a hypothesis with nothing to choose.
         """
         possible = log_probs > -torch.inf
         if not possible.any(1).all():

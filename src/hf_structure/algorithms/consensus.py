@@ -11,8 +11,17 @@ from hf_structure.algorithms.spanning_tree import max_spanning_tree
 def vote_heads(trees: Sequence[Sequence[int]]) -> list[int]:
     """
     The tree with one root word whose arcs have the most votes of several trees (reparsing: Sagae and Lavie 2006,
-    "Parser Combination by Reparsing"). Trees are the heads of all words, 0 for the root, several roots and cycles
-    allowed. Raises `ValueError` for no trees, trees of different lengths, a head that is no word of the sentence.
+    "Parser Combination by Reparsing").
+
+    Args:
+        trees (`Sequence[Sequence[int]]`): Heads of all words of each tree, 0 = root. Several roots and cycles are
+            allowed.
+
+    Returns:
+        `list[int]`: The heads of the words.
+
+    Raises:
+        ValueError: no trees, trees of different lengths, a head that is no word of the sentence.
     """
     if not trees or len({len(tree) for tree in trees}) > 1:
         raise ValueError(f"trees of one sentence are needed, not of {[len(tree) for tree in trees]} words")

@@ -98,9 +98,16 @@ def beam_search(
     marginals: bool = False,
 ) -> DecoderOutput:
     """
-    Parses sentences of these lengths `(batch,)`, with `beam_size` hypotheses each, from vectors `(batch, n + 4,
-    hidden_size)` of the root, the words and what follows. By default SWAP may be used if the model has it; `marginals`
-    are the shares of the beam's probability that arcs have.
+    Parses sentences.
+
+    Args:
+        model ([`G2GTransformerForParsing`]): The parser.
+        vectors (`torch.FloatTensor` of shape `(batch, n + 4, hidden_size)`): Of the root, the words and what follows.
+        lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
+        beam_size (`int`): Hypotheses of each sentence.
+        swap (`bool`, *optional*): Whether SWAP may be used, by default if the model has it.
+        k (`int`): Number of trees.
+        marginals (`bool`): Whether to add the share of the beam's probability that each arc has.
     """
     swap = model.config.use_swap if swap is None else swap
     sentences = torch.arange(len(lengths), device=lengths.device)

@@ -299,7 +299,8 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         once for a sentence.
 
         Args:
-            input_ids, attention_mask, inputs_embeds: As in [`G2GTransformerModel`].
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Number of the word, from 0,
                 that each word piece belongs to, -1 for none (special tokens). The pieces' vectors are averaged. A word
                 without pieces has the vector of `config.unk_token_id`, or zero. By default every id is a word.
@@ -313,6 +314,8 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 Relation labels; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors of words or word pieces in place of `input_ids`.
 
         `tag_ids`, `heads` and `labels` hold the words of each sentence first if there are `word_ids`, and else are
         padded as `input_ids`.
@@ -499,8 +502,13 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Scores of the actions `(batch, num_actions)` and of the labels of left and of right arcs
-        `(batch, 2 * num_relations)` in any states, in which words have the vectors `versions` `(batch, n + 4)` of a
-        table `(number, hidden_size)`, and the LSTM says `history` `(batch, history_size)`.
+        `(batch, 2 * num_relations)` in any states.
+
+        Args:
+            states ([`TransitionStates`]): The states.
+            table (`torch.FloatTensor` of shape `(number, hidden_size)`): Vectors.
+            versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
+            history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
         """
         device = table.device
         lengths = self.sequence_lengths(states).cpu()

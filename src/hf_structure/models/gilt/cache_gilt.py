@@ -12,7 +12,12 @@ _ROOM = 16  # words for which there is new room at a time
 
 
 class GraphCache(StructureCache):
-    """[`~transformers.DynamicCache`] with the graphs over the tokens in it, of which `features` are read."""
+    """
+    [`~transformers.DynamicCache`] with the graphs over the tokens in it.
+
+    Args:
+        features ([`TapeFeatures`]): What is read from graphs.
+    """
 
     _structure = "graph"
     _of_tokens = ("word_ids", "states")
@@ -33,9 +38,13 @@ class GraphCache(StructureCache):
 
     def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
         """
-        Takes in new tokens, of words `(batch_size, queries)`, 0 for none, with the arcs of those that they begin, from
-        graphs `(batch_size, n + 1, n + 1)`, of which only the arcs between the new words and earlier ones are read;
-        their tapes over all tokens, `(batch_size, features, queries, keys)`.
+        Takes in new tokens with the arcs of the words that they begin; their tapes over all tokens,
+        `(batch_size, features, queries, keys)`.
+
+        Args:
+            word_ids (`torch.LongTensor` of shape `(batch_size, queries)`): Word of each new token, 0 for none.
+            graph (`torch.BoolTensor` of shape `(batch_size, n + 1, n + 1)`): Graphs; only the arcs between the new
+                words and earlier ones are read.
         """
         is_first = not self.holds_structure
         self.append(word_ids=word_ids)
@@ -61,9 +70,13 @@ class GraphCache(StructureCache):
         self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: Sequence[torch.Tensor] | None = None
     ) -> None:
         """
-        Takes in the next word of each row, of numbers `(batch_size,)`, 0 for none, before its first token comes, with
-        its heads and its dependents `(batch_size, 2, n + 1)`; and its first vectors `(batch_size, 2 *
-        scorer_hidden_size)`, as parent and as child, which are made from the first token when it comes, if not given.
+        Takes in one new word of each row, before its first token comes.
+
+        Args:
+            words (`torch.LongTensor` of shape `(batch_size,)`): Numbers of the words, each the next; 0 for none.
+            arcs (`torch.BoolTensor` of shape `(batch_size, 2, n + 1)`): Their heads and their dependents.
+            first_vectors (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`, *optional*): As
+                parents and as children; made from the first token when it comes, if not given.
         """
         self.graphs = insert_words(self._with_room(words), words, arcs)
         self.words = torch.maximum(self.words, words)

@@ -223,9 +223,15 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
 
     def score_attachments(self, input_ids: torch.Tensor, cache: StackCache) -> torch.Tensor:
         """
-        What the next tokens `(batch_size,)` of texts can be reduced with, before they are read: logits `(batch_size,
-        seq_len + 1)` of the tokens that constituents end with, and of no reduction, which is the token itself; `-inf`
-        where there can be none.
+        What the next token of each text can be reduced with, before it is read.
+
+        Args:
+            input_ids (`torch.LongTensor` of shape `(batch_size,)`): The next tokens.
+            cache ([`StackCache`]): All tokens before.
+
+        Returns:
+            `torch.FloatTensor` of shape `(batch_size, seq_len + 1)`: logits of the tokens that constituents end with,
+                and of no reduction, which is the token itself; `-inf` where there can be none.
         """
         place = cache.keys.shape[1]
         stacks = cache.stacks.with_room(place + 1)

@@ -376,7 +376,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         gradient.
 
         Args:
-            input_ids, attention_mask, inputs_embeds: As in [`RNGTransformerModel`].
+            input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
+            attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Number of the word, from 0, that each word piece belongs to, -1 for none (special tokens, which the
                 model has of its own). By default every id is a word.
@@ -402,6 +403,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
                 not known. Running text has no heads to learn (all negative) and is not parsed.
             num_items_in_batch (`int`, *optional*):
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
+            inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
+                Vectors of words or word pieces in place of `input_ids`.
 
         What is about words holds the words of each sentence first if there are `word_ids`, and else is padded as
         `input_ids`.
