@@ -246,7 +246,9 @@ def _print_summary(
 
 
 def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 # sentences that are scored together: at first, so that the first ones come soon, and at most

@@ -18,10 +18,15 @@ def verdicts(heads: Sequence[int], others: Sequence[int]) -> list[str]:
     Each arc of a tree, given by the heads of its words (0 = root), in comparison with another tree: `"right"`,
     `"turned"` (the other tree has it in the other direction) or `"wrong"`.
     """
-    return [
-        "right" if head == other else "turned" if head and others[head - 1] == word else "wrong"
-        for word, (head, other) in enumerate(zip(heads, others, strict=True), start=1)
-    ]
+    found = []
+    for word, (head, other) in enumerate(zip(heads, others, strict=True), start=1):
+        if head == other:
+            found.append("right")
+        elif head and others[head - 1] == word:
+            found.append("turned")
+        else:
+            found.append("wrong")
+    return found
 
 
 def compared_arcs(

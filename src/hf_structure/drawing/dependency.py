@@ -116,11 +116,17 @@ def dependency_text(
     """
     arcs = tree_arcs(words, heads, labels, probabilities)
     labelled = any(arc.label for arc in arcs if arc.head)
+    head_cells = []
+    for arc in arcs:
+        if arc.head:
+            head_cells.append(f"← {arc.head} {words[arc.head - 1]}")
+        else:
+            head_cells.append("" if labelled else arc.label)
     return text_rows(
         words,
         draw_text_arcs(arcs, len(words)),
         [arc.label if labelled else "" for arc in arcs],
-        [f"← {arc.head} {words[arc.head - 1]}" if arc.head else "" if labelled else arc.label for arc in arcs],
+        head_cells,
         [_note(arc) for arc in arcs],
     )
 

@@ -69,7 +69,9 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
         axes.imshow(rows, cmap="Blues", vmin=0, vmax=highest * 1.25)
     for i in range(len(rows)):
         for j, value in enumerate(table[i + 1][: i + 2]):
-            color = "white" if value > 0.7 * highest else INK if value else MUTED
+            color = INK if value else MUTED
+            if value > 0.7 * highest:
+                color = "white"
             axes.text(j, i, str(value), ha="center", va="center", fontsize=8, color=color)
     axes.set_xticks(range(len(words) + 1), ["root", *words], rotation=90, parse_math=False)
     axes.set_yticks(range(len(words)), words, parse_math=False)

@@ -98,15 +98,15 @@ def _character_width(character: str) -> float:
         return cells / 2
     if character in _NARROW:
         return 0.38
-    return 0.92 if character in _WIDE else 0.7 if character.isupper() else 0.6
+    if character in _WIDE:
+        return 0.92
+    return 0.7 if character.isupper() else 0.6
 
 
 def text_cells(text: str) -> int:
     """The number of columns that text takes in a terminal."""
-    return sum(
-        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )
+    shown = [character for character in text if unicodedata.category(character) not in ("Mn", "Me", "Cf")]
+    return len(shown) + sum(unicodedata.east_asian_width(character) in "WF" for character in shown)
 
 
 def is_right_to_left(words: Sequence[str]) -> bool:

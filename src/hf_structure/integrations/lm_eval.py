@@ -76,7 +76,8 @@ class StructureLM(Base):
                 "give. hf_structure.score, run_pairs.py and StructureMaskedLMScorer (minicons) take them"
             )
         super().__init__(pretrained, **kwargs)
-        self.beam_size, self.max_tokens = choose_beam(self.model, beam_size), max_tokens
+        self.beam_size = choose_beam(self.model, beam_size)
+        self.max_tokens = max_tokens
         self.split = word_splitter(self.model, self.tokenizer) if split_words else None
         longest = abilities_of(self.model.config).max_tokens
         if self.beam_size is not None and longest is not None and not self._max_length:

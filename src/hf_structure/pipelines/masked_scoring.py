@@ -43,7 +43,8 @@ def encode_masked(
     spans = find_words(text, words)
     keep = [not (tokenizer.init_kwargs.get("skip_punctuation") and is_punctuation(word)) for word in words]
     if any(keep):
-        words, spans = list(compress(words, keep)), spans and list(compress(spans, keep))
+        words = list(compress(words, keep))
+        spans = spans and list(compress(spans, keep))
     if is_word_level(tokenizer):
         pieces = [[number] for number in encode_words(words, tokenizer)]
     else:

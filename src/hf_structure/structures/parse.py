@@ -133,7 +133,8 @@ class Parse(Drawn, TreeOfWords):
         text is known, `# text`, lines of multiword tokens (`1-2`), and `SpaceAfter=No` where no white space follows
         are added.
         """
-        structure, metadata = self.graph or self._dependency(), dict(metadata or {})
+        structure = self.graph or self._dependency()
+        metadata = dict(metadata or {})
         spaces = self._spaces()
         if spaces is None or len(spaces) != len(structure.words):
             return structure.to_conllu(metadata)
