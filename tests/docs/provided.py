@@ -259,6 +259,8 @@ MODELS = {
     "runs/multilingual": "tagger",
     "runs/tagged": "tagged_g2g_transformer",
     "runs/g2gt-en-ewt": "g2g_transformer",
+    "runs/table2/G2G-seed1": "g2g_transformer",
+    "runs/table2/DepTr-seed1": "g2g_transformer",
     "runs/end/trees": "graph_parser",
     "runs/web/gpt2-gilt-seed1": "graph_parser",
     "runs/web/gpt2-gilt-seed2": "graph_parser",
