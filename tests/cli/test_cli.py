@@ -1137,6 +1137,30 @@ def test_render_other_formats(run, here):
     assert "_" not in run("render", "bare.conllu", "--format", "text")
 
 
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [("tree.svg", b"<svg"), ("tree.PNG", b"\x89PNG"), ("tree.tex", b"\\begin{dependency}"), ("tree.txt", b"Dogs do")],
+)
+def test_the_suffix_of_the_output_says_what_is_rendered(run, here, name, beginning):
+    assert run("render", "gold.conllu", "--limit", "1", "--output", name) == ""
+    assert Path(name).read_bytes().startswith(beginning)
+    Path(name).unlink()
+    run("render", "gold.conllu", "--format", "text", "--limit", "1", "--output", name)
+    assert Path(name).read_bytes().startswith(b"Dogs do")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("trees.pdf", "trees.pdf should end in .html, .svg, .png, .tex, .txt, or --format say what it is to hold"),
+        ("trees.png", "trees.png can hold one picture: give --limit 1, or an output of .html"),
+    ],
+)
+def test_render_into_a_file_that_cannot_hold_it(fail, here, name, message):
+    assert message in fail("render", "gold.conllu", "--output", name)[0]
+    assert not Path(name).exists()
+
+
 def test_render_rows_and_documents(run, here):
     wide, narrow = (run("render", "gold.conllu", "--format", "svg", *more) for more in ([], ["--width", "120"]))
     assert wide != narrow
@@ -1149,7 +1173,7 @@ def test_render_rows_and_documents(run, here):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--width", "100", "--format", "tikz"], "--width is for trees and graphs as html or svg only"),
+        (["--width", "100", "--format", "tikz"], "--width is for trees and graphs as html, svg or png only"),
         (["--standalone"], "--standalone is for --format tikz only"),
     ],
 )

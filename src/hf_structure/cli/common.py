@@ -358,10 +358,15 @@ def save_figure(figure: "Figure", path: Path) -> None:
     """
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix[1:].lower())  # not into the file: matplotlib hides its errors
+    save_picture(picture.getvalue(), path)
+
+
+def save_picture(picture: bytes, path: Path) -> None:
+    """Writes a picture to a file, as [`save_figure`] does."""
     warn_of_replacing(path)
     try:
         with path_beside(path) as partial:
-            partial.write_bytes(picture.getbuffer())
+            partial.write_bytes(picture)
     except OSError as error:
         error.filename = str(path)
         raise

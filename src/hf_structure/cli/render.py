@@ -15,14 +15,17 @@ from hf_structure.cli.common import (
     input_file,
     output_file,
     positive,
+    save_picture,
     shown_name,
 )
 from hf_structure.cli.comparing import NOTE as COMPARISON_NOTE
 from hf_structure.cli.comparing import read_comparisons, read_tree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
+from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
 from hf_structure.drawing.html import NOTE, WIDTH, render_html
+from hf_structure.drawing.saving import png_of
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
@@ -36,6 +39,7 @@ WRITERS: dict[str, Callable[[Parse | TreeComparison, argparse.Namespace], str]] 
     "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n",
     "tikz": lambda parsed, options: parsed.to_tikz(options.standalone),
 }
+SUFFIX_FORMATS = {"": "html", ".html": "html", ".svg": "svg", ".png": "png", ".tex": "tikz", ".txt": "text"}
 
 
 def add_render(commands: argparse._SubParsersAction) -> None:
@@ -62,7 +66,9 @@ def add_render(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="draw the first N sentences only")
     add_input_format(parser)
     trees = parser.add_argument_group("trees and graphs")
-    trees.add_argument("--format", choices=["html", *WRITERS], help="form of the output; default: html")
+    trees.add_argument(
+        "--format", choices=["html", *WRITERS], help="form of the output; default: by its suffix, else html"
+    )
     trees.add_argument(
         "--width",
         type=positive,
@@ -97,30 +103,42 @@ def run_render(options: argparse.Namespace) -> None:
         raise ValueError("standard input is one file, not two")
     elif not options.files and options.kind != "relations":
         raise ValueError("a FILE is needed, except for --kind relations")
-    _check_options(options)
-    if options.kind in FIGURES:
-        from hf_structure.cli.figures import render_figures
-
-        render_figures(options)
+    form = options.format or "html"
+    if options.kind not in FIGURES:
+        check_files(options.files, options.output)
+        form = options.format or _form_of(options.output)
+    _check_options(options, form)
+    if options.kind not in FIGURES:
+        _render_structures(options, form)
         return
-    check_files(options.files, options.output)
-    _render_structures(options)
+    from hf_structure.cli.figures import render_figures
+
+    render_figures(options)
 
 
-def _check_options(options: argparse.Namespace) -> None:
+def _form_of(output: str | None) -> str:
+    """The form of trees and graphs that the suffix of the output says."""
+    suffix = plain_path(output or "").suffix.lower()
+    if suffix not in SUFFIX_FORMATS:
+        endings = ", ".join(filter(None, SUFFIX_FORMATS))
+        raise ValueError(f"{output} should end in {endings}, or --format say what it is to hold")
+    return SUFFIX_FORMATS[suffix]
+
+
+def _check_options(options: argparse.Namespace, form: str) -> None:
     if options.kind != "attention" and len(options.model or ()) > 1:
         raise ValueError(f"--kind {options.kind} is about one --model; several are for --kind attention")
     kinds = {"annotation": ("graph", "tapes"), "layer": ("attention",), "head": ("attention",)}
     for name, meant in kinds.items():
         if getattr(options, name) is not None and options.kind not in meant:
             raise ValueError(f"--{name} is for --kind {' and '.join(meant)} only")
-    if options.width and (options.kind in FIGURES or options.format not in (None, "html", "svg")):
-        raise ValueError("--width is for trees and graphs as html or svg only")
-    if options.standalone and options.format != "tikz":
+    if options.width and (options.kind in FIGURES or form not in ("html", "svg", "png")):
+        raise ValueError("--width is for trees and graphs as html, svg or png only")
+    if options.standalone and form != "tikz":
         raise ValueError("--standalone is for --format tikz only")
 
 
-def _render_structures(options: argparse.Namespace) -> None:
+def _render_structures(options: argparse.Namespace, form: str) -> None:
     several = len(options.files) > 1
     if several:
         found = read_comparisons(options.files[0], options.files[1], options.input_format)
@@ -130,14 +148,19 @@ def _render_structures(options: argparse.Namespace) -> None:
     first = next(parses, None)
     if first is None:
         raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
+    if form == "png":
+        if next(parses, None) is not None:
+            raise ValueError(f"{options.output} can hold one picture: give --limit 1, or an output of .html")
+        save_picture(png_of(first, options.width), Path(options.output))
+        return
     parses = chain([first], parses)
-    if options.format in (None, "html"):
+    if form == "html":
         named = [Path(name).name for name in options.files if name != "-"]
         title = " and ".join(named) or options.kind.capitalize()
         note = COMPARISON_NOTE if several else NOTE
         pictures = [render_html(parses, title=title, width=options.width or WIDTH, note=note)]
     else:
-        pictures = (WRITERS[options.format](parsed, options) + "\n" for parsed in parses)
+        pictures = (WRITERS[form](parsed, options) + "\n" for parsed in parses)
     with output_file(options.output) as file:
         file.writelines(pictures)
 

@@ -49,19 +49,20 @@ def _kept(structures: Sequence[Any]) -> list[Any]:
     return [structure for structure in structures if structure is not None]
 
 
-def _png(structure: Any) -> bytes:
+def png_of(structure: Any, width: float | None = None) -> bytes:
+    """The picture of a structure as PNG; `width` as for its `to_svg`. Raises `ImportError` without resvg-py."""
     try:
         from resvg_py import svg_to_bytes
     except ImportError as error:
         raise ImportError("PNG needs resvg-py: pip install 'hf_structure[png]'") from error
-    return bytes(svg_to_bytes(svg_string=structure.to_svg(), zoom=SCALE, background="white"))
+    return bytes(svg_to_bytes(svg_string=structure.to_svg(width=width), zoom=SCALE, background="white"))
 
 
 _FORMS: dict[str, Callable[[Sequence[Any]], bytes]] = {
     ".html": lambda structures: render_html(_kept(structures)).encode(),
     ".conllu": lambda structures: conllu_text(structures).encode(),
     ".svg": lambda structures: _kept(structures)[0].to_svg().encode(),
-    ".png": lambda structures: _png(_kept(structures)[0]),
+    ".png": lambda structures: png_of(_kept(structures)[0]),
     ".tex": lambda structures: _kept(structures)[0].to_tikz(standalone=True).encode(),
 }
 _SINGLE = (".svg", ".png", ".tex")
