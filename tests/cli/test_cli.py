@@ -28,6 +28,7 @@ from hf_structure.cli import results as cli_results
 from hf_structure.cli.main import main
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
+from hf_structure.data.files import open_input
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
 from hf_structure.metrics.conll18 import conll18_scores
 from hf_structure.metrics.error_analysis import error_analysis
@@ -1112,6 +1113,31 @@ def test_other_numbers_of_trees(fail, trees):
 def test_gold_trees_without_words(fail, here):
     Path("odd.mrg").write_text("(S (. ?) (, b) (: -))", encoding="utf-8")
     assert "no word is left without punctuation; --punctuation keep" in fail("evaluate", "odd.mrg", "odd.mrg")[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "beginning"),
+    [
+        ("parse", "out.conllu", "# sent_id = 1\n"),
+        ("parse", "out.conllu.gz", "# sent_id = 1\n"),
+        ("parse", "out.jsonl", "{"),
+        ("parse", "out.html", "<!DOCTYPE html>"),
+        ("parse", "out.txt", "Dogs"),
+        ("score", "out.json", "{"),
+        ("score", "out.tsv", "sentence\t"),
+    ],
+)
+def test_the_suffix_of_the_output_says_its_form(run, here, command, name, beginning):
+    model = {"parse": "udgn-en", "score": "gilt-en"}[command]
+    run(command, "--model", model, "--input_format", "words", "--output", name, stdin="Dogs bark\n")
+    with open_input(name) as file:
+        assert file.read().decode().startswith(beginning)
+
+
+@pytest.mark.parametrize("command", ["parse", "score"])
+def test_a_suffix_that_says_nothing(fail, here, command):
+    assert "out.pdf should end in ." in fail(command, "notes.txt", "--output", "out.pdf")[0]
+    assert not Path("out.pdf").exists()
 
 
 # render

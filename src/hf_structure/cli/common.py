@@ -6,7 +6,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -332,6 +332,19 @@ def run_with_options(
         function(options)
     except (OSError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: error: {error_line(error)}\n")
+
+
+def output_form(given: str | None, output: str | None, forms: Mapping[str, str], default: str) -> str:
+    """
+    What is to be written: the form that is `given`, or else that of the suffix of the output, or the default. Raises
+    `ValueError` for a suffix that stands for none.
+    """
+    suffix = plain_path(output or "").suffix.lower()
+    if given or not suffix:
+        return given or default
+    if suffix not in forms:
+        raise ValueError(f"{output} should end in {', '.join(forms)}, or --format say what it is to hold")
+    return forms[suffix]
 
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:

@@ -18,11 +18,13 @@ from hf_structure.cli.common import (
     add_word_tokenizer,
     check_inputs,
     output_file,
+    output_form,
     positive,
     without_probabilities,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.corpus import SUFFIXES
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sdp import HEADER, SdpSentence
 from hf_structure.data.sentences import SentenceError
@@ -46,7 +48,9 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
     )
     parser.add_argument(
-        "--format", choices=sorted([*WRITERS, "html"]), default="text", help="form of the output; default: text"
+        "--format",
+        choices=sorted([*WRITERS, "html"]),
+        help="form of the output; default: what the suffix of --output says, or text",
     )
     parser.add_argument(
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
@@ -104,6 +108,7 @@ def run_parse(options: argparse.Namespace) -> None:
     Parses sentences of text, CoNLL-U, SDP or brackets and writes their trees or graphs. Errors are printed after the
     other files.
     """
+    options.format = output_form(options.format, options.output, SUFFIX_FORMATS, "text")
     _check_parse(options)
     from hf_structure.abilities import abilities_of
     from hf_structure.pipelines.parsing import WINDOW, load_parser, parse
@@ -238,6 +243,10 @@ SEVERAL = ("html", "json", "svg", "text", "tikz")  # formats of the k best
 HELD = {"brackets": ("constituency",), "conllu": ("dependency", "graph"), "sdp": ("graph",)}  # structures of formats
 DEFAULTS = {"brackets": "constituency", "sdp": "graph"}
 HEADERS = {"sdp": f"{HEADER}\n"}
+SUFFIX_FORMATS = {
+    **{suffix: form for form in ("conllu", "brackets", "sdp", "text") for suffix in SUFFIXES[form]},
+    **{".html": "html", ".json": "json", ".jsonl": "json", ".svg": "svg", ".tex": "tikz"},
+}
 WRITERS: dict[str, Callable[..., str]] = {
     "brackets": lambda parsed, *_: parsed.to_brackets() + "\n",
     "conllu": _write_conllu,

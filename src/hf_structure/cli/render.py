@@ -14,6 +14,7 @@ from hf_structure.cli.common import (
     guess_input,
     input_file,
     output_file,
+    output_form,
     positive,
     save_picture,
     shown_name,
@@ -22,7 +23,6 @@ from hf_structure.cli.comparing import NOTE as COMPARISON_NOTE
 from hf_structure.cli.comparing import read_comparisons, read_tree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.files import plain_path
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
 from hf_structure.drawing.html import NOTE, WIDTH, render_html
 from hf_structure.drawing.saving import png_of
@@ -39,7 +39,7 @@ WRITERS: dict[str, Callable[[Parse | TreeComparison, argparse.Namespace], str]] 
     "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n",
     "tikz": lambda parsed, options: parsed.to_tikz(options.standalone),
 }
-SUFFIX_FORMATS = {"": "html", ".html": "html", ".svg": "svg", ".png": "png", ".tex": "tikz", ".txt": "text"}
+SUFFIX_FORMATS = {".html": "html", ".svg": "svg", ".png": "png", ".tex": "tikz", ".txt": "text"}
 
 
 def add_render(commands: argparse._SubParsersAction) -> None:
@@ -106,7 +106,7 @@ def run_render(options: argparse.Namespace) -> None:
     form = options.format or "html"
     if options.kind not in FIGURES:
         check_files(options.files, options.output)
-        form = options.format or _form_of(options.output)
+        form = output_form(options.format, options.output, SUFFIX_FORMATS, "html")
     _check_options(options, form)
     if options.kind not in FIGURES:
         _render_structures(options, form)
@@ -114,15 +114,6 @@ def run_render(options: argparse.Namespace) -> None:
     from hf_structure.cli.figures import render_figures
 
     render_figures(options)
-
-
-def _form_of(output: str | None) -> str:
-    """The form of trees and graphs that the suffix of the output says."""
-    suffix = plain_path(output or "").suffix.lower()
-    if suffix not in SUFFIX_FORMATS:
-        endings = ", ".join(filter(None, SUFFIX_FORMATS))
-        raise ValueError(f"{output} should end in {endings}, or --format say what it is to hold")
-    return SUFFIX_FORMATS[suffix]
 
 
 def _check_options(options: argparse.Namespace, form: str) -> None:

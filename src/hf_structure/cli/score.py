@@ -20,6 +20,7 @@ from hf_structure.cli.common import (
     add_skip_long,
     check_inputs,
     output_file,
+    output_form,
     positives,
     print_table,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from hf_structure.pipelines.scoring import SentenceScore
 
+SUFFIX_FORMATS = {".tsv": "tsv", ".txt": "tsv", ".json": "json", ".jsonl": "json"}
 Scores = tuple["SentenceScore | None", ...]  # of a sentence, one for every size of the beam
 
 
@@ -74,7 +76,9 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         action=argparse.BooleanOptionalAction,
         help="score the end of sentences; default: of the models of this library, but not with --raw",
     )
-    parser.add_argument("--format", choices=["tsv", "json"], default="tsv", help="form of the output; default: tsv")
+    parser.add_argument(
+        "--format", choices=["tsv", "json"], help="form of the output; default: by its suffix, else tsv"
+    )
     parser.add_argument(
         "--words", action="store_true", help="with --format tsv: a line for every word (json has them)"
     )
@@ -92,6 +96,7 @@ def run_score(options: argparse.Namespace) -> None:
     Writes log-probabilities and perplexities of sentences, and surprisals of their words and tokens, as they are
     scored. Logarithms are natural ones: everything is in nats. Errors are printed after the other files.
     """
+    options.format = output_form(options.format, None if options.table else options.output, SUFFIX_FORMATS, "tsv")
     _check_score(options)
     from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
 
