@@ -140,6 +140,8 @@ def _render_structures(options: argparse.Namespace, form: str) -> None:
     if first is None:
         raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
     if form == "png":
+        if not options.output.lower().endswith(".png"):
+            raise ValueError(f"{options.output} should end in .png: PNG is compressed as it is")
         if next(parses, None) is not None:
             raise ValueError(f"{options.output} can hold one picture: give --limit 1, or an output of .html")
         save_picture(png_of(first, options.width), Path(options.output))
