@@ -652,8 +652,9 @@ class ModelBattery:
 
         assert_close(results("cuda"), results("cpu"), rtol=1e-3, atol=1e-4, check_device=False)
 
+    @pytest.mark.slow
     @pytest.mark.torch("2.8")
-    @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("backend", ["eager", "inductor"])
     def test_compiled_model_gives_the_same(self, backend):
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
@@ -700,13 +701,3 @@ class ModelBattery:
         assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
         model.save_pretrained(tmp_path)
         self.assert_same_outputs(model, self.head_class.from_pretrained(tmp_path))
-
-
-class VariantBattery:
-    """Before the battery of another variant of a model: what takes long is left to the slow tests."""
-
-    @pytest.mark.slow
-    @pytest.mark.torch("2.8")
-    @pytest.mark.parametrize("backend", ["eager", "inductor"])
-    def test_compiled_model_gives_the_same(self, backend):
-        super().test_compiled_model_gives_the_same(backend)

@@ -4,7 +4,7 @@ from itertools import pairwise, product
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from modeling_common import ModelBattery, VariantBattery, collate, gradients, old_names
+from modeling_common import ModelBattery, collate, gradients, old_names
 from peft import PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
@@ -88,7 +88,7 @@ class TestStructFormer(ModelBattery):
         return output[words][:, words] if name in MATRICES else output[words]
 
 
-class TestStructFormerWithEverything(VariantBattery, TestStructFormer):
+class TestStructFormerWithEverything(TestStructFormer):
     """The switches that add parameters or read positions, under the same battery."""
 
     without_effect = ()  # constituents that are not shut off leave the distances as they are
@@ -105,7 +105,7 @@ class TestStructFormerWithEverything(VariantBattery, TestStructFormer):
         )
 
 
-class TestTransformer(VariantBattery, TestStructFormer):
+class TestTransformer(TestStructFormer):
     """The Transformer that the paper compares with."""
 
     auto_classes = {AutoModel: StructFormerModel, AutoModelForMaskedLM: StructFormerForMaskedLM}

@@ -3,7 +3,7 @@ from itertools import product
 
 import pytest
 import torch
-from modeling_common import ModelBattery, VariantBattery, collate, gradients
+from modeling_common import ModelBattery, collate, gradients
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
@@ -172,7 +172,7 @@ class TestUDGN(ModelBattery):
         return output[words][:, words] if name == "dependency_mask" else output[words]
 
 
-class TestUDGNWithPositionsAndKirchhoff(VariantBattery, TestUDGN):
+class TestUDGNWithPositionsAndKirchhoff(TestUDGN):
     """The switches that read positions and lengths, under the same battery."""
 
     def config(self, **settings):
