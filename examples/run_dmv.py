@@ -20,7 +20,7 @@ test sentences and on those of up to `--max_length` words, beside neighbours as 
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -174,7 +174,8 @@ def train(start: Probabilities, batches: list[torch.Tensor], args: argparse.Name
 def best_heads(model: Probabilities, tags: torch.Tensor) -> torch.Tensor:
     """Heads of the best trees of sentences `(batch, n)`, from 1, 0 of the root."""
     scores = model.of_words(tags)
-    root, arc = scores.root.detach().requires_grad_(), scores.arc.detach().requires_grad_()
+    root = scores.root.detach().requires_grad_()
+    arc = scores.arc.detach().requires_grad_()
     best = inside(Scores(root, scores.choice, arc), maximum).sum()
     of_root, of_arcs = torch.autograd.grad(best, (root, arc), materialize_grads=True)
     return torch.cat((of_root[:, None], of_arcs), 1).argmax(1)  # (batch, head, dependent) -> (batch, dependent)
@@ -185,7 +186,7 @@ def read(path: str, column: str) -> list[ConlluSentence]:
     sentences = []
     for sentence in read_conllu(path):
         named = sentence.to_sentence()
-        sentence = sentence.keep_words(keep_mask(named["words"], named["tags"], named["deprels"], "auto"))
+        sentence = sentence.keep_words(keep_mask(named["words"], named["tags"], named["deprels"]))
         if sentence.words:
             if sentence.heads is None:
                 raise ConlluError("a sentence without heads cannot be scored", path, sentence.line)
@@ -199,18 +200,18 @@ def tags_of(sentence: ConlluSentence, column: str) -> list[str]:
     return [getattr(word, column) for word in sentence.words]
 
 
-def by_length(tags: list[list[int]]) -> dict[int, list[int]]:
-    """Numbers of the sentences of each length."""
-    found = defaultdict(list)
+def groups_of_one_length(tags: list[list[int]]) -> Collection[list[int]]:
+    """Indices of the sentences of each length, which make one tensor."""
+    groups = defaultdict(list)
     for number, sentence in enumerate(tags):
-        found[len(sentence)].append(number)
-    return found
+        groups[len(sentence)].append(number)
+    return groups.values()
 
 
 def parse(model: Probabilities, tags: list[list[int]]) -> list[list[int]]:
     """Heads of every sentence."""
     heads = [[]] * len(tags)
-    for group in tqdm(by_length(tags).values(), desc="parsing", unit=" lengths"):
+    for group in tqdm(groups_of_one_length(tags), desc="parsing", unit=" lengths"):
         found = best_heads(model, torch.tensor([tags[number] for number in group]))
         for number, sentence in zip(group, found.tolist(), strict=True):
             heads[number] = sentence
@@ -229,16 +230,17 @@ def scores_of(heads: list[list[int]], test: list[ConlluSentence], max_length: in
 
 
 def run(args: argparse.Namespace) -> None:
-    training, test = read(args.train_file, args.column), read(args.test_file, args.column)
-    training = [sentence for sentence in training if len(sentence.words) <= args.max_length]
-    if not training or not test:
-        path, limit = (args.test_file, "") if training else (args.train_file, f" of up to {args.max_length} words")
-        raise ValueError(f"{path} has no sentence{limit}")
-    words = [tags_of(sentence, args.column) for sentence in (*training, *test)]
-    numbers = {tag: number for number, tag in enumerate(sorted({tag for tags in words for tag in tags}))}
-    coded = [[numbers[tag] for tag in tags] for tags in words]
-    short, tags = coded[: len(training)], coded[len(training) :]
-    batches = [torch.tensor([short[number] for number in group]) for group in by_length(short).values()]
+    training = [one for one in read(args.train_file, args.column) if len(one.words) <= args.max_length]
+    if not training:
+        raise ValueError(f"{args.train_file} has no sentence of up to {args.max_length} words")
+    test = read(args.test_file, args.column)
+    if not test:
+        raise ValueError(f"{args.test_file} has no sentence")
+    known = sorted({tag for sentence in (*training, *test) for tag in tags_of(sentence, args.column)})
+    numbers = {tag: number for number, tag in enumerate(known)}
+    short = [[numbers[tag] for tag in tags_of(sentence, args.column)] for sentence in training]
+    tags = [[numbers[tag] for tag in tags_of(sentence, args.column)] for sentence in test]
+    batches = [torch.tensor([short[number] for number in group]) for group in groups_of_one_length(short)]
     print(f"{len(training):,} training sentences of up to {args.max_length} words, {len(numbers)} tags")
 
     size = len(numbers)

@@ -1178,9 +1178,9 @@ def test_the_suffix_of_the_output_says_what_is_rendered(run, here, name, beginni
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("trees.pdf", "trees.pdf should end in .html, .svg, .png, .tex, .txt, or --format say what it is to hold"),
+        ("trees.pdf", "trees.pdf should end in .html, .svg, .png, .tex, .txt; for other suffixes, give --format"),
         ("trees.png", "trees.png can hold one picture: give --limit 1, or an output of .html"),
-        ("trees.png.gz", "trees.png.gz should end in .png: PNG is compressed as it is"),
+        ("trees.png.gz", "trees.png.gz should end in .png: PNG is already compressed"),
     ],
 )
 def test_render_into_a_file_that_cannot_hold_it(fail, here, name, message):

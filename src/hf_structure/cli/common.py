@@ -336,14 +336,14 @@ def run_with_options(
 
 def output_form(given: str | None, output: str | None, forms: Mapping[str, str], default: str) -> str:
     """
-    What is to be written: the form that is `given`, or else that of the suffix of the output, or the default. Raises
-    `ValueError` for a suffix that stands for none.
+    The form to write: the one that is `given`, else that of the output's suffix, else the default. Raises `ValueError`
+    for a suffix that is not in `forms`.
     """
     suffix = plain_path(output or "").suffix.lower()
     if given or not suffix:
         return given or default
     if suffix not in forms:
-        raise ValueError(f"{output} should end in {', '.join(forms)}, or --format say what it is to hold")
+        raise ValueError(f"{output} should end in {', '.join(forms)}; for other suffixes, give --format")
     return forms[suffix]
 
 

@@ -50,7 +50,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--format",
         choices=sorted([*WRITERS, "html"]),
-        help="form of the output; default: what the suffix of --output says, or text",
+        help="form of the output; default: from the suffix of --output, else text",
     )
     parser.add_argument(
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"

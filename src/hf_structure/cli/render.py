@@ -67,7 +67,9 @@ def add_render(commands: argparse._SubParsersAction) -> None:
     add_input_format(parser)
     trees = parser.add_argument_group("trees and graphs")
     trees.add_argument(
-        "--format", choices=["html", *WRITERS], help="form of the output; default: by its suffix, else html"
+        "--format",
+        choices=["html", *WRITERS],
+        help="form of the output; default: from the suffix of --output, else html",
     )
     trees.add_argument(
         "--width",
@@ -103,17 +105,16 @@ def run_render(options: argparse.Namespace) -> None:
         raise ValueError("standard input is one file, not two")
     elif not options.files and options.kind != "relations":
         raise ValueError("a FILE is needed, except for --kind relations")
-    form = options.format or "html"
-    if options.kind not in FIGURES:
+    if options.kind in FIGURES:
+        from hf_structure.cli.figures import render_figures
+
+        _check_options(options, options.format or "html")
+        render_figures(options)
+    else:
         check_files(options.files, options.output)
         form = output_form(options.format, options.output, SUFFIX_FORMATS, "html")
-    _check_options(options, form)
-    if options.kind not in FIGURES:
+        _check_options(options, form)
         _render_structures(options, form)
-        return
-    from hf_structure.cli.figures import render_figures
-
-    render_figures(options)
 
 
 def _check_options(options: argparse.Namespace, form: str) -> None:
@@ -141,7 +142,7 @@ def _render_structures(options: argparse.Namespace, form: str) -> None:
         raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
     if form == "png":
         if not options.output.lower().endswith(".png"):
-            raise ValueError(f"{options.output} should end in .png: PNG is compressed as it is")
+            raise ValueError(f"{options.output} should end in .png: PNG is already compressed")
         if next(parses, None) is not None:
             raise ValueError(f"{options.output} can hold one picture: give --limit 1, or an output of .html")
         save_picture(png_of(first, options.width), Path(options.output))

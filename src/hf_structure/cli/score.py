@@ -77,7 +77,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         help="score the end of sentences; default: of the models of this library, but not with --raw",
     )
     parser.add_argument(
-        "--format", choices=["tsv", "json"], help="form of the output; default: by its suffix, else tsv"
+        "--format", choices=["tsv", "json"], help="form of the output; default: from the suffix of --output, else tsv"
     )
     parser.add_argument(
         "--words", action="store_true", help="with --format tsv: a line for every word (json has them)"
