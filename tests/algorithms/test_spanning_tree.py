@@ -300,6 +300,18 @@ def test_scores_and_probabilities_of_several_trees_are_those_of_each():
     assert_close(log_probs[2], torch.tensor([0.0, *[-torch.inf] * 3]))  # one word has one tree
 
 
+def test_probabilities_of_trees_with_scores_in_half_precision():
+    scores = (8 * torch.randn(1, 60, 61, generator=torch.Generator().manual_seed(2))).bfloat16()
+    heads = max_spanning_tree(scores)
+    assert_close(tree_log_probs(scores, heads.unsqueeze(1))[:, 0], tree_log_prob(scores, heads))
+
+
+@pytest.mark.parametrize(("decoder", "k"), [("tree", 1), ("tree", 3), ("projective", 1), ("argmax", 1)])
+@pytest.mark.parametrize(("batch", "n"), [(0, 3), (2, 0)], ids=["no sentences", "no words"])
+def test_empty_batches(decoder, k, batch, n):
+    assert find_heads(torch.zeros(batch, n, n + 1), decoder=decoder, k=k).shape == (batch, k, n)
+
+
 @pytest.mark.parametrize(("decoder", "k"), [("best", 1), ("tree", 0), ("projective", 2), ("argmax", 2)])
 def test_impossible_searches(decoder, k):
     with pytest.raises(ValueError, match=r"decoder must be|is not possible"):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_structure.algorithms.trees import (
+    check_arcs,
     check_heads,
     heads_to_spans,
     is_projective,
@@ -103,6 +104,7 @@ def test_heads_may_be_of_any_kind(kind):
     assert heads_to_spans(heads) == [(0, 1), (0, 3), (2, 3)]
     assert remove_words(heads, kind([True, False, True])) == [0, 0]
     assert restore_words(heads, kind([True, True, False, True])) == [2, 0, 2, 2]
+    check_arcs(kind([[0, 2], [2, 1]]), 2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])

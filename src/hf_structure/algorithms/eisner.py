@@ -29,7 +29,7 @@ class Chart:
         shape = (batch, n, n)  # sentence, end of the span that the name says, distance of the other end
         none = np.full(shape, -np.inf)
         complete = none.copy()
-        complete[..., 0] = 0.0
+        complete[..., :1] = 0.0
         self.right_by_start = complete.copy()
         self.right_by_end = complete.copy()
         self.left_by_start = complete.copy()

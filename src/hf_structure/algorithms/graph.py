@@ -28,7 +28,7 @@ class TapeFeatures:
         max_value (`int`): Larger values are clipped to this one; at most 255.
 
     Raises:
-        ValueError: an unknown or repeated name, a weight below 1, or `max_value` not in 1..255.
+        ValueError: an unknown or repeated name, not two weights of a kind or one below 1, or `max_value` not in 1..255.
     """
 
     names: Sequence[str] = FEATURES
@@ -39,8 +39,9 @@ class TapeFeatures:
     def __post_init__(self):
         if len(set(self.names)) < len(self.names) or not set(self.names) <= set(FEATURES):
             raise ValueError(f"graph features are some of {', '.join(FEATURES)}, not {list(self.names)}")
-        if min(*self.degree_weights, *self.distance_weights) < 1:
-            raise ValueError("weights of degree and distance must be at least 1")
+        for weights in (self.degree_weights, self.distance_weights):
+            if len(weights) != 2 or min(weights) < 1:
+                raise ValueError(f"weights of degree and distance must be two and at least 1, not {list(weights)}")
         if not 1 <= self.max_value <= 255:
             raise ValueError(f"max_value must be between 1 and 255, not {self.max_value}")
 

@@ -58,7 +58,7 @@ def k_best_trees(arcs: np.ndarray, lengths: np.ndarray, k: int) -> tuple[np.ndar
 def _split(arcs: np.ndarray, lengths: np.ndarray, taken: list[Candidate], numbers: count) -> Iterator[Candidate]:
     """Candidates from what is left of the parts whose best trees are taken: one part for each word not fixed."""
     parts = [(tree, word) for tree in taken for word in range(tree.fixed, lengths[tree.sentence])]
-    size = max(1, CHUNK // arcs[0].size)
+    size = max(1, CHUNK // max(1, arcs.shape[1] * arcs.shape[2]))
     for first in range(0, len(parts), size):
         chunk = parts[first : first + size]
         words = np.array([word for _, word in chunk])
@@ -81,13 +81,13 @@ def _solve(
     numbers: count,
 ) -> Iterator[Candidate]:
     """Best tree, if any, of each part: `fixed` words keep their heads, the next one has none of the `forbidden`."""
-    n = arcs.shape[1]
-    parts = np.arange(len(sentences))
     arcs = arcs[sentences]
-    is_fixed = np.arange(n) < fixed[:, None]  # (parts, n)
-    is_other = np.arange(n + 1) != heads[..., None]  # (parts, n, n + 1)
+    word = np.arange(arcs.shape[1])
+    is_fixed = word < fixed[:, None]  # (parts, n)
+    is_next = word == fixed[:, None]  # (parts, n)
+    is_other = np.arange(arcs.shape[2]) != heads[..., None]  # (parts, n, n + 1)
     arcs[is_fixed[..., None] & is_other] = -np.inf
-    arcs[parts, fixed] = np.where(forbidden, -np.inf, arcs[parts, fixed])
+    arcs[is_next[..., None] & forbidden[:, None]] = -np.inf
     heads, solved = best_trees(arcs, lengths[sentences])
     values = np.take_along_axis(arcs, np.maximum(heads, 0)[..., None], axis=2)[..., 0]  # (parts, n)
     costs = -np.where(heads >= 0, values, 0).sum(1)

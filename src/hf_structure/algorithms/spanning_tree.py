@@ -161,7 +161,8 @@ def tree_log_probs(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Ten
         `torch.Tensor` of shape `(batch, k)`, at least float32; -inf where there is no tree.
     """
     is_tree = (heads >= 0).any(-1)
-    values = chosen_scores(scores, heads).sum(-1).masked_fill(~is_tree, -torch.inf)  # (batch, k)
+    chosen = chosen_scores(scores.to(_result_dtype(scores)), heads)  # (batch, k, n)
+    values = chosen.sum(-1).masked_fill(~is_tree, -torch.inf)  # (batch, k)
     return values - tree_log_partition(scores, lengths).unsqueeze(1)
 
 

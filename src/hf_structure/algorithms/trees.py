@@ -30,7 +30,7 @@ def check_arcs(arcs: Iterable[Sequence[int]], length: int) -> None:
     `1..length`, goes from a word to itself, or is given twice.
     """
     seen = set()
-    for arc in map(tuple, arcs):
+    for arc in (tuple(_as_list(arc)) for arc in _as_list(arcs)):
         if len(arc) != 2 or not all(map(_is_integer, arc)):
             raise ValueError(f"an arc is a pair of integers, not {arc}")
         head, word = arc
