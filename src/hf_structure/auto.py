@@ -95,14 +95,11 @@ def add_family(family: Family) -> None:
     """Registers a family with the Auto classes."""
     config_class = family.load(family.config_class)
     for name, auto_classes in family.classes.items():
-        for auto_class in map(_auto_class, auto_classes):
+        for auto_name in auto_classes:
+            auto_class: Any = globals().get(auto_name) or getattr(modeling_auto, auto_name)
             if not isinstance(auto_class._model_mapping._extra_content, _LazyClasses):
                 auto_class._model_mapping._extra_content = _LazyClasses(auto_class._model_mapping._extra_content)
             auto_class.register(config_class, partial(family.load, name), exist_ok=True)
-
-
-def _auto_class(name: str) -> Any:
-    return globals().get(name) or getattr(modeling_auto, name)
 
 
 for family in (*FAMILIES.values(), *RELEASED):

@@ -544,7 +544,7 @@ GILT = ["--model_type", "gilt", *TREES]
         (["--model_type", "gilt", "--train_file", "a.txt", "--validation_file", "a.txt"], "hold no dependency graphs"),
         ([*GILT, "--annotation", "enhanced"], "no enhanced heads"),
         ([*GILT, "--config_overrides", '{"hiden_size": 3}'], "gilt has no settings hiden_size"),
-        ([*GILT, "--config_overrides", '{"hidden_size": 3}'], "no multiple of the 8 attention heads"),
+        ([*GILT, "--config_overrides", '{"hidden_size": 3}'], "no multiple of num_attention_heads 8"),
         ([*GILT, "--graph_layers", "40"], "40 graph layers in a model of 16 layers"),
         ([*GILT, "--graph_layers", "3,16"], "list layers from 0 to 15, each once"),
         ([*GILT, "--graph_layers", "3;7"], "--graph_layers 3;7: give a number of layers, or the numbers of some"),

@@ -398,7 +398,7 @@ def test_without_stack_layers_it_is_a_transformer_xl():
         ({"max_depth": 0}, "max_depth must be at least 1"),
         ({"attachment_size": 0}, "attachment_size must be at least 1"),
         ({"attachment_loss_weight": -1}, "must not be negative"),
-        ({"num_attention_heads": 3}, "no multiple of the 3 attention heads"),
+        ({"num_attention_heads": 3}, "no multiple of num_attention_heads 3"),
     ],
 )
 def test_impossible_configurations(settings, message):

@@ -28,7 +28,7 @@ class TapeFeatures:
         max_value (`int`): Larger values are clipped to this one; at most 255.
 
     Raises:
-        ValueError: an unknown or repeated name, not two weights of a kind or one below 1, or `max_value` not in 1..255.
+        ValueError: an unknown or repeated name, weights that are not two or below 1, or `max_value` not in 1..255.
     """
 
     names: Sequence[str] = FEATURES

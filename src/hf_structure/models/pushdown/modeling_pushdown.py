@@ -258,10 +258,10 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         trees = []
         for attachments, words, known in zip(structures[:, 0], word_ids, is_token, strict=True):
             words = words[known].tolist()
-            spans = set(word_spans(attachments_to_spans(attachments[known].tolist()), words))
-            if max(words) > 1:
-                spans.add((0, max(words)))
-            spans = sorted(spans, key=lambda span: (span[0], -span[1]))
+            spans = word_spans(attachments_to_spans(attachments[known].tolist()), words)
+            whole = (0, max(words))
+            if max(words) > 1 and whole not in spans:
+                spans.insert(0, whole)
             trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
         return DecoderOutput(spans=spans, log_probs=log_probs)

@@ -15,6 +15,7 @@ There is no left arc to what has got a right one before, so that a tree has one 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hf_structure.algorithms.trees import is_projective, is_tree
@@ -153,10 +154,7 @@ def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list
         word_ids: Word of each token, from 1; 0 for the first and the last.
     """
     places = [word - 1 for word in word_ids[:-1]] + [len(actions) - 1]
-    return [
-        list(actions[place]) if number and place != before else []
-        for number, (before, place) in enumerate(zip([None, *places], places, strict=False))
-    ]
+    return [list(actions[place]) if place != before else [] for before, place in pairwise([places[0], *places])]
 
 
 def before_words(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list[list[int]]:

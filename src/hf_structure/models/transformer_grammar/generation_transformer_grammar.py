@@ -85,7 +85,7 @@ class GrammarWriter(StructureWriter):
             self.has_ended = (model.is_end(ids) & (words > 0)).any(1)  # the first may be the token of the end
             self.actions.append(model.predict_structures(ids, words, inputs.get("attention_mask")))
         else:
-            begins = torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()
+            begins = self._begins(ids)
             begins[(self.actions[-1] >= 0).any(2)] = 1
             words = (self.word_ids[-1][:, -1:] + begins) * ~model.is_end(ids)
             self.has_ended = self.has_ended | model.is_end(ids).squeeze(1)
@@ -97,10 +97,13 @@ class GrammarWriter(StructureWriter):
     def _words(self, ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Words of the tokens of prompts, of which the first is of none."""
         known = torch.ones_like(ids) if attention_mask is None else attention_mask.long()
-        begins = torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()
         place = known.cumsum(1)
-        begins = torch.where(place == 2, 1, begins) * (place > 1) * known
+        begins = torch.where(place == 2, 1, self._begins(ids)) * (place > 1) * known
         return begins.cumsum(1) * known
+
+    def _begins(self, ids: torch.Tensor) -> torch.Tensor:
+        """Which tokens begin a word wherever they are, 1 or 0."""
+        return torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
         """Takes the actions before the next token; the logits of that."""

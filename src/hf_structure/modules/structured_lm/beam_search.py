@@ -80,7 +80,8 @@ class BeamSearchMixin(MixinBase):
                 the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
-            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM.
+            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM, or [`GrammarBeamOutput`] of a transformer
+            grammar.
 
         Raises:
             ValueError: a model without layers that read structures; a sentence without tokens or, with structures

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from hf_structure.modules.configuration import StructureConfig, chosen_layers, require_positive
+from hf_structure.modules.configuration import StructureConfig, chosen_layers, require_positive, require_whole_heads
 
 BASE_MODEL_TYPES = ("gemma", "gpt2", "gpt_neox", "llama", "opt", "qwen2", "qwen3")
 _OF_BASE = (
@@ -110,10 +110,7 @@ class StructuredLMConfig(StructureConfig):
     def _check_sizes(self, *names: str) -> None:
         """Raises `ValueError` where the backbone, its `structure_layers`, or a size of these names make no model."""
         require_positive(self, *names)
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is no multiple of the {self.num_attention_heads} attention heads"
-            )
+        require_whole_heads(self)
         _ = self.structure_layers  # raises, too
 
     def __setattr__(self, name, value):
