@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
-from modeling_common import LENGTHS, ModelBattery, collate, gradients, old_names
+from modeling_common import LENGTHS, collate, gradients
+from parser_common import ParserBattery, only_base_class, parsed_examples
 from tokenizers import Tokenizer, models
 from torch.testing import assert_close
 from transformers import (
@@ -24,7 +25,6 @@ from transformers import (
     RobertaConfig,
     RobertaModel,
 )
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_structure import (
     AutoModelForDependencyParsing,
@@ -93,18 +93,10 @@ def tiny_model(**settings) -> G2GTransformerForParsing:
 
 
 def examples(config: G2GTransformerConfig, lengths: tuple[int, ...] = LENGTHS) -> list[dict[str, list[int]]]:
-    generator = torch.Generator().manual_seed(sum(lengths))
-    trees = {len(heads): heads for heads in TREES[config.use_swap]}
-    result = []
-    for number, n in enumerate(lengths):
-        example = {"input_ids": torch.randint(3, config.vocab_size, (n,), generator=generator).tolist()}
-        example["heads"] = trees.get(n) or [0, *range(1, n)]
-        example["labels"] = [-100 if number and i % (number + 1) else i % config.num_relations for i in range(n)]
-        result.append(example)
-    return result
+    return parsed_examples(config, {len(heads): heads for heads in TREES[config.use_swap]}, lengths)
 
 
-class TestG2GTransformer(ModelBattery):
+class TestG2GTransformer(ParserBattery):
     base_class = G2GTransformerModel
     head_class = G2GTransformerForParsing
     auto_classes = {AutoModel: G2GTransformerModel, AutoModelForDependencyParsing: G2GTransformerForParsing}
@@ -118,22 +110,13 @@ class TestG2GTransformer(ModelBattery):
         return tiny_config(**(self.settings | settings))
 
     def initial_moments(self, config, name, shape):
-        if "norm" in name:
-            return float(name.endswith("weight")), 0
         if "lstm" in name:  # as torch does it
             return 0, config.history_size**-0.5 / 3**0.5
-        return 0, 0 if name.endswith("bias") else config.initializer_range
+        return super().initial_moments(config, name, shape)
 
     def examples(self, config, lengths=(5, 1, 4, 2)):
         """Shorter ones than other families have: each word is two steps at least."""
         return examples(config, lengths)
-
-    def inputs(self, model, side="right", labels=True):
-        """Without labels there are no heads either: the model follows its own."""
-        batch = collate(self.examples(model.config), side)
-        if not labels or not isinstance(model, self.head_class):
-            del batch["labels"], batch["heads"]
-        return batch
 
     def of_words(self, name, output, words):
         """In the order of steps, padded at the end."""
@@ -143,22 +126,7 @@ class TestG2GTransformer(ModelBattery):
         assert (output[steps:] == (-1 if name == "actions" else 0)).all()
         return output[:steps]
 
-    @pytest.mark.parametrize("kind", ["base_class"])
-    def test_hidden_states_and_attentions(self, kind):
-        super().test_hidden_states_and_attentions(kind)
-
-    @pytest.mark.parametrize("kind", ["base_class"])
-    def test_large_extra_outputs_are_not_gathered_in_evaluation(self, kind):
-        super().test_large_extra_outputs_are_not_gathered_in_evaluation(kind)
-        model = self.model()
-        extra = set(model(**self.inputs(model)).keys()) - {"loss", "logits"}
-        assert extra == set(model.config.keys_to_ignore_at_inference) - {"hidden_states", "attentions"}
-
-    @pytest.mark.parametrize("kind", ["base_class"])
-    def test_resized_vocabulary(self, kind, tmp_path):
-        super().test_resized_vocabulary(kind, tmp_path)
-
-    @pytest.mark.parametrize("kind", ["base_class"])
+    @only_base_class
     def test_bfloat16_model_is_close_to_float32(self, kind):
         super().test_bfloat16_model_is_close_to_float32(kind)
         model = self.model()
@@ -168,24 +136,6 @@ class TestG2GTransformer(ModelBattery):
         assert outputs.dtype == torch.bfloat16
         assert (outputs.float() - expected).abs().max() < 0.05 * expected.abs().max()
         assert model.decode(batch["input_ids"], batch["attention_mask"], k=2).log_probs.dtype == torch.float32
-
-    @old_names
-    @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
-    def test_gradient_checkpointing(self, dropout):
-        model = self.model(**(self.dropout if dropout else {})).train()
-        batch, runs = self.inputs(model), []
-        for module in model.modules():
-            if isinstance(module, GradientCheckpointingLayer):
-                next(module.children()).register_forward_pre_hook(lambda *_: runs.append(1))
-        torch.manual_seed(1)
-        expected = gradients(model, batch)
-        assert len(runs) == model.config.num_hidden_layers
-        model.gradient_checkpointing_enable()
-        torch.manual_seed(1)
-        assert_close(gradients(model, batch), expected, atol=1e-6, rtol=1e-5)
-        assert len(runs) == 3 * model.config.num_hidden_layers
-
-    test_tied_weights_stay_tied = test_untied_weights = None  # there are no output embeddings
 
 
 class TestG2GTransformerWithSwap(TestG2GTransformer):

@@ -5,7 +5,8 @@ import pytest
 import torch
 from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
 from huggingface_hub.errors import StrictDataclassError
-from modeling_common import LENGTHS, ModelBattery, collate, gradients, old_names
+from modeling_common import LENGTHS, gradients
+from parser_common import ParserBattery, only_base_class, parsed_examples
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
@@ -20,7 +21,6 @@ from transformers import (
     RobertaConfig,
     RobertaModel,
 )
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_structure import (
     AutoModelForDependencyParsing,
@@ -87,7 +87,7 @@ def decode(model, batch=PIECES, **options):
     return model.decode(**inputs, word_ids=batch.get("word_ids"), **options)
 
 
-class TestRNGTransformer(ModelBattery):
+class TestRNGTransformer(ParserBattery):
     base_class = RNGTransformerModel
     head_class = RNGTransformerForParsing
     auto_classes = {AutoModel: RNGTransformerModel, AutoModelForDependencyParsing: RNGTransformerForParsing}
@@ -100,26 +100,12 @@ class TestRNGTransformer(ModelBattery):
     def config(self, **settings):
         return tiny_config(**(self.settings | settings))
 
-    def initial_moments(self, config, name, shape):
-        if "norm" in name:
-            return float(name.endswith("weight")), 0
-        return 0, 0 if name.endswith("bias") else config.initializer_range
-
     def examples(self, config, lengths=LENGTHS):
-        generator = torch.Generator().manual_seed(sum(lengths))
-        result = []
-        for number, n in enumerate(lengths):
-            example = {"input_ids": torch.randint(3, config.vocab_size, (n,), generator=generator).tolist()}
-            example["heads"] = TREES.get(n) or [0, *range(1, n)]
-            example["labels"] = [-100 if number and i % (number + 1) else i % config.num_relations for i in range(n)]
-            result.append(example)
-        return result
+        return parsed_examples(config, TREES, lengths)
 
-    def inputs(self, model, side="right", labels=True):
-        batch = collate(self.examples(model.config), side)
-        if not labels or not isinstance(model, self.head_class):
-            del batch["labels"], batch["heads"]
-        return batch
+    def layers_run(self, config):
+        """Those below the graph once, the others in each round."""
+        return config.num_lower_layers + config.num_rounds * (config.num_hidden_layers - config.num_lower_layers)
 
     def of_words(self, name, output, words):
         """What is about words stands first, padded at the end."""
@@ -129,22 +115,7 @@ class TestRNGTransformer(ModelBattery):
             return output[:n, : n + 1]
         return output[words] if name == "last_hidden_state" else output[:n]
 
-    @pytest.mark.parametrize("kind", ["base_class"])
-    def test_hidden_states_and_attentions(self, kind):
-        super().test_hidden_states_and_attentions(kind)
-
-    @pytest.mark.parametrize("kind", ["base_class"])
-    def test_large_extra_outputs_are_not_gathered_in_evaluation(self, kind):
-        super().test_large_extra_outputs_are_not_gathered_in_evaluation(kind)
-        model = self.model()
-        extra = set(model(**self.inputs(model)).keys()) - {"loss", "logits"}
-        assert extra == set(model.config.keys_to_ignore_at_inference) - {"hidden_states", "attentions"}
-
-    @pytest.mark.parametrize("kind", ["base_class"])
-    def test_resized_vocabulary(self, kind, tmp_path):
-        super().test_resized_vocabulary(kind, tmp_path)
-
-    @pytest.mark.parametrize("kind", ["base_class"])
+    @only_base_class
     def test_bfloat16_model_is_close_to_float32(self, kind):
         super().test_bfloat16_model_is_close_to_float32(kind)
         model = self.model(num_rounds=1)
@@ -153,25 +124,6 @@ class TestRNGTransformer(ModelBattery):
         possible = expected.isfinite()
         assert (outputs[possible] - expected[possible]).abs().max() < 0.05 * expected[possible].abs().max()
         assert model.decode(batch["input_ids"], batch["attention_mask"], k=2).log_probs.dtype == torch.float32
-
-    @old_names
-    @pytest.mark.parametrize("dropout", [False, True], ids=["without_dropout", "with_dropout"])
-    def test_gradient_checkpointing(self, dropout):
-        model = self.model(**(self.dropout if dropout else {})).train()
-        batch, runs = self.inputs(model), []
-        for module in model.modules():
-            if isinstance(module, GradientCheckpointingLayer):
-                next(module.children()).register_forward_pre_hook(lambda *_: runs.append(1))
-        torch.manual_seed(1)
-        expected, config = gradients(model, batch), model.config
-        once = config.num_lower_layers + config.num_rounds * (config.num_hidden_layers - config.num_lower_layers)
-        assert len(runs) == once
-        model.gradient_checkpointing_enable()
-        torch.manual_seed(1)
-        assert_close(gradients(model, batch), expected, atol=1e-6, rtol=1e-5)
-        assert len(runs) == 3 * once
-
-    test_tied_weights_stay_tied = test_untied_weights = None  # there are no output embeddings
 
 
 class TestRNGTransformerOfWholeTrees(TestRNGTransformer):

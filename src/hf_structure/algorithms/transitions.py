@@ -113,10 +113,6 @@ class TransitionStates:
         """The states in the given rows (numbers or a mask)."""
         return TransitionStates(*(getattr(self, field.name)[rows] for field in fields(self)))
 
-    def to(self, device: torch.device | str) -> "TransitionStates":
-        """The same states on a device."""
-        return TransitionStates(*(getattr(self, field.name).to(device) for field in fields(self)))
-
     @staticmethod
     def concatenate(states: Sequence["TransitionStates"]) -> "TransitionStates":
         """The rows of several batches one after another; all have the same `n`."""

@@ -1,4 +1,4 @@
-"""What the package knows of Graph-to-Graph Transformer."""
+"""What the package knows of the Graph-to-Graph Transformer."""
 
 from hf_structure.families import Family
 

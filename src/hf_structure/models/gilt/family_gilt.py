@@ -11,7 +11,7 @@ FAMILY = Family(
         "modeling_gilt.GiLTForCausalLM": ("AutoModelForCausalLM", "AutoModelForDependencyParsing"),
         "classification_gilt.GiLTForSequenceClassification": ("AutoModelForSequenceClassification",),
     },
-    title=("GiLT: a causal language model that builds a dependency graph over what it reads and attends through it"),
+    title="GiLT: a causal language model that builds a dependency graph over what it reads and attends through it",
     citation="Huang et al.: GiLT: Augmenting Transformer Language Models with Dependency Graphs.",
     uses="probabilities and surprisals of text; studying what a graph does in a language model",
     limits="facts, advice, or text that nobody reads before it is used",

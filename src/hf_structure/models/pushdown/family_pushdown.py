@@ -14,7 +14,7 @@ FAMILY = Family(
             "AutoModelForConstituencyParsing",
         ),
     },
-    title=("Pushdown-LM: a causal language model that builds a constituency tree and attends through it"),
+    title="Pushdown-LM: a causal language model that builds a constituency tree and attends through it",
     citation=(
         "Murty, Sharma, Andreas, Manning (2023): Pushdown Layers: Encoding Recursive Structure in Transformer"
         " Language Models. EMNLP."

@@ -1,4 +1,4 @@
-"""What the package knows of Recursive Non-autoregressive Graph-to-Graph Transformer."""
+"""What the package knows of the Recursive Non-autoregressive Graph-to-Graph Transformer."""
 
 from hf_structure.families import Family
 
@@ -10,7 +10,7 @@ FAMILY = Family(
         "modeling_rng_transformer.RNGTransformerModel": ("AutoModel",),
         "modeling_rng_transformer.RNGTransformerForParsing": ("AutoModelForDependencyParsing",),
     },
-    title=("Recursive Non-autoregressive Graph-to-Graph Transformer: a dependency parser that refines its trees"),
+    title="Recursive Non-autoregressive Graph-to-Graph Transformer: a dependency parser that refines its trees",
     citation=(
         "Mohammadshahi, Henderson (2021): Recursive Non-Autoregressive Graph-to-Graph Transformer for "
         "Dependency Parsing with Iterative Refinement. TACL."

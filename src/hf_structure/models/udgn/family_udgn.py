@@ -1,4 +1,4 @@
-"""What the package knows of Unsupervised Dependency Graph Network."""
+"""What the package knows of the Unsupervised Dependency Graph Network."""
 
 from hf_structure.families import Family
 
@@ -12,8 +12,8 @@ FAMILY = Family(
         "classification_udgn.UDGNForTokenClassification": ("AutoModelForTokenClassification",),
         "modeling_udgn.UDGNForMaskedLM": ("AutoModelForMaskedLM", "AutoModelForDependencyParsing"),
     },
-    title=("Unsupervised Dependency Graph Network: a masked language model that induces dependency trees"),
-    citation=("Shen, Tan, Sordoni, Li, Zhou, Courville (2022): Unsupervised Dependency Graph Network. ACL."),
+    title="Unsupervised Dependency Graph Network: a masked language model that induces dependency trees",
+    citation="Shen, Tan, Sordoni, Li, Zhou, Courville (2022): Unsupervised Dependency Graph Network. ACL.",
     uses="studying induced structure; a starting point for training",
     limits="work that needs correct trees: they were induced from text, and differ from seed to seed",
     tags=("dependency-parsing", "grammar-induction"),

@@ -252,8 +252,7 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
         else:
             output.heads = heads = find_heads(objective, lengths, decoder, k)
             output.log_probs = tree_log_probs(scores, heads, lengths)
-        is_word = heads >= 0
-        head_probs = chosen_scores(log_probs, heads).exp().masked_fill(~is_word, 0.0)
+        head_probs = chosen_scores(log_probs, heads).exp().masked_fill(heads < 0, 0.0)
         output.columns = {"probabilities": head_probs}
         return output
 
