@@ -28,6 +28,7 @@ from transformers.cache_utils import Cache
 from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb as rotate  # all of it, or a part
 
 from hf_structure.modules.structured_lm.backbones import layers_of
+from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
@@ -62,6 +63,16 @@ class StructureBattery(ModelBattery):
     """The battery of the causal models whose attention reads structures, from scratch."""
 
     lora_targets = ["query", "key", "position_key", "value", "expand", "contract"]
+
+    def initial_moments(self, config, name, shape):
+        """Those of the backbone."""
+        if "norm" in name:
+            return float(name.endswith("weight")), 0
+        if name.endswith("bias") and "content" not in name and "position_bias" not in name:
+            return 0, 0
+        if "layers" in name:
+            return 0, (2 / (config.num_hidden_layers * shape[1])) ** 0.5
+        return 0, config.hidden_size**-0.5
 
     def examples(self, config, lengths=LENGTHS):
         """Nothing predicts the first token: its label would not count."""
@@ -190,6 +201,20 @@ def change_rows(cache: Cache, change: str) -> torch.LongTensor:
         rows = rows.repeat_interleave(2)
         cache.batch_repeat_interleave(2)
     return rows
+
+
+def change_cache(cache: StructureCache, change: str, length: int) -> tuple[StructureCache, torch.LongTensor, int]:
+    """A changed cache of three texts of that length; the texts of its rows then, and their length."""
+    if change == "crop":
+        cache.crop(-3)
+        length -= 3
+    elif change == "copy":
+        other = copy.deepcopy(cache)
+        cache.reset()
+        assert not cache.holds_structure
+        assert cache.get_seq_length() == 0
+        cache = other
+    return cache, change_rows(cache, change), length
 
 
 def shapes_of_a_search(model: PreTrainedModel, batch: dict, beam_size: int) -> list[list[torch.Size]]:

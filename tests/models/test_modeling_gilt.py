@@ -13,7 +13,7 @@ from grafts import (
     SOURCES,
     GraftBattery,
     StructureBattery,
-    change_rows,
+    change_cache,
     let_structures_matter,
     literal_attention,
     source,
@@ -101,22 +101,17 @@ class TestGiLT(StructureBattery):
         return tiny_config(**{"use_cache": False, **settings})
 
     def initial_moments(self, config, name, shape):
-        module = name.split(".")[-2] if "." in name else ""
-        if "norm" in module or (module == "0" and "scorer" in name):  # layer norms
-            return float(name.endswith("weight")), 0
-        if name.endswith("bias") and "content" not in name and "position_bias" not in name:
-            return 0, 0
+        if "scorer" in name and name.endswith(".0.weight"):  # of a layer norm
+            return 1, 0
         if "graph_keys" in name:
             return 0, math.sqrt(2 / (config.num_hidden_layers * shape[0] * shape[1]))
         if "features" in name or "graph_embeddings" in name or name.endswith("root"):
             return 0, 1
         if name.endswith("arc_matrix"):
             return 0, 1 / shape[0]
-        if "scorer" in name:
+        if "scorer" in name and not name.endswith("bias"):
             return 0, shape[-1] ** -0.5
-        if "layers" in name:
-            return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
-        return 0, config.hidden_size**-0.5
+        return super().initial_moments(config, name, shape)
 
     def decode(self, model, batch):
         return model.decode(batch["input_ids"], batch["attention_mask"], word_ids=batch["word_ids"], **self.decoding)
@@ -596,17 +591,7 @@ def test_cache_keeps_graphs_and_tokens_together(change):
     model = tiny_model()
     batch = batch_of(sentences((11, 11, 11)))
     del batch["tapes"], batch["labels"]
-    cache, start = prefilled(model, batch, 7), 7
-    rows = change_rows(cache, change)
-    if change == "crop":
-        cache.crop(-3)
-        start = 4
-    elif change == "copy":
-        other = copy.deepcopy(cache)
-        cache.reset()
-        assert cache.word_ids is None
-        assert cache.get_seq_length() == 0
-        cache = other
+    cache, rows, start = change_cache(prefilled(model, batch, 7), change, 7)
     batch = {name: value[rows] for name, value in batch.items()}
     whole = model(**batch, use_cache=True)
     rest = model(

@@ -1,4 +1,3 @@
-import copy
 import math
 from types import MappingProxyType
 
@@ -10,7 +9,7 @@ from grafts import (
     SOURCES,
     GraftBattery,
     StructureBattery,
-    change_rows,
+    change_cache,
     let_structures_matter,
     literal_attention,
     source,
@@ -100,19 +99,13 @@ class TestPushdownLM(StructureBattery):
         return tiny_config(**{"use_cache": False, **settings})
 
     def initial_moments(self, config, name, shape):
-        if "norm" in name:
-            return float(name.endswith("weight")), 0
-        if name.endswith("bias") and "content" not in name and "position_bias" not in name:
-            return 0, 0
         if "depth_keys" in name:
             return 0, math.sqrt(2 / config.num_hidden_layers)
         if "scorer.depths" in name:
             return 0, 1
-        if "scorer" in name:
+        if "scorer" in name and not name.endswith("bias"):
             return 0, shape[-1] ** -0.5
-        if "layers" in name:
-            return 0, math.sqrt(2 / (config.num_hidden_layers * shape[1]))
-        return 0, config.hidden_size**-0.5
+        return super().initial_moments(config, name, shape)
 
     def inputs(self, model, side="right", labels=True):
         """With labels there is a tree, too."""
@@ -308,17 +301,7 @@ def test_cache_keeps_stacks_and_tokens_together(change):
     model, batch = tiny_model(), batch_of((11, 11, 11))
     del batch["labels"]
     first = {name: values[:, :7] for name, values in batch.items()}
-    cache, start = model(**first, use_cache=True).cache, 7
-    rows = change_rows(cache, change)
-    if change == "crop":
-        cache.crop(-3)
-        start = 4
-    elif change == "copy":
-        other = copy.deepcopy(cache)
-        cache.reset()
-        assert not cache.holds_structure
-        assert cache.get_seq_length() == 0
-        cache = other
+    cache, rows, start = change_cache(model(**first, use_cache=True).cache, change, 7)
     batch = {name: value[rows] for name, value in batch.items()}
     whole = model(**batch, use_cache=True)
     rest = model(

@@ -100,15 +100,6 @@ class TestTransformerGrammar(StructureBattery):
     def config(self, **settings):
         return config_of(self.kind, **{"use_cache": False, "intermediate_size": 24, **settings})
 
-    def initial_moments(self, config, name, shape):
-        if "norm" in name:
-            return float(name.endswith("weight")), 0
-        if name.endswith("bias") and "content" not in name and "position_bias" not in name:
-            return 0, 0
-        if "layers" in name:
-            return 0, (2 / (config.num_hidden_layers * shape[1])) ** 0.5
-        return 0, config.hidden_size**-0.5
-
     def examples(self, config, lengths=(7, 1, 4, 2)):
         """Of random tokens, none ends a text, for nothing but the end of a tree can do so."""
         examples = super().examples(config, lengths)
