@@ -377,10 +377,8 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
         order = words_first(attention_mask)
         lengths = attention_mask.long().sum(1)
         model: Any = self.base_model
-        if inputs_embeds is None:
-            words = self.get_input_embeddings()(given.gather(1, order))  # (B, L, D)
-        else:
-            words = inputs_embeds.gather(1, order.unsqueeze(2).expand_as(inputs_embeds))  # (B, L, D)
+        embedded = self.get_input_embeddings()(given) if inputs_embeds is None else given
+        words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))  # (B, L, D)
         states = model.below_parser(words, attention_mask.gather(1, order))  # (B, L, D)
         distances, heights, *_, parents = model.parser(states, lengths)
         if word_ids is not None:
