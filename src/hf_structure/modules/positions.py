@@ -15,9 +15,12 @@ class LearnedPositions(nn.Embedding):
         Raises:
             ValueError: if a sentence is longer than the learned positions reach.
         """
-        if attention_mask.shape[1] > self.num_embeddings:
-            raise ValueError(
-                f"sentences of {attention_mask.shape[1]} words are longer than the {self.num_embeddings} positions "
-                "that this model has learned (config.max_position_embeddings)"
-            )
-        return super().forward((attention_mask.long().cumsum(1) - 1).clamp(min=0))
+        positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
+        if attention_mask.shape[1] > self.num_embeddings:  # only then, as the host has to wait for the numbers
+            longest = int(positions.max()) + 1
+            if longest > self.num_embeddings:
+                raise ValueError(
+                    f"sentences of {longest} words are longer than the {self.num_embeddings} positions "
+                    "that this model has learned (config.max_position_embeddings)"
+                )
+        return super().forward(positions)
