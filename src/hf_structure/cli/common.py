@@ -176,17 +176,11 @@ def add_skip_long(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_skip_empty(parser: argparse.ArgumentParser) -> None:
-    """The option that says what happens to empty lines."""
-    parser.add_argument("--skip_empty", action="store_true", help="leave out empty lines, and say how many they were")
-
-
 def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True) -> Iterator[Item]:
     """Streams the sentences of files (`-` is standard input), empty lines of text too if they are not skipped."""
     for name in files:
         with input_file(name) as file:
-            form = guess_input(name, file) if input_format == "auto" else input_format
-            for make_item in unread_items(file, form, skip_empty):
+            for make_item in unread_items(file, format_of(name, file, input_format), skip_empty):
                 yield make_item()
 
 
@@ -251,8 +245,10 @@ def shown_name(name: str) -> str:
     return STDIN if name == "-" else name
 
 
-def guess_input(name: str, file: io.BufferedReader) -> str:
-    """The format of an open file: `"brackets"`, `"sdp"`, `"conllu"` or `"raw"`."""
+def format_of(name: str, file: io.BufferedReader, given: str = "auto") -> str:
+    """The format of an open file: the one that is given, or, of `"auto"`, what suffix and first lines say."""
+    if given != "auto":
+        return given
     suffix = plain_path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:
         return "brackets"
@@ -291,11 +287,8 @@ def check_inputs(names: Sequence[str], output: str | None) -> None:
 def named_systems(arguments: list[str]) -> dict[str, str]:
     """Names and files. Raises `ValueError` if two have one name."""
     systems = {}
-    for argument in arguments:
-        name, mark, file = argument.partition("=")
-        if not mark or Path(argument).exists():
-            name = plain_path(argument).stem
-            file = argument
+    for name, file in map(_named, arguments):
+        name = name or plain_path(file).stem
         if name in systems:
             raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
         systems[name] = file
@@ -304,14 +297,17 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
 
 def named_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """Names, empty where none is given, and models, of `[NAME=]MODEL`. Raises `ValueError` if one is given twice."""
-    found = []
-    for argument in arguments:
-        name, mark, model = argument.partition("=")
-        found.append((name, model) if mark and not Path(argument).exists() else ("", argument))
+    found = list(map(_named, arguments))
     models = [model for _, model in found]
     if twice := next((model for model in models if models.count(model) > 1), None):
         raise ValueError(f"{twice} is given twice: the models differ")
     return found
+
+
+def _named(argument: str) -> tuple[str, str]:
+    """The parts of `[NAME=]FILE`. A file whose own name has such a mark is one without a name before it."""
+    name, mark, file = argument.partition("=")
+    return (name, file) if mark and not Path(argument).exists() else ("", argument)
 
 
 def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:

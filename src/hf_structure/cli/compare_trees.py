@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, guess_input, named_models, positive, print_table
+from hf_structure.cli.common import check_files, format_of, named_models, positive, print_table
 from hf_structure.cli.gold import read_gold
 from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.tree_counts import (
@@ -66,7 +66,7 @@ def tree_format(name: str) -> str | None:
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
-        form = guess_input(name, file)
+        form = format_of(name, file)
     return form if form in METRICS else None
 
 

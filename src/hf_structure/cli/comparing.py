@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import cast
 
-from hf_structure.cli.common import guess_input, input_file, shown_name
+from hf_structure.cli.common import format_of, input_file, shown_name
 from hf_structure.data.conllu import ConlluSentence, read_conllu
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -23,7 +23,7 @@ def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[Tree
     names = shown_name(gold), shown_name(system)
     with input_file(gold) as first, input_file(system) as second:
         for name, shown, file in zip((gold, system), names, (first, second), strict=True):
-            if (guess_input(name, file) if input_format == "auto" else input_format) != "conllu":
+            if format_of(name, file, input_format) != "conllu":
                 raise ValueError(f"{shown} is not CoNLL-U: trees of two files are drawn together from CoNLL-U only")
         for pair in zip_longest(read_conllu(first), read_conllu(second)):
             _check_pair(pair, names)

@@ -13,7 +13,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import (
     check_files,
-    guess_input,
+    format_of,
     input_file,
     named_errors,
     named_models,
@@ -95,20 +95,16 @@ def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
 
 def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
     """Of several models, or of one with and without the graph or tree that it builds."""
-    models = [
-        (name or Path(folder).name, *_load_causal(folder, options), True)
-        for name, folder in named_models(options.model or [DEFAULT_SCORER])
-    ]
+    models = []
+    for name, folder in named_models(options.model or [DEFAULT_SCORER]):
+        loaded = load_model(folder, None, options.device, *CAUSAL, trust_remote_code=options.trust_remote_code)
+        models.append((name or Path(folder).name, *loaded, True))
     if len(models) == 1 and abilities_of(models[0][1].config).incremental:
         name, model, tokenizer, _ = models[0]
         kind = "graph" if "graph" in abilities_of(model.config).structures else "tree"
         models = [(f"{name} with its {kind}", model, tokenizer, True), (f"{name} without", model, tokenizer, False)]
     for sentence in _sentences(options):
         yield plot_attention([_panel(sentence, *model, options) for model in models])
-
-
-def _load_causal(folder: str, options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    return load_model(folder, None, options.device, *CAUSAL, trust_remote_code=options.trust_remote_code)
 
 
 def _panel(
@@ -128,7 +124,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
     """Of the graphs of a file with the paper's weights; of text, those that a model reads."""
     (name,) = options.files
     with input_file(name) as file:
-        form = guess_input(name, file) if options.input_format == "auto" else options.input_format
+        form = format_of(name, file, options.input_format)
         if form in ("conllu", "sdp"):
             rows = read_graphs(file, form, options.annotation or "enhanced", complete=False)
             for row in islice(rows, options.limit):

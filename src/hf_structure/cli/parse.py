@@ -120,7 +120,7 @@ def run_parse(options: argparse.Namespace) -> None:
     by_model = sentences == "model" and not options.refine
     parse_chunk = partial(cast(Any, parse), model=model, tokenizer=tokenizer, **_settings(options))
     parse_chunk([], sentences="model" if by_model else "line")  # raises errors of options before a file is opened
-    ask_for_lines(options.files, "one sentence a line or several")
+    ask_for_lines(options.files)
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
         process = partial(_parse_chunk, parse=parse_chunk, by_model=by_model, refine=options.refine)

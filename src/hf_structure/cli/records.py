@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from hf_structure.cli.common import Item, guess_input, text_item, unread_items
+from hf_structure.cli.common import Item, format_of, text_item, unread_items
 from hf_structure.cli.results import split_texts
 from hf_structure.data.files import bytes_read, open_input
 from hf_structure.data.rows import Row, Rows, open_file, row_suffix
@@ -25,7 +25,7 @@ class TextFile:
 
     def __iter__(self) -> Iterator[Record]:
         with open_input(self.name) as self._file:
-            form = guess_input(self.name, self._file) if self.input_format == "auto" else self.input_format
+            form = format_of(self.name, self._file, self.input_format)
             for make_item in unread_items(self._file, form):
                 yield partial(_alone, make_item)
 

@@ -11,7 +11,7 @@ from hf_structure.cli.common import (
     add_device,
     add_input_format,
     check_files,
-    guess_input,
+    format_of,
     input_file,
     output_file,
     output_form,
@@ -161,7 +161,7 @@ def _render_structures(options: argparse.Namespace, form: str) -> None:
 
 def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:
     with input_file(name) as file:
-        form = guess_input(name, file) if options.input_format == "auto" else options.input_format
+        form = format_of(name, file, options.input_format)
         if options.kind == "graph" or form == "sdp":
             for row in read_graphs(file, form, options.annotation or "enhanced", complete=False):
                 yield Parse(row["words"], graph=DependencyGraph(**row))

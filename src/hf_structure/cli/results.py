@@ -76,10 +76,10 @@ def _results_of_file(
         failures.append(failure)
 
 
-def ask_for_lines(files: Sequence[str], what: str) -> None:
+def ask_for_lines(files: Sequence[str]) -> None:
     """Says on a terminal that standard input is waited for."""
     if "-" in files and sys.stdin.isatty():
-        print(f"hf-structure: {what}, end with Ctrl-D", file=sys.stderr)
+        print("hf-structure: one sentence a line or several, end with Ctrl-D", file=sys.stderr)
 
 
 def report(skipped: Sequence[str], failures: Sequence[BadInputError], reason: str = "too long") -> None:

@@ -16,7 +16,6 @@ from hf_structure.cli.common import (
     add_model,
     add_scoring,
     add_sentences,
-    add_skip_empty,
     add_skip_long,
     check_inputs,
     output_file,
@@ -87,7 +86,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_skip_long(parser)
-    add_skip_empty(parser)
+    parser.add_argument("--skip_empty", action="store_true", help="leave out empty lines, and say how many they were")
     add_table(parser)
 
 
@@ -108,7 +107,7 @@ def run_score(options: argparse.Namespace) -> None:
     if options.correction:
         print(f"hf-structure: surprisals have the correction {options.correction}", file=sys.stderr)
     table = _table(options, model, sizes) if options.table else None
-    ask_for_lines(options.files, "one sentence a line or several")
+    ask_for_lines(options.files)
     failures: list[BadInputError] = []
     sentences = options.sentences or ("line" if options.raw else "split")
     read = partial(read_sentences, input_format=options.input_format, sentences=sentences, skip_empty=False)
