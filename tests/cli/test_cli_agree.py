@@ -90,6 +90,7 @@ def test_what_is_missing_is_said_before_anything_is_parsed(fail, structformer, t
     assert "no model 'nowhere'" in fail(*call, "text.txt")[0]
     assert "missing.conllu" in fail(*call, "text.txt", "--gold", "missing.conllu")[0]
     assert "--gold is for dependency trees" in fail(*call, "text.txt", "--brackets", "--gold", "text.txt")[0]
+    assert "--text is read again for each model" in fail(*call, "-", stdin="the dog\n")[0]
 
 
 def test_agreement_of_constituents(run, tmp_path):

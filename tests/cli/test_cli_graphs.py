@@ -297,6 +297,13 @@ def test_tapes(run, graph_parser):
     assert not Path("model-2.png").exists()
 
 
+def test_tapes_of_a_pipe(talk, graph_parser):
+    """What comes through a pipe can be read once; its beginning tells the format."""
+    with talk("render", "--kind", "tapes", "-", "--model", graph_parser, "--output", "piped.png") as (stdin, _):
+        stdin.write(b"the cat saw a dog\n")
+    pictures("piped.png")
+
+
 def test_attention(run, graph_parser):
     arguments = ("render", "--kind", "attention", "--model", graph_parser, "notes.txt", "--limit", "1", "--output")
     run(*arguments, "first.png")

@@ -58,6 +58,8 @@ def run_agree(options: argparse.Namespace) -> None:
         raise ValueError(
             "--brackets is for models, which --text gives something to parse; of files the format says it"
         )
+    if options.text == "-":
+        raise ValueError("--text is read again for each model: give a file, not standard input")
     has_brackets = options.brackets if options.text else _are_brackets(options.files)
     if has_brackets and options.gold:
         raise ValueError("--gold is for dependency trees: constituents have no relations")

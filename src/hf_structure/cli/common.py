@@ -330,6 +330,12 @@ def run_with_options(
         parser.exit(1, f"{parser.prog}: error: {error_line(error)}\n")
 
 
+def check_empty(folder: str) -> None:
+    """Raises `ValueError` if there is something in the folder that a script is to fill."""
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise ValueError(f"{folder} is not empty")
+
+
 def output_form(given: str | None, output: str | None, forms: Mapping[str, str], default: str) -> str:
     """
     The form to write: the one that is `given`, else that of the output's suffix, else the default. Raises `ValueError`

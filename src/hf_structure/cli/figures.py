@@ -21,6 +21,7 @@ from hf_structure.cli.common import (
     read_items,
     save_figure,
     shown_name,
+    unread_items,
 )
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
@@ -123,18 +124,19 @@ def _panel(
 def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
     """Of the graphs of a file with the paper's weights; of text, those that a model reads."""
     (name,) = options.files
-    with input_file(name) as file:
+    with input_file(name) as file:  # once: what comes through a pipe is gone then
         form = format_of(name, file, options.input_format)
         if form in ("conllu", "sdp"):
             rows = read_graphs(file, form, options.annotation or "enhanced", complete=False)
             for row in islice(rows, options.limit):
                 yield _plot_tapes(row["words"], row["arcs"], TapeFeatures())
             return
-    if options.annotation is not None:
-        raise ValueError(f"--annotation is that of graphs in a file, but {shown_name(name)} is read as text")
-    model, tokenizer = _load(options)
-    for parsed in parse(_sentences(options), model, tokenizer=tokenizer, sentences="line", structure="graph"):
-        yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
+        if options.annotation is not None:
+            raise ValueError(f"--annotation is that of graphs in a file, but {shown_name(name)} is read as text")
+        model, tokenizer = _load(options)
+        sentences = (make_item().sentence for make_item in islice(unread_items(file, form), options.limit))
+        for parsed in parse(sentences, model, tokenizer=tokenizer, sentences="line", structure="graph"):
+            yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
 
 
 def _plot_tapes(words: list[str], arcs: list, features: TapeFeatures) -> "Figure":
