@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_structure import Parse, parse
+from hf_structure.data.conllu import ConlluSentence, ConlluToken
 from hf_structure.data.text import sentence_spans, split_sentences
 from hf_structure.pipelines.splitting import regroup, split_texts
 
@@ -50,6 +51,13 @@ def test_several_texts(g2g_transformer):
     parses = parse(texts, g2g_transformer, sentences="split")
     assert [[parsed.text for parsed in group] for group in parses] == [[], SENTENCES, [None], [], ["Yes.", "No."]]
     assert list(parse(iter(texts), g2g_transformer, sentences="split")) == parses
+
+
+def test_sentences_of_conllu_stay_whole(g2g_transformer):
+    sentence = ConlluSentence(tokens=[ConlluToken("1", "A"), ConlluToken("2", "cat")])
+    (parsed,), texts = parse([sentence, TEXT], g2g_transformer, sentences="split")
+    assert list(parsed.words) == ["A", "cat"]
+    assert [each.text for each in texts] == SENTENCES
 
 
 def test_a_string_is_one_sentence_by_default(g2g_transformer):

@@ -57,7 +57,7 @@ def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = BY_RULE
     The sentences of each string, as dictionaries of `text` and `start`, its offset in the string. Anything else is one
     sentence. The number of sentences of a text is added to `counts` before the first of them is given.
     """
-    for window in windows(texts, AHEAD * USUAL, lambda text: max(len(text), USUAL)):
+    for window in windows(texts, AHEAD * USUAL, _size):
         found = iter(split([text for text in window if isinstance(text, str)]))
         for text in window:
             spans = next(found) if isinstance(text, str) else None
@@ -66,6 +66,10 @@ def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = BY_RULE
                 yield text
             else:
                 yield from ({"text": text[start:end], "start": start} for start, end in spans)
+
+
+def _size(text: Any) -> int:
+    return max(len(text), USUAL) if isinstance(text, str) else USUAL
 
 
 def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
