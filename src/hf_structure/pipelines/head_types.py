@@ -1,6 +1,7 @@
 """Which dependency relations the attention heads of masked language models stand for, by a treebank."""
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -12,13 +13,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.sentences import SentenceError
 from hf_structure.metrics.attachment import scored_words, universal_label
 from hf_structure.metrics.head_types import HeadTypeCorrelation, HeadTypes
 from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
 from hf_structure.pipelines.attention import eager_attention
-from hf_structure.pipelines.encoding import encode_sentence, encoding_options
+from hf_structure.pipelines.encoding import encode_all, encode_sentence, encoding_options
 from hf_structure.pipelines.loading import MASKED, compute_device, load_model
 from hf_structure.tokenization import is_word_level
 
@@ -68,7 +68,9 @@ def head_types(
     model, tokenizer = load_model(model, tokenizer, device, *MASKED)
     _check(model, tokenizer)
     options = {"punctuation": "drop", "word_tokenizer": str.split, **encoding_options(model)}
-    trees = _trees(sentences, tokenizer, ignore_labels, universal_labels, options)
+    conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels}
+    encode = partial(_arcs, tokenizer=tokenizer, options=options, **conventions)
+    trees: Any = encode_all(((sentence, {}) for sentence in sentences), encode)
     collate = WordCollator(cast(int, tokenizer.pad_token_id))
     up: Any = None
     down: Any = None
@@ -96,15 +98,6 @@ def _check(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         raise ValueError(f"heads of {type(model).__name__} cannot be compared: a UDGN or StructFormer is needed")
     if not is_word_level(tokenizer):
         raise ValueError("heads are compared with dependencies of words: a word-level tokenizer is needed")
-
-
-def _trees(sentences: Iterable[ConlluSentence], *conventions) -> Iterator[Arcs]:
-    for number, sentence in enumerate(sentences, start=1):
-        try:
-            arcs = _arcs(sentence, *conventions)
-        except ValueError as error:
-            raise SentenceError(number, str(error)) from error
-        yield arcs
 
 
 def _arcs(

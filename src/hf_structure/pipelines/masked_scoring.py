@@ -16,9 +16,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import pad_words
-from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sentences import EmptySentenceError
 from hf_structure.data.text import find_words
+from hf_structure.pipelines.encoding import seen_mask
 from hf_structure.pipelines.loading import compute_device
 from hf_structure.tokenization import encode_words, is_word_level, pieces_of_words
 
@@ -41,10 +41,9 @@ def encode_masked(
     if not words:
         raise EmptySentenceError("a sentence without words")
     spans = find_words(text, words)
-    keep = [not (tokenizer.init_kwargs.get("skip_punctuation") and is_punctuation(word)) for word in words]
-    if any(keep):
-        words = list(compress(words, keep))
-        spans = spans and list(compress(spans, keep))
+    keep = seen_mask(words, tokenizer)
+    words = list(compress(words, keep))
+    spans = spans and list(compress(spans, keep))
     if is_word_level(tokenizer):
         pieces = [[number] for number in encode_words(words, tokenizer)]
     else:

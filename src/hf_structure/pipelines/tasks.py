@@ -60,9 +60,7 @@ class ParsingPipeline(Pipeline):
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
             found: Any = read_sentences(inputs)
             if not is_one_sentence(found):
-                is_list = isinstance(found, Sized)
-                found = (sentence for sentence in found)
-                found = list(found) if is_list else found
+                found = list(found) if isinstance(found, Sized) else (sentence for sentence in found)
             inputs = found
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
 
