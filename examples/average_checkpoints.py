@@ -9,7 +9,6 @@ checkpoints by a development set, for parsers with `hf-structure parse` and `hf-
 """
 
 import argparse
-import os
 
 import torch
 import transformers
@@ -17,7 +16,7 @@ from tqdm import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
 import hf_structure
-from hf_structure.cli.common import run_with_options
+from hf_structure.cli.common import check_empty, run_with_options
 from hf_structure.data.files import writing_to
 from hf_structure.exporting.families import model_classes
 from hf_structure.hub.compact import save_compact
@@ -56,7 +55,8 @@ def average(folders: list[str]) -> PreTrainedModel:
     The model whose every weight is the mean of those in the folders; what is no floating-point number is the first's.
     Raises `ValueError` if a folder holds no model, or another one than the first.
     """
-    mean, vocabulary = load(folders[0]), read_tokenizer(folders[0]).get_vocab()
+    mean = load(folders[0])
+    vocabulary = read_tokenizer(folders[0]).get_vocab()
     state = weights(mean)
     for folder in tqdm(folders[1:], desc="averaging", unit=" models"):
         check_alike(folders[0], mean.config, vocabulary, folder)
@@ -82,11 +82,11 @@ def shape(state: dict[str, torch.Tensor], name: str) -> torch.Size | None:
 
 
 def write(args: argparse.Namespace) -> None:
-    if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
-        raise ValueError(f"{args.output_dir} is not empty")
+    check_empty(args.output_dir)
     if len(args.models) < 2:
         raise ValueError("give at least two models")
-    model, tokenizer = average(args.models), read_tokenizer(args.models[0])
+    model = average(args.models)
+    tokenizer = read_tokenizer(args.models[0])
     with writing_to(args.output_dir):
         if args.compact:
             save_compact(model, tokenizer, args.output_dir)

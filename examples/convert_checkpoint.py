@@ -11,22 +11,22 @@ from a folder, which runs it, and compares prediction scores. More in docs/conve
 """
 
 import argparse
-import json
-import os
 
 from transformers.utils import logging
 
-from hf_structure.cli.common import run_with_options
+from hf_structure.cli.common import check_empty, run_with_options
 from hf_structure.conversion.convert import KINDS, check, convert
 from hf_structure.data.files import writing_to
+from hf_structure.data.json_text import parse_json
 
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
 
 
 def run(args: argparse.Namespace) -> None:
-    if os.path.isdir(args.output) and os.listdir(args.output):
-        raise ValueError(f"{args.output} is not empty")
-    settings = json.loads(args.config_overrides)
+    check_empty(args.output)
+    settings = parse_json(args.config_overrides, "--config_overrides")
+    if not isinstance(settings, dict):
+        raise ValueError(f"--config_overrides: not a JSON object: {settings}")
     model, tokenizer = convert(
         args.checkpoint, kind=args.kind, dictionary=args.dictionary, tokenizer=args.tokenizer, settings=settings
     )

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 import hf_structure
+from hf_structure.cli.common import run_with_options
 from hf_structure.data.files import open_output
 from hf_structure.drawing.html import render_html
 
@@ -19,20 +20,21 @@ SENTENCES = [
 ONE_TREE = ("structformer-en",)  # its distances and heights define one tree: there is no second best
 
 
-def demo(sentences: list[str], models: list[str], k: int, output: Path) -> None:
+def demo(args: argparse.Namespace) -> None:
     """Prints the structures of each sentence, and writes the page: a sentence by all models, then the next."""
     parses = []
-    for model in models:
+    for model in args.models:
         print(f"--- {model}\n")
-        found = hf_structure.parse(sentences, model=model, sentences="line", k=1 if model in ONE_TREE else k)
+        k = 1 if model in ONE_TREE else args.k
+        found = hf_structure.parse(args.sentences, model=model, sentences="line", k=k)
         for parse in found:
             print(f"{' '.join(parse.words)}\n{parse}\n")
         parses.append(found)
     by_sentence = [parse for each in zip(*parses, strict=True) for parse in each]
-    title = f"Sentence structure, by {', '.join(models)}"
-    with open_output(output) as file:
-        file.write(render_html(by_sentence, title, models * len(sentences)))
-    print(f"Pictures: {output}")
+    title = f"Sentence structure, by {', '.join(args.models)}"
+    with open_output(args.output) as file:
+        file.write(render_html(by_sentence, title, args.models * len(args.sentences)))
+    print(f"Pictures: {args.output}")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -47,11 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("-k", type=int, default=2, metavar="N", help="the N best structures; default: %(default)s")
     parser.add_argument("--sentences", nargs="+", default=SENTENCES, metavar="SENTENCE", help="what to parse instead")
-    options = parser.parse_args(arguments)
-    try:
-        demo(options.sentences, options.models, options.k, options.output)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    run_with_options(parser, demo, arguments)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ XLM-RoBERTa.
 
 import argparse
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 
@@ -37,7 +36,7 @@ from transformers import (
 )
 
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, RNGTransformerConfig
-from hf_structure.cli.common import run_with_options
+from hf_structure.cli.common import check_empty, run_with_options
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import writing_to
 
@@ -161,7 +160,8 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
             else (layer.intermediate.dense, layer.output.dense)
         )
         chosen = (inward.weight.norm(dim=1) * outward.weight.norm(dim=0)).topk(size).indices.sort().values
-        inward.weight.data, inward.bias.data = inward.weight.data[chosen], inward.bias.data[chosen]
+        inward.weight.data = inward.weight.data[chosen]
+        inward.bias.data = inward.bias.data[chosen]
         outward.weight.data = outward.weight.data[:, chosen].contiguous()
         inward.out_features = outward.in_features = size
     setattr(model.config, name, size)
@@ -169,8 +169,7 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
 
 
 def prune(args: argparse.Namespace) -> None:
-    if os.path.isdir(args.output_dir) and os.listdir(args.output_dir):
-        raise ValueError(f"{args.output_dir} is not empty")
+    check_empty(args.output_dir)
     if args.coverage is not None and not 0 < args.coverage <= 1:
         raise ValueError(f"--coverage {args.coverage}: a share of the text is needed, above 0 and at most 1")
     tokenizer = AutoTokenizer.from_pretrained(args.encoder, trust_remote_code=False)
@@ -178,6 +177,8 @@ def prune(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.encoder} has no WordPiece or unigram vocabulary")
     texts = [count_pieces(path, tokenizer) for path in args.text]
     counts = sum(texts, Counter())
+    if not counts:
+        raise ValueError(f"{', '.join(args.text)}: no words")
     if args.coverage is None:
         kept = choose_pieces(tokenizer, counts, args.vocab_size)
     else:

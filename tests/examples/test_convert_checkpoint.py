@@ -91,7 +91,8 @@ def test_other_errors(files, capsys):
     assert "has no parameter" in error_of(capsys, files, *given, "--kind", "structformer")
     assert "there is no file" in error_of(capsys, files, *given, checkpoint="none.pt")
     assert "hidden_sise" in error_of(capsys, files, *given, "--config_overrides", '{"hidden_sise": 3}')
-    assert "Expecting" in error_of(capsys, files, *given, "--config_overrides", "{")
+    assert "--config_overrides: not JSON: Expecting" in error_of(capsys, files, *given, "--config_overrides", "{")
+    assert "--config_overrides: not a JSON object: [1]" in error_of(capsys, files, *given, "--config_overrides", "[1]")
     (files / "full").mkdir()
     (files / "full" / "file").touch()
     with pytest.raises(SystemExit):

@@ -162,6 +162,14 @@ def test_full_folders_are_left_alone(folder, text, tmp_path, capsys):
     assert "pruned is not empty" in capsys.readouterr().err
 
 
+def test_text_without_words(folder, tmp_path, capsys):
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(SystemExit):
+        prune(folder, tmp_path / "empty.txt", tmp_path, "--vocab_size", 70)
+    assert "empty.txt: no words" in capsys.readouterr().err
+    assert not (tmp_path / "pruned").exists()
+
+
 def test_other_vocabularies_are_refused(text, tmp_path, capsys):
     backend = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     TokenizersBackend(tokenizer_object=backend, unk_token="[UNK]").save_pretrained(tmp_path / "words")
