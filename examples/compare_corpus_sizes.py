@@ -31,7 +31,7 @@ from hf_structure.training.comparison import (
     read_results,
     run_script,
     score_cells,
-    seed_folders,
+    seed_folder,
 )
 from hf_structure.training.scripts import check_same_run, file_states, run, write_json, write_text
 
@@ -88,7 +88,7 @@ def make_texts(args: argparse.Namespace) -> dict[int, Path]:
 
 def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:
     """Trains a model and evaluates it on the test files, as far as that is not done."""
-    folder = run_folders(args, config, int(text.stem))[seed]
+    folder = run_folder(args, config, int(text.stem), seed)
     if not (folder / "test_results.json").exists():
         run_script(
             SCRIPT,
@@ -107,11 +107,16 @@ def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.
         run_script(BLIMP, model=folder, data=args.blimp, every=args.every, output_dir=folder / "blimp")
 
 
-def run_folders(args: argparse.Namespace, config: Path, size: int) -> dict[int, Path]:
-    return seed_folders(args.output_dir, f"{Path(config).stem}-{size}", args.seeds)
+def run_folder(args: argparse.Namespace, config: str | Path, size: int, seed: int) -> Path:
+    return seed_folder(args.output_dir, f"{Path(config).stem}-{size}", seed)
 
 
-def results(folder: Path) -> dict[str, float]:
+def results(args: argparse.Namespace, config: str, size: int) -> list[dict[str, float]]:
+    """What runs have found with each seed."""
+    return [results_of(run_folder(args, config, size, seed)) for seed in args.seeds]
+
+
+def results_of(folder: Path) -> dict[str, float]:
     """What a run has found: of brackets UF1 alone, of BLiMP the mean of the paradigms, the rest of the test file."""
     found = read_results(folder / "test_results.json")
     constituents = read_results(folder / "constituents" / "test_results.json")
@@ -125,7 +130,7 @@ def table(args: argparse.Namespace) -> str:
     """The table so far, in Markdown."""
     rows = []
     for config, size in product(args.configs, sorted(args.sizes)):
-        if cells := score_cells(map(results, run_folders(args, config, size).values()), COLUMNS.values()):
+        if cells := score_cells(results(args, config, size), COLUMNS.values()):
             rows.append([Path(config).stem, f"{size:,}", *cells])
     return markdown_table(("model", "words", "seeds", *COLUMNS), rows)
 
@@ -136,8 +141,7 @@ def draw(args: argparse.Namespace) -> None:
     for title, unit in (("perplexity", 1), ("UUAS", 0.01), ("UF1", 0.01), ("BLiMP", 0.01)):
         name = COLUMNS[title]
         for config, size in product(args.configs, sorted(args.sizes)):
-            runs = filter(None, map(results, run_folders(args, config, size).values()))
-            values = [found.get(f"test_{name}") for found in runs]
+            values = [found.get(f"test_{name}") for found in results(args, config, size) if found]
             if values and None not in values:
                 panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = [
                     value / unit for value in values

@@ -57,7 +57,7 @@ from hf_structure.training.comparison import (
     read_results,
     run_script,
     score_cells,
-    seed_folders,
+    seed_folder,
 )
 from hf_structure.training.scripts import run, save_whole, write_json, write_text
 
@@ -272,21 +272,21 @@ def table(args: argparse.Namespace) -> str:
             _, *cells = score_cells([found], COLUMNS.values())
             rows.append([title, test, "-", *cells])
         for model in args.models:
-            found = (read_results(folder / f"{test}.json") for folder in folders(model, args).values())
+            found = (read_results(folder / f"{test}.json") for folder in folders(model, args))
             if cells := score_cells(found, COLUMNS.values()):
                 rows.append([model, test, *cells])
     return markdown_table(("model", "test", "seeds", *COLUMNS), rows)
 
 
-def folders(model: str, args: argparse.Namespace) -> dict[int, Path]:
-    return seed_folders(args.output_dir, model, args.seeds)
+def folders(model: str, args: argparse.Namespace) -> list[Path]:
+    return [seed_folder(args.output_dir, model, seed) for seed in args.seeds]
 
 
 def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int], log: bool) -> None:
     """Figure `name.svg`: how many closing brackets of a class get their type, in percent; a mean for each run."""
     panels = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for test, model in product(TESTS, args.models):
-        for folder in folders(model, args).values():
+        for folder in folders(model, args):
             classes = defaultdict(list)
             for distance, depth, right in read_results(folder / f"{test}.json").get("closings", ()):
                 classes[class_of(distance, depth)].append(100 * right)
@@ -301,7 +301,7 @@ def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int
 def main() -> None:
     args, options = parse_arguments(build_parser())
     for seed, model in product(args.seeds, args.models):
-        folder = folders(model, args)[seed]
+        folder = seed_folder(args.output_dir, model, seed)
         train(model, folder, seed, args, options)
         evaluate(folder, args)
         write_text(table(args), Path(args.output_dir, "table.md"))

@@ -27,6 +27,7 @@ from hf_structure.training.comparison import (
     parse_arguments,
     parsing_options,
     run_script,
+    seed_folder,
 )
 from hf_structure.training.scripts import run, write_text
 
@@ -46,7 +47,7 @@ def parsers(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def folder_of(variant: str, encoder: str | None, seed: int, args: argparse.Namespace) -> Path:
-    return Path(args.output_dir, f"{variant}{'-pretrained' if encoder else ''}-seed{seed}")
+    return seed_folder(args.output_dir, f"{variant}{'-pretrained' if encoder else ''}", seed)
 
 
 def train(variant: str, encoder: str | None, seed: int, args: argparse.Namespace, options: list[str]) -> None:

@@ -53,7 +53,7 @@ from hf_structure.training.comparison import (
     read_results,
     run_script,
     score_cells,
-    seed_folders,
+    seed_folder,
 )
 from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
@@ -191,7 +191,8 @@ def check(args: argparse.Namespace) -> None:
     such run, files are given twice, or there is no such data of BLiMP, and `FileNotFoundError` for a file or folder
     that is not there.
     """
-    names, runs = [name for name, _ in args.graphs], all_runs(args)
+    names = [name for name, _ in args.graphs]
+    runs = all_runs(args)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"--graphs: {', '.join(sorted(twice))} given twice")
     args.runs = args.runs or list(runs)
@@ -260,7 +261,7 @@ def read_config(args: argparse.Namespace) -> dict:
 
 
 def run_folder(name: str, seed: int, args: argparse.Namespace) -> Path:
-    return seed_folders(args.output_dir, name, [seed])[seed]
+    return seed_folder(args.output_dir, name, seed)
 
 
 def untrained_gpt2(seed: int, args: argparse.Namespace) -> Path:
@@ -285,18 +286,19 @@ def train(name: str, seed: int, args: argparse.Namespace) -> None:
 
 def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
     """What the configuration and the run say to `run_clm.py`."""
-    run, config = all_runs(args)[name], read_config(args)
-    settings, options = config["model"], {**config["options"], "annotation": args.annotation}
+    run = all_runs(args)[name]
+    config = read_config(args)
+    settings = config["model"]
+    options = {**config["options"], "annotation": args.annotation}
     model_type = settings.pop("model_type")
     own = {key: value for key, value in settings.items() if key.startswith(("graph_", "scorer_"))}
-    shape, layers = {key: value for key, value in settings.items() if key not in own}, "graph_layers"
+    shape = {key: value for key, value in settings.items() if key not in own}
+    layers = "graph_layers"
     if run.is_grammar:
         own = {}
     if run.is_pushdown:
-        own, layers = (
-            {"attachment_size": own["scorer_hidden_size"]} if "scorer_hidden_size" in own else {},
-            "stack_layers",
-        )
+        own = {"attachment_size": own["scorer_hidden_size"]} if "scorer_hidden_size" in own else {}
+        layers = "stack_layers"
     if not run.is_graft:
         return {"model_type": model_type, **options, **run.options, "config_overrides": shape | own | run.settings}
     options |= {layers: config["model"]["num_hidden_layers"] // 2, "config_overrides": own}
@@ -368,11 +370,12 @@ def results(folder: Path, beam_size: int | None, before: int | None, is_widest: 
 
 def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
     """The rows of a model, one for each beam, as far as it has results."""
-    found, run = [], all_runs(args)[name]
-    folders = seed_folders(args.output_dir, name, args.seeds).values()
-    arcs = (
-        f"{arcs_a_sentence(annotation_of(run, args), *files_of(name, args)['train']):.1f}" if run.has_graphs else "-"
-    )
+    found = []
+    run = all_runs(args)[name]
+    folders = [run_folder(name, seed, args) for seed in args.seeds]
+    arcs = "-"
+    if run.has_graphs:
+        arcs = f"{arcs_a_sentence(annotation_of(run, args), *files_of(name, args)['train']):.1f}"
     for before, beam_size in pairwise([None, *beams(name, args)]):
         is_widest = beam_size == beams(name, args)[-1]
         scores = [results(folder, beam_size, before, is_widest) for folder in folders]

@@ -49,6 +49,7 @@ from hf_structure.training.comparison import (
     percent,
     run_command,
     run_script,
+    seed_folder,
 )
 from hf_structure.training.scripts import run, write_text
 
@@ -126,7 +127,7 @@ def parsers(args: argparse.Namespace) -> list[Parser]:
 
 def folder_of(parser: Parser, seed: int, args: argparse.Namespace) -> Path:
     kind = "-pretrained" if parser.encoder else ""
-    return Path(args.output_dir, f"{parser.name}-{parser.loss}{kind}-seed{seed}")
+    return seed_folder(args.output_dir, f"{parser.name}-{parser.loss}{kind}", seed)
 
 
 def train(parser: Parser, seed: int, args: argparse.Namespace, files: Files | None = None, fold: str = "") -> Path:
@@ -174,7 +175,8 @@ def trees_of_syntr(parser: Parser, seed: int, args: argparse.Namespace) -> Files
 
 def jackknife(parser: Parser, seed: int, args: argparse.Namespace) -> Iterator:
     """The training sentences, each parsed by a parser that was trained on the parts that it is not in."""
-    sentences, parts = list(read_conllu(args.train_file)), []
+    sentences = list(read_conllu(args.train_file))
+    parts = []
     for fold in range(args.folds):
         name = f"fold{fold + 1}of{args.folds}"
         folder = folder_of(parser, seed, args) / name

@@ -29,7 +29,7 @@ from hf_structure.training.comparison import (
     read_results,
     run_script,
     score_cells,
-    seed_folders,
+    seed_folder,
 )
 from hf_structure.training.scripts import run, write_text
 
@@ -174,7 +174,7 @@ def table(args: argparse.Namespace) -> str:
         [title, "-", "-", *(percent(values.get(name)) for name in names)] for title, values in baselines(args).items()
     ]
     for name in args.runs:
-        folders = seed_folders(args.output_dir, name, args.seeds).values()
+        folders = (seed_folder(args.output_dir, name, seed) for seed in args.seeds)
         if cells := score_cells([results(folder, args) for folder in folders], names):
             rows.append([RUNS[name].title, str(RUNS[name].mask_rate), *cells])
     return markdown_table(["model", "mask rate", "seeds", *names.values()], rows)
@@ -186,7 +186,7 @@ def main() -> None:
     check_files(files, None)  # so that none is missed hours later
     for seed in args.seeds:
         for name in args.runs:
-            train(RUNS[name], seed, seed_folders(args.output_dir, name, args.seeds)[seed], args, options)
+            train(RUNS[name], seed, seed_folder(args.output_dir, name, seed), args, options)
             write_text(table(args), Path(args.output_dir, "table.md"))
     print(table(args), end="")
 

@@ -37,7 +37,7 @@ from hf_structure.training.comparison import (
     parse_arguments,
     run_script,
     score_cells,
-    seed_folders,
+    seed_folder,
 )
 from hf_structure.training.scripts import run, write_text
 
@@ -67,14 +67,13 @@ def runs(args: argparse.Namespace) -> list[tuple[str, bool]]:
     return found
 
 
-def folders(model: str, frozen: bool, args: argparse.Namespace) -> dict[int, Path]:
-    """Where the runs of a row go, by their seeds."""
-    return seed_folders(args.output_dir, Path(model).name + ("-frozen" if frozen else ""), args.seeds)
+def folder_of(model: str, frozen: bool, seed: int, args: argparse.Namespace) -> Path:
+    return seed_folder(args.output_dir, Path(model).name + ("-frozen" if frozen else ""), seed)
 
 
 def train(model: str, frozen: bool, seed: int, args: argparse.Namespace, options: list[str]) -> None:
     """Trains a model and evaluates it on all test sets, if that is not done."""
-    folder = folders(model, frozen, args)[seed]
+    folder = folder_of(model, frozen, seed, args)
     if not (folder / PREDICTIONS).exists():
         run_script(
             SCRIPT,
@@ -124,9 +123,10 @@ def correlations(folder: Path, kept: dict[str, list[bool]] | None = None) -> dic
 
 def table(args: argparse.Namespace, kept: dict[str, list[bool]] | None = None) -> str:
     """A table of all pairs, or of those kept, so far, in Markdown."""
-    columns, rows = [*TESTS, "Avg."], []
+    columns = [*TESTS, "Avg."]
+    rows = []
     for model, frozen in runs(args):
-        results = (correlations(folder, kept) for folder in folders(model, frozen, args).values())
+        results = (correlations(folder_of(model, frozen, seed, args), kept) for seed in args.seeds)
         if cells := score_cells(results, columns):
             rows.append([Path(model).name + (" (freeze parser)" if frozen else ""), *cells])
     return markdown_table(("model", "seeds", *columns), rows)

@@ -37,7 +37,7 @@ from hf_structure.training.comparison import (
     read_results,
     run_script,
     score_cells,
-    seed_folders,
+    seed_folder,
 )
 from hf_structure.training.scripts import run, write_text
 
@@ -129,7 +129,8 @@ def settings_of(run: Run, args: argparse.Namespace) -> dict[str, object]:
 
 def train(name: str, seed: int, args: argparse.Namespace, options: list[str]) -> None:
     """Trains a model and evaluates it on the test file, if that is not done."""
-    run, folder = RUNS[name], seed_folders(args.output_dir, name, [seed])[seed]
+    run = RUNS[name]
+    folder = seed_folder(args.output_dir, name, seed)
     if not (folder / "test_results.json").exists():
         files = {key: getattr(args, key) for key in ("train_file", "validation_file", "test_file")}
         run_script(
@@ -149,8 +150,8 @@ def train(name: str, seed: int, args: argparse.Namespace, options: list[str]) ->
 
 def results(name: str, args: argparse.Namespace) -> list[dict[str, float]]:
     """What a run has found with each seed; empty where it has not ended."""
-    folders = seed_folders(args.output_dir, name, args.seeds)
-    return [read_results(folder / "test_results.json") for folder in folders.values()]
+    folders = (seed_folder(args.output_dir, name, seed) for seed in args.seeds)
+    return [read_results(folder / "test_results.json") for folder in folders]
 
 
 def table(group: str, args: argparse.Namespace) -> str:

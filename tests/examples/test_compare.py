@@ -15,7 +15,7 @@ from hf_structure.cli import main
 from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.sdp import SdpSentence, write_sdp
-from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folders
+from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folder
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
 
@@ -88,7 +88,7 @@ def test_cells_of_shares_and_of_perplexities():
 
 
 def test_each_seed_has_a_folder():
-    assert seed_folders("runs", "udgn", [1, 3]) == {1: Path("runs/udgn-seed1"), 3: Path("runs/udgn-seed3")}
+    assert [seed_folder("runs", "udgn", seed) for seed in (1, 3)] == [Path("runs/udgn-seed1"), Path("runs/udgn-seed3")]
 
 
 def test_a_seed_is_given_once(compare, calls, capsys):

@@ -67,9 +67,9 @@ def add_seeds_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def seed_folders(folder: str | Path, name: str, seeds: Iterable[int]) -> dict[int, Path]:
-    """Where a run goes with each of the seeds: `folder/name-seed1` and so on."""
-    return {seed: Path(folder, f"{name}-seed{seed}") for seed in seeds}
+def seed_folder(folder: str | Path, name: str, seed: int) -> Path:
+    """Where a run goes with a seed: `folder/name-seed1` and so on."""
+    return Path(folder, f"{name}-seed{seed}")
 
 
 def named_files(text: str) -> tuple[str, Files]:
