@@ -94,6 +94,20 @@ def test_help_all_adds_the_options_of_transformers(parsed, capsys):
     assert len(every) > 2 * len(ours)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"hidden_size": 8}, "own.json: 'hidden_size' is no part of a configuration, which are 'model' and 'options'"),
+        ({"model": "udgn"}, "own.json: 'model' is not a JSON object: udgn"),
+        ({"options": [1]}, r"own.json: 'options' is not a JSON object: \[1\]"),
+    ],
+)
+def test_parts_of_a_config(parsed, tmp_path, content, message):
+    (tmp_path / "own.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        parsed("--config", "own.json")
+
+
 def test_config_can_be_named():
     assert config_file("udgn-ptb") == str(CONFIGS / "udgn-ptb.json")
     assert config_file("mine.json") == "mine.json"

@@ -25,6 +25,7 @@ OFTEN_GIVEN = (  # options of `TrainingArguments` that `--help` shows, beside th
     "output_dir", "push_to_hub", "resume_from_checkpoint", "save_steps", "seed", "use_cpu", "warmup_steps",
 )
 # fmt: on
+CONFIG_PARTS = ("model", "options")
 OF_EVALUATION = ("early_stopping_patience", "eval_delay", "load_best_model_at_end", "metric_for_best_model")
 
 
@@ -50,6 +51,7 @@ def parse_command_line(
     parser = _build_parser(classes, description, example)
     given = _given(parser)
     content = load_object(config_file(given["config"])) if "config" in given else {}
+    _check_parts(content, given.get("config"))
     settings = content.get("model", {})
     options = content.get("options", {})
     known = _names(parser)
@@ -120,6 +122,16 @@ def _given(parser: argparse.ArgumentParser) -> dict[str, Any]:
     namespace = argparse.Namespace(**dict.fromkeys(_names(parser), unset))
     parser.parse_known_args(namespace=namespace)  # no default replaces what is there
     return {name: value for name, value in vars(namespace).items() if value is not unset}
+
+
+def _check_parts(content: dict, name: str | None) -> None:
+    """Raises `ValueError` if a configuration has other parts than it can have, or one that is no object."""
+    for part, values in content.items():
+        if part not in CONFIG_PARTS:
+            known = " and ".join(map(repr, CONFIG_PARTS))
+            raise ValueError(f"{name}: {part!r} is no part of a configuration, which are {known}")
+        if not isinstance(values, dict):
+            raise ValueError(f"{name}: {part!r} is not a JSON object: {values}")
 
 
 def _strategies(given: dict, options: dict) -> dict[str, str]:
