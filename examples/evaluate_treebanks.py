@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
 from hf_structure.cli.common import add_dtype, add_model, add_word_tokenizer, positive, run_with_options
-from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.data.files import new_file
 from hf_structure.data.text import numbered_blocks
 from hf_structure.data.ud_folders import find_treebanks, treebank_files, treebank_name
@@ -45,6 +45,13 @@ def read_text(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
     return found
 
 
+def text_of(sentence: ConlluSentence, path: str) -> str:
+    """The text of a gold sentence. Raises `ConlluError` if there is none."""
+    if "text" not in sentence.metadata:
+        raise ConlluError("a sentence without '# text', which --raw reads", path, sentence.line)
+    return sentence.metadata["text"]
+
+
 def as_chain(sentence: ConlluSentence) -> ConlluSentence:
     """A gold sentence whose words depend each on the one before it, without tags."""
     number = len(sentence.words)
@@ -62,7 +69,7 @@ def score(
     treebank = treebank_name(path)
     if not (args.tell_treebank and treebank in abilities_of(model.config).treebanks):
         treebank = None
-    inputs = [sentence.metadata["text"] for sentence in gold] if args.raw else gold
+    inputs = [text_of(sentence, path) for sentence in gold] if args.raw else gold
     options = {"sentences": "line", "word_tokenizer": args.word_tokenizer} if args.raw else {}
     parses = parse(inputs, model, tokenizer=tokenizer, treebank=treebank, skip_long=True, **options)
     build = read_text if args.raw else given_words

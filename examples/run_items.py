@@ -186,6 +186,8 @@ def _human(name: str, region: str, differences: pandas.Series, human: Sequence[p
     if not human:
         return {}
     constructions, by_item = (frame[(frame.coef == name) & (region == frame.ROI)] for frame in human)
+    if constructions.empty:  # of other regions than the benchmark's
+        return dict.fromkeys(("human_ms", "human_lower", "human_upper", "correlation"), math.nan)
     means = constructions.iloc[0]
     by_item = by_item.set_index("item")["mean"]
     values = {"human_ms": means["mean"], "human_lower": means["lower"], "human_upper": means["upper"]}
@@ -227,7 +229,8 @@ def _table(frame: pandas.DataFrame, value: str, systems: Sequence[str]) -> str:
             cells.append(cell)
         if is_effect:
             first = group.iloc[0]
-            cells.append(f"{first.human_ms:.0f} [{first.human_lower:.0f}, {first.human_upper:.0f}]")
+            bounds = f"[{first.human_lower:.0f}, {first.human_upper:.0f}]"
+            cells.append("-" if pandas.isna(first.human_ms) else f"{first.human_ms:.0f} {bounds}")
         lines.append([str(name), str(region), str(group["items"].iloc[0]), *cells])
     heading = [key, "region", "items", *(f"{value}, {system}" for system in systems)]
     return markdown_table(heading + ["human, ms"] * is_effect, lines)

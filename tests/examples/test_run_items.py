@@ -110,6 +110,16 @@ def test_errors(run, gpt2, items, tmp_path, options, message):
     assert "\n" not in str(error.value)
 
 
+def test_region_without_human_effects(script):
+    """The benchmark has those of three regions; surprisals of others have effects, too."""
+    human = pandas.DataFrame({"coef": ["path"], "ROI": ["0"], "item": ["1"], "mean": 5.0, "lower": 4.0, "upper": 6.0})
+    differences = pandas.DataFrame({"gpt2": [1.0, 3.0]}, index=["1", "2"])
+    rows = script.summarize({("path", "0"): differences, ("path", "3"): differences}, [human, human])
+    assert [row["effect"] for row in rows] == [2.0, 2.0]
+    table = script.to_markdown(rows, [{"condition": "a", "region": "0", "system": "gpt2", "items": 2, "mean": 1.0}])
+    assert "| path | 0 | 2 | 2.00 ± 1.00 | 5 [4, 6] |\n| path | 3 | 2 | 2.00 ± 1.00 | - |\n" in table
+
+
 @pytest.fixture(scope="module")
 def sap(data_dir) -> Path:
     folder = data_dir / "sap"

@@ -819,6 +819,14 @@ def test_table_of_raw_text(of_folder, ud, tmp_path):
     assert rows["aa_one"]["Words"] == 100
 
 
+def test_raw_text_is_needed(of_folder, tmp_path, capsys):
+    (tmp_path / "aa_one-ud-test.conllu").write_text("1\tw\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
+    options = ["--raw", "--model", str(of_folder), "--output", str(tmp_path / "table.md")]
+    with pytest.raises(SystemExit):
+        load_script("evaluate_treebanks").main([str(tmp_path), *options])
+    assert "aa_one-ud-test.conllu:1: a sentence without '# text', which --raw reads" in capsys.readouterr().err
+
+
 def test_sentence_that_is_too_long_is_a_chain(of_folder, tmp_path, capsys):
     number = AutoConfig.from_pretrained(of_folder).max_position_embeddings
     rows = [f"{i}\tw\t_\tX\t_\t_\t{i - 1}\t{'dep' if i > 1 else 'root'}\t_\t_\n" for i in range(1, number + 1)]
