@@ -173,7 +173,9 @@ class Progress:
     """Words of all processes, as this one can tell: it knows its own, and takes the others' to be as many."""
 
     def __init__(self, state: PartialState, done: dict[int, Block]):
-        self.done, self.processes, self.before = done, state.num_processes, 0
+        self.done = done
+        self.processes = state.num_processes
+        self.before = 0
         self.bar = tqdm(
             initial=sum(block.words for block in done.values()),
             unit=" words",
@@ -220,7 +222,8 @@ def annotate(
     options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, parse_all: Callable
 ) -> int:
     """Parses the blocks of this process that are not there yet, and gives the number of all blocks."""
-    done, count = folder.find(), 0
+    done = folder.find()
+    count = 0
     progress = Progress(state, done)
     with progress.bar:
         for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
@@ -266,7 +269,8 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
     parser([{"words": ["one"], "tags": tags}], sentences="model" if by_model else "line")
     parse_all = partial(parse_items, parse=parser, by_model=by_model)
     corpus.sentences = "model" if by_model else options.sentences
-    before, start = sum(block.words for block in folder.find().values()), time.monotonic()
+    before = sum(block.words for block in folder.find().values())
+    start = time.monotonic()
     state.wait_for_everyone()
     count = annotate(options, state, corpus, folder, parse_all)
     state.wait_for_everyone()
@@ -284,7 +288,8 @@ def main() -> None:
     options = parse_arguments()
     state = PartialState(cpu=options.device == "cpu" or not torch.cuda.is_available(), timeout=PATIENCE)
     check(options)
-    corpus, folder = open_corpus(options), BlockFolder(options.output)
+    corpus = open_corpus(options)
+    folder = BlockFolder(options.output)
     try:
         with writing_to(options.output):
             in_main_process(state, partial(begin, options, corpus, folder))

@@ -41,11 +41,12 @@ def enhanced(files: Iterable[str]) -> Iterator[tuple[ConlluSentence, ConlluSente
 
 
 def write(files: Iterable[str], output: str, overwrite: bool) -> None:
-    sentences, arcs, words = 0, 0, 0
+    sentences = arcs = words = 0
     with new_file(output, overwrite) as file:
         for _, sentence in tqdm(enhanced(files), unit=" sentences"):
             file.write(str(sentence))
-            sentences, words = sentences + 1, words + len(sentence.words)
+            sentences += 1
+            words += len(sentence.words)
             arcs += len(labelled_arcs(sentence))
     print(f"{output}: {sentences:,} sentences, {words:,} words, {arcs:,} arcs")
 

@@ -57,7 +57,8 @@ def make_sets(args: argparse.Namespace) -> dict[str, list[list[str]]]:
     plain = DyckLanguage(args.kinds, math.inf if args.unbounded else args.max_depth)
     deep = DyckLanguage(args.kinds, args.deeper, args.max_depth + 1)
     short, long = range(args.min_length, args.max_length + 1), range(args.max_length + 1, args.longer + 1)
-    rng, sets = Random(args.seed), {}
+    rng = Random(args.seed)
+    sets = {}
     for name, language, lengths in (
         ("dev", plain, short),
         ("test", plain, short),

@@ -71,7 +71,8 @@ def in_blocks(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix: str) -> tuple[bytes, Counter]:
     """What is written of some documents, and the numbers of each source."""
-    lines, counts = [], Counter()
+    lines = []
+    counts = Counter()
     for source, text in documents:
         raw = split_sentences("\n".join(text)) if split else text
         sentences = list(filter(None, map(WORD_TOKENIZERS[tokenizer], raw)))
@@ -79,7 +80,8 @@ def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix
         counts[source, "documents"] += 1
         counts[source, "sentences"] += len(sentences)
         counts[source, "words"] += sum(map(len, sentences))
-    content, compression = "".join(lines).encode(), compression_of(f"x{suffix}")
+    content = "".join(lines).encode()
+    compression = compression_of(f"x{suffix}")
     return content if compression is None else compression.compress(content), counts
 
 
@@ -101,7 +103,8 @@ def in_workers(number: int, work, items: Iterator) -> Iterator:
 def summary(options: argparse.Namespace, catalogue: Catalogue | None, counts: Counter) -> dict:
     """What the file beside the output says."""
     units = ("documents", "sentences", "words")
-    sources, licences = [], {}
+    sources = []
+    licences = {}
     for name in sorted({source for source, _ in counts}):
         numbers = {unit: counts[name, unit] for unit in units}
         about = catalogue.sources[name] if catalogue else {"source": name}

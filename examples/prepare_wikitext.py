@@ -46,7 +46,8 @@ def paragraph_words(line: str) -> list[str]:
 
 def split_paragraph(words: list[str]) -> Iterator[list[str]]:
     """Cuts a paragraph into sentences by rule 4."""
-    bracketed, closing = inside_brackets(words), closing_quotes(words)
+    bracketed = inside_brackets(words)
+    closing = closing_quotes(words)
     start = 0
     for end in range(1, len(words)):
         last = end - 1
@@ -74,14 +75,16 @@ def is_abbreviation(words: list[str], stop: int) -> bool:
 
 def inside_brackets(words: list[str]) -> list[bool]:
     """For every place between words whether a pair of brackets is open there; those without a partner do not count."""
-    open_brackets, changes = [], [0] * (len(words) + 1)
+    open_brackets = []
+    changes = [0] * (len(words) + 1)
     for place, word in enumerate(words):
         if word in _BRACKETS.values():
             open_brackets.append(place)
         elif word in _BRACKETS and open_brackets and words[open_brackets[-1]] == _BRACKETS[word]:
             changes[open_brackets.pop() + 1] += 1
             changes[place + 1] -= 1
-    depth, inside = 0, []
+    depth = 0
+    inside = []
     for change in changes:
         depth += change
         inside.append(depth > 0)
@@ -106,7 +109,8 @@ def prepare(args) -> None:
     with new_file(args.output, args.overwrite) as file:
         for sentence in tqdm(sentences_of(lines), unit=" sentences"):
             file.write(" ".join(sentence) + "\n")
-            sentences, words = sentences + 1, words + len(sentence)
+            sentences += 1
+            words += len(sentence)
         if not sentences:
             raise ValueError(f"{args.file}: no text but headings and empty lines")
     print(f"{args.output}: {sentences:,} sentences, {words:,} words")

@@ -203,7 +203,8 @@ def choose_tokenizer(args: CLMModelArguments) -> None:
     if kind in SUBWORD_KINDS:
         if args.base_model or args.model_name_or_path:
             raise ValueError(f"--tokenizer_name {kind} is for a new model: one that is trained has its own")
-        args.tokenizer_type, args.tokenizer_name = kind, None
+        args.tokenizer_type = kind
+        args.tokenizer_name = None
 
 
 def check_family(name: str) -> None:
@@ -340,7 +341,8 @@ def layers_to_match(config: GiLTConfig) -> int:
         with torch.device("meta"):
             return GiLTForCausalLM(GiLTConfig.from_dict(config.to_dict() | changes)).num_parameters()
 
-    layers, wanted = config.num_hidden_layers, parameters()
+    layers = config.num_hidden_layers
+    wanted = parameters()
     while parameters(num_hidden_layers=layers, graph_layers=0) < wanted:
         layers += 1
     logger.info("%d layers instead of %d", layers, config.num_hidden_layers)
@@ -375,7 +377,8 @@ def encode_sentences(
 def encode_sentence(
     sentence: dict, tokenizer: PreTrainedTokenizerBase, grammar: TransformerGrammarConfig | None = None
 ) -> dict:
-    words, encoded = sentence["words"], encode_subwords(sentence["words"], tokenizer)
+    words = sentence["words"]
+    encoded = encode_subwords(words, tokenizer)
     row = {**encoded, "length": len(encoded["input_ids"]), "num_words": len(words), "arcs": sentence.get("arcs")}
     if grammar is not None:
         row["actions"] = at_tokens(tree_actions(sentence, grammar), encoded["word_ids"])
@@ -389,7 +392,8 @@ def to_dataset(
     sentences: Dataset, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, cache_tapes: bool, corpora: Corpora
 ) -> Dataset:
     """What [`encode_sentences`] gives. `ValueError` if a sentence is too long for the model."""
-    features, encode = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}, encode_sentences
+    features = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}
+    encode = encode_sentences
     if "arcs" in sentences.column_names:
         features |= {"word_ids": NUMBERS, "arcs": PAIRS}
         if cache_tapes:

@@ -164,7 +164,8 @@ def load_task_model(
     optional = "" if trains and not task.classes else "-"  # all may be missing, or none
     if reads_sentences(config):
         config.pair_features = task.pair_features
-        auto_class, optional = AutoModelForSequenceClassification, "classifier." if trains else "-"
+        auto_class = AutoModelForSequenceClassification
+        optional = "classifier." if trains else "-"
     model = load_weights(folder, auto_class, "model of this task", optional, trust_remote_code, config=config)
     if getattr(model, "scorer", None) is not None:
         model.scorer.requires_grad_(False)  # the loss does not reach it
@@ -251,7 +252,8 @@ def parse_prompts(dataset: Dataset, folder: Path, parser: str, **options) -> Dat
     folder.mkdir(parents=True, exist_ok=True)
     key = [fingerprint(parser), *(str(options[name]) for name in ("beam_size", "features", "with_label"))]
     dataset = dataset.select(np.argsort(dataset["length"][:], kind="stable"))  # batches of the search, like lengths
-    prompts, pieces = dataset.select_columns(["input_ids", "word_ids"]), []
+    prompts = dataset.select_columns(["input_ids", "word_ids"])
+    pieces = []
     for start in range(0, len(dataset), PIECE):
         piece = prompts.select(range(start, min(start + PIECE, len(dataset))))
         name = hashlib.sha256(json.dumps([key, piece["input_ids"][:], piece["word_ids"][:]]).encode()).hexdigest()
@@ -393,7 +395,8 @@ def write_predictions(trainer: TaskTrainer, dataset: Dataset) -> None:
 def main() -> None:
     model_args, data_args, training_args = parse_arguments()
     begin(training_args)
-    task, trust = TASKS[data_args.task], model_args.trust_remote_code
+    task = TASKS[data_args.task]
+    trust = model_args.trust_remote_code
     folder = hf_structure.resolve_model(model_args.model_name_or_path, trust_remote_code=trust)
     tokenizer = load_tokenizer(folder, trust)
     model = load_task_model(folder, task, tokenizer, data_args.trains, trust)

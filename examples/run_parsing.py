@@ -401,7 +401,8 @@ def with_initial_trees(sentences: Dataset, files: list[str] | None, corpora: Cor
 
 def without_unusable(dataset: Dataset, purpose: str) -> Dataset:
     """The other sentences; those left out are counted. `ValueError` if all are."""
-    reasons, column = Counter(), dataset.select_columns("left_out").with_format("arrow")
+    reasons = Counter()
+    column = dataset.select_columns("left_out").with_format("arrow")
     for table in column.iter(1000):
         reasons.update(table["left_out"].drop_null().to_pylist())
     kept = column_numbers(column, "left_out", pyarrow.compute.is_null).nonzero()[0]
