@@ -297,11 +297,12 @@ def test_tapes(run, graph_parser):
     assert not Path("model-2.png").exists()
 
 
-def test_tapes_of_a_pipe(talk, graph_parser):
+def test_tapes_of_a_pipe(talk, graph_parser, tmp_path):
     """What comes through a pipe can be read once; its beginning tells the format."""
-    with talk("render", "--kind", "tapes", "-", "--model", graph_parser, "--output", "piped.png") as (stdin, _):
+    picture = tmp_path / "piped.png"
+    with talk("render", "--kind", "tapes", "-", "--model", graph_parser, "--output", picture) as (stdin, _):
         stdin.write(b"the cat saw a dog\n")
-    pictures("piped.png")
+    pictures(picture)
 
 
 def test_attention(run, graph_parser):
