@@ -22,10 +22,12 @@ import rngt
 import torch
 from measuring import (
     add_machine_options,
+    add_size_options,
     fastest,
     in_a_new_process,
     machine,
     masked_batch,
+    sizes_of,
     table,
     training_step,
 )
@@ -39,10 +41,8 @@ PARSERS = ["udgn-en", "structformer-en", "rngt-en-fast", "rngt-en"]
 
 
 def masked(model_class: type, config_class: type, options: argparse.Namespace) -> tuple:
-    sizes = {"num_hidden_layers": options.num_hidden_layers, "num_attention_heads": options.num_attention_heads}
-    config = config_class(vocab_size=options.vocab_size, hidden_size=options.hidden_size, **sizes)
     count = options.words // options.length
-    return model_class(config), masked_batch(options.vocab_size, count, options.length)
+    return model_class(config_class(**sizes_of(options))), masked_batch(options.vocab_size, count, options.length)
 
 
 def refinement(options: argparse.Namespace) -> tuple:
@@ -123,15 +123,14 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--words", type=int, default=1024, help="words of a training step")
     parser.add_argument("--length", type=int, default=32, help="words of a sentence in it")
-    parser.add_argument("--hidden_size", type=int, default=256)
-    parser.add_argument("--num_hidden_layers", type=int, default=6)
-    parser.add_argument("--num_attention_heads", type=int, default=4)
-    parser.add_argument("--vocab_size", type=int, default=8000)
+    add_size_options(parser, num_hidden_layers=6, vocab_size=8000)
     parser.add_argument("--processes", type=int, default=2, help="with each library, in turns")
     parser.add_argument("--repeats", type=int, default=5, help="in each process, of which the fastest counts")
     add_machine_options(parser)
     options = parser.parse_args()
-    options.num_labels, options.num_rounds, options.tokens_per_word = 50, 3, 1.3
+    options.num_labels = 50
+    options.num_rounds = 3
+    options.tokens_per_word = 1.3
     if not options.library:
         parser.error("tcmalloc is not installed (libtcmalloc-minimal4 of Debian and Ubuntu): --library names another")
     sentences = islice(load_sentences(options.file), options.limit) if options.file else []

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from measuring import add_machine_options, fastest, machine, random_trees
+from measuring import add_machine_options, add_size_options, fastest, machine, random_trees, sizes_of
 from torch.nn.functional import cross_entropy
 
 from hf_structure import G2GTransformerConfig, G2GTransformerForParsing
@@ -50,7 +50,8 @@ def padded_sequences(states: TransitionStates) -> StateSequences:
     words = [cls, states.stack.gather(1, on_stack.clamp(min=0)), sep]
     words += [states.buffer.gather(1, in_buffer.clamp(max=size - 2)), sep, slots[1:].expand(batch, -1)]
     filled = [here, on_stack >= 0, here, in_buffer < states.lengths.unsqueeze(1), here, states.heads[:, 1:] >= 0]
-    words, filled = torch.cat(words, dim=1), torch.cat(filled, dim=1)
+    words = torch.cat(words, dim=1)
+    filled = torch.cat(filled, dim=1)
     parts = torch.tensor([STACK, BUFFER, DELETED]).repeat_interleave(torch.tensor([size + 2, size, size - 1]))
     positions = torch.where(filled, torch.arange(words.shape[1]), -1)
     places = words.new_full((batch, size + 2), -1).scatter_reduce(1, words, positions, "amax")
@@ -84,13 +85,16 @@ def classical_run(
     decide: Callable[[int, TransitionStates, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
 ) -> TransitionStates:
     """(a): steps through all sentences until the last one is finished, doing what `decide` makes of the scores."""
-    states, memory, step = TransitionStates.initial(lengths), None, 0
+    states = TransitionStates.initial(lengths)
+    memory = None
+    step = 0
     actions = torch.full_like(lengths, NO_ACTION)
     while not states.finished.all():
         history, memory = model.history(actions.unsqueeze(1), memory)
         memory = tuple(part.detach() for part in memory)
         actions, labels = decide(step, states, *classical_scores(model, states, vectors, history[:, 0]))
-        before, states = states, states.step(actions, labels)
+        before = states
+        states = states.step(actions, labels)
         if model.composition is not None:
             plan = model.compositions(before, states, actions)
             composed = model.compose(vectors, plan).detach()
@@ -122,11 +126,14 @@ def train_classically(
 ) -> float:
     """The sum of the losses of all steps, each of which has had its backward pass."""
     vectors, lengths, _ = model.embed_words(input_ids, heads >= 0, None, None, None)
-    relations, (all_actions, path), total = model.config.num_relations, gold, 0.0
+    relations = model.config.num_relations
+    all_actions, path = gold
+    total = 0.0
 
     def decide(step, states, scores, label_scores):
         nonlocal total
-        actions, after = all_actions[:, step], path[step + 1]
+        actions = all_actions[:, step]
+        after = path[step + 1]
         scores = scores.masked_fill(~states.legal_actions(), torch.finfo(scores.dtype).min)
         loss = cross_entropy(scores, actions, ignore_index=NO_ACTION, reduction="sum")
         rows = is_arc(actions).nonzero().flatten()
@@ -258,12 +265,9 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=20, help="words of a sentence")
     parser.add_argument("--long_words", type=int, default=40, help="words of the one long sentence")
     parser.add_argument("--short_words", type=int, default=5, help="words of the short ones with it")
-    parser.add_argument("--hidden_size", type=int, default=256)
-    parser.add_argument("--num_hidden_layers", type=int, default=4)
-    parser.add_argument("--num_attention_heads", type=int, default=4)
+    add_size_options(parser, num_hidden_layers=4, vocab_size=5000)
     parser.add_argument("--composition", default="recursive", choices=["recursive", "none"])
     parser.add_argument("--num_labels", type=int, default=40, help="relation labels")
-    parser.add_argument("--vocab_size", type=int, default=5000)
     parser.add_argument("--measure", nargs="+", default=PARTS, choices=PARTS, help="what to measure; all by default")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts")
     add_machine_options(parser)
@@ -272,10 +276,7 @@ def main() -> None:
     torch.manual_seed(0)
 
     config = G2GTransformerConfig(
-        vocab_size=options.vocab_size,
-        hidden_size=options.hidden_size,
-        num_hidden_layers=options.num_hidden_layers,
-        num_attention_heads=options.num_attention_heads,
+        **sizes_of(options),
         intermediate_size=4 * options.hidden_size,
         composition=options.composition,
         id2label={label: str(label) for label in range(options.num_labels)},

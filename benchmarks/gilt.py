@@ -27,11 +27,13 @@ from functools import partial
 import torch
 from measuring import (
     add_machine_options,
+    add_size_options,
     added_memory,
     fastest,
     in_a_new_process,
     machine,
     random_trees,
+    sizes_of,
     table,
     training_step,
 )
@@ -63,7 +65,8 @@ def random_examples(count: int, words: int, tokens_per_word: float, vocab_size: 
 def shortest_paths(lengths: list[list[int]], start: int) -> list[float]:
     """Dijkstra's algorithm over a dense matrix of arc lengths, 0 where there is no arc."""
     arcs = [[(other, length) for other, length in enumerate(row) if length] for row in lengths]
-    paths, heap = [math.inf] * len(lengths), [(0, start)]
+    paths = [math.inf] * len(lengths)
+    heap = [(0, start)]
     paths[start] = 0
     while heap:
         path, word = heapq.heappop(heap)
@@ -78,8 +81,10 @@ def shortest_paths(lengths: list[list[int]], start: int) -> list[float]:
 
 def classical_tapes(arcs: torch.Tensor, word_ids: list[int], features: TapeFeatures) -> list[list[list[int]]]:
     """(a): for each token, the values of degree, distance and depth of the words so far."""
-    graph, top = arcs.long(), features.max_value
-    (out, into), (along, against) = features.degree_weights, features.distance_weights
+    graph = arcs.long()
+    top = features.max_value
+    out, into = features.degree_weights
+    along, against = features.distance_weights
     directed = torch.where(graph.T > 0, against, along * graph)
     undirected = graph | graph.T
     tapes = []
@@ -143,7 +148,8 @@ class LanguageModelLoss(torch.nn.Module):
 
     def __init__(self, model: GiLTForCausalLM, with_graphs: bool):
         super().__init__()
-        self.model, self.with_graphs = model, with_graphs
+        self.model = model
+        self.with_graphs = with_graphs
 
     def forward(self, labels: torch.Tensor, graph: torch.Tensor, tapes: torch.Tensor, **inputs):
         if self.with_graphs:
@@ -161,7 +167,8 @@ class Pairwise(LanguageModelLoss):
         super().__init__(model, with_graphs=True)
 
     def forward(self, **batch):
-        lookup_bias, GraphKeys.bias = GraphKeys.bias, pairwise_bias
+        lookup_bias = GraphKeys.bias
+        GraphKeys.bias = pairwise_bias
         try:
             return super().forward(**batch)
         finally:
@@ -180,14 +187,7 @@ def build(
     options: argparse.Namespace, config_class: type[PreTrainedConfig] = GiLTConfig, **settings
 ) -> PreTrainedModel:
     torch.manual_seed(0)
-    config = config_class(
-        vocab_size=options.vocab_size,
-        hidden_size=options.hidden_size,
-        num_hidden_layers=options.num_hidden_layers,
-        num_attention_heads=options.num_attention_heads,
-        **settings,
-    )
-    return AutoModelForCausalLM.from_config(config).train()
+    return AutoModelForCausalLM.from_config(config_class(**sizes_of(options), **settings)).train()
 
 
 def random_batch(words: int, options: argparse.Namespace) -> dict[str, torch.Tensor]:
@@ -206,7 +206,8 @@ def check_forms(model: GiLTForCausalLM, batch: dict[str, torch.Tensor]) -> None:
 
 
 def measure_steps(words: int, options: argparse.Namespace) -> list[str]:
-    model, batch = build(options), random_batch(words, options)
+    model = build(options)
+    batch = random_batch(words, options)
     check_forms(model, {name: values[:2] for name, values in batch.items()})
     optimizer = torch.optim.Adam(model.parameters())
     functions = [partial(training_step, form(model), batch, optimizer) for form in FORMS.values()]
@@ -219,7 +220,8 @@ def form_memory(name: str, words: int, options: argparse.Namespace) -> float:
     model = build(options)
     small = GraphCollator(pad_token_id=1)(random_examples(2, 3, 1.0, options.vocab_size))
     model(**small).loss.backward()
-    form, batch = FORMS[name](model), random_batch(words, options)
+    form = FORMS[name](model)
+    batch = random_batch(words, options)
     return added_memory(lambda: form(**batch).loss.backward())
 
 
@@ -233,10 +235,7 @@ def main() -> None:
     parser.add_argument("--tokens_per_word", type=float, default=1.3)
     parser.add_argument("--tape_sentences", type=int, default=32, help="sentences of a batch of tapes")
     parser.add_argument("--sentences", type=int, default=16, help="sentences of a training step")
-    parser.add_argument("--hidden_size", type=int, default=256)
-    parser.add_argument("--num_hidden_layers", type=int, default=4)
-    parser.add_argument("--num_attention_heads", type=int, default=4)
-    parser.add_argument("--vocab_size", type=int, default=8000)
+    add_size_options(parser, num_hidden_layers=4, vocab_size=8000)
     parser.add_argument("--measure", nargs="+", default=PARTS, choices=PARTS, help="what to measure; all by default")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts")
     add_machine_options(parser)

@@ -37,7 +37,15 @@ from itertools import product
 
 import gilt
 import torch
-from measuring import add_machine_options, added_memory, fastest, in_a_new_process, machine, table
+from measuring import (
+    add_machine_options,
+    add_size_options,
+    added_memory,
+    fastest,
+    in_a_new_process,
+    machine,
+    table,
+)
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
 from hf_structure import GiLTForCausalLM, PushdownLMConfig, TransformerGrammarConfig
@@ -72,7 +80,9 @@ class Straightforward:
     """(a)"""
 
     def __init__(self, model: GiLTForCausalLM):
-        self.model, self.scorer, self.features = model, model.scorer, model.config.tape_features
+        self.model = model
+        self.scorer = model.scorer
+        self.features = model.config.tape_features
         self.tables = {}  # graph keys are computed once here, too
         self.embeddings = model.model.graph_embeddings.weight.unflatten(0, (len(self.features.names), -1))
 
@@ -120,7 +130,8 @@ class Straightforward:
         places = torch.arange(word)
         tape = gilt.classical_tapes(hypothesis.graph, [word - 1], self.features)[0]
         values = torch.tensor(tape).T + scorer.num_values * torch.arange(len(tape))
-        vectors, own = [], []
+        vectors = []
+        own = []
         roles = (
             (scorer.parent_features, scorer.parent_second, hypothesis.parents, first[0]),
             (scorer.child_features, scorer.child_second, hypothesis.children, first[1]),
@@ -159,8 +170,10 @@ def random_sentences(options: argparse.Namespace) -> tuple[torch.Tensor, torch.T
 
 
 def measure_speed(beam_size: int, options: argparse.Namespace) -> list[str]:
-    model, (ids, words) = build(options), random_sentences(options)
-    tokens, straightforward = ids.shape[1] - 1, Straightforward(model)
+    model = build(options)
+    ids, words = random_sentences(options)
+    tokens = ids.shape[1] - 1
+    straightforward = Straightforward(model)
     single = [ids[0].tolist(), words[0].tolist()]
     expected = straightforward(*single, min(beam_size, 5))
     found = model.beam_search(ids[:1], words[:1], beam_size=min(beam_size, 5)).log_prob
@@ -177,14 +190,16 @@ def measure_speed(beam_size: int, options: argparse.Namespace) -> list[str]:
 
 
 def search_memory(beam_size: int, options: argparse.Namespace) -> float:
-    model, (ids, words) = build(options), random_sentences(options)
+    model = build(options)
+    ids, words = random_sentences(options)
     model.beam_search(ids[:1, :4], words[:1, :4], beam_size=2)
     return added_memory(lambda: model.beam_search(ids[:1], words[:1], beam_size=beam_size))
 
 
 def expected_memory(options: argparse.Namespace) -> float:
     """MiB of a hypothesis, by the formula above."""
-    config, (ids, _) = build(options).config, random_sentences(options)
+    config = build(options).config
+    ids, _ = random_sentences(options)
     keys_values = 2 * config.graph_layers * ids.shape[1] * config.hidden_size
     words = 2 * options.words * 4 * config.scorer_hidden_size
     return (4 * (keys_values + words) + 2 * (options.words + 1) ** 2 * 9) / 2**20
@@ -228,7 +243,8 @@ def read_sentences(model: PreTrainedModel, ids: torch.Tensor, words: torch.Tenso
 
 def family_memory(name: str, beam_size: int | None, options: argparse.Namespace) -> float:
     """MiB of the weights, and what reading one sentence adds."""
-    model, (ids, words) = build_family(name, options), random_sentences(options)
+    model = build_family(name, options)
+    ids, words = random_sentences(options)
     read_sentences(model, ids[:1, :4], words[:1, :4], beam_size and 2)
     weights = sum(parameter.nbytes for parameter in model.parameters()) / 2**20
     return weights + added_memory(lambda: read_sentences(model, ids[:1], words[:1], beam_size))
@@ -302,11 +318,8 @@ def main() -> None:
     parser.add_argument("--tokens_per_word", type=float, default=1.3)
     parser.add_argument("--max_tokens", type=int, default=16384, help="as in beam_search")
     parser.add_argument("--generated_tokens", type=int, nargs="+", default=[32, 64, 128])
-    parser.add_argument("--hidden_size", type=int, default=256)
-    parser.add_argument("--num_hidden_layers", type=int, default=6)
+    add_size_options(parser, num_hidden_layers=6, vocab_size=8000)
     parser.add_argument("--graph_layers", type=int, help="infused layers, the last ones; all by default")
-    parser.add_argument("--num_attention_heads", type=int, default=4)
-    parser.add_argument("--vocab_size", type=int, default=8000)
     parser.add_argument("--measure", nargs="+", default=PARTS, choices=PARTS, help="what to measure; all by default")
     parser.add_argument("--repeats", type=int, default=2, help="runs of which the fastest counts")
     add_machine_options(parser)

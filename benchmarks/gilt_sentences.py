@@ -43,7 +43,8 @@ def work(options: argparse.Namespace) -> None:
     from hf_structure.tokenization import encode_subwords
 
     torch.set_num_threads(1)
-    sentences, beam_size = read_words(options), options.beams[0]
+    sentences = read_words(options)
+    beam_size = options.beams[0]
     trust = {"trust_remote_code": False}
     model = AutoModelForCausalLM.from_pretrained(options.model, dtype=getattr(torch, options.dtype), **trust).eval()
     tokenizer = AutoTokenizer.from_pretrained(options.model, **trust)

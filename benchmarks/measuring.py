@@ -83,6 +83,20 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help=clock)
 
 
+def add_size_options(parser: argparse.ArgumentParser, num_hidden_layers: int, vocab_size: int) -> None:
+    """The sizes of models, small ones by default, which [`sizes_of`] gives."""
+    parser.add_argument("--hidden_size", type=int, default=256)
+    parser.add_argument("--num_hidden_layers", type=int, default=num_hidden_layers)
+    parser.add_argument("--num_attention_heads", type=int, default=4)
+    parser.add_argument("--vocab_size", type=int, default=vocab_size)
+
+
+def sizes_of(options: argparse.Namespace) -> dict[str, int]:
+    """Settings of a configuration."""
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+    return {name: getattr(options, name) for name in names}
+
+
 def machine(options: argparse.Namespace) -> str:
     load = f"load {os.getloadavg()[0]:.1f}"
     return f"torch {torch.__version__}, {options.threads} threads, {options.clock} clock, {load}"

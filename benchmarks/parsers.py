@@ -97,7 +97,8 @@ def udpipe(path: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run
     model = Model.load(path)
     if model is None:
         raise OSError(f"{path} holds no model of UDPipe")
-    default, blanks = Pipeline.DEFAULT, "".join(str(blank(sentence)) for sentence in gold)
+    default = Pipeline.DEFAULT
+    blanks = "".join(str(blank(sentence)) for sentence in gold)
     raw = Pipeline(model, "tokenize", default, default, "conllu")
     words = Pipeline(model, "conllu", default, default, "conllu")
     return lambda: raw.process("\n\n".join(texts)), lambda: words.process(blanks)
@@ -145,7 +146,8 @@ def main() -> None:
         parser.error("the evaluator is missing: pip install udtools")
     torch.set_num_threads(options.threads)
     gold = list(islice(read_conllu(options.file), options.limit))
-    texts, count = list(map(raw_text, by_paragraph(gold))), sum(len(sentence.forms) for sentence in gold)
+    texts = list(map(raw_text, by_paragraph(gold)))
+    count = sum(len(sentence.forms) for sentence in gold)
     print(f"{machine(options)}; {len(gold):,} sentences, {count:,} words")
     makers = [(name, partial(ours, name)) for name in options.models]
     for maker in (spacy, stanza, udpipe):
@@ -165,7 +167,8 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_conllu(gold, folder / "gold.conllu")
         for place, kind in enumerate(("raw text", "given words")):
-            runs, outputs = [runs[place] for _, runs in built], []
+            runs = [runs[place] for _, runs in built]
+            outputs = []
             for (name, _), run in zip(built, runs, strict=True):
                 file = re.sub(r"[^\w.-]", "_", name)
                 outputs.append(folder / f"{file}.{kind.split()[0]}.conllu")

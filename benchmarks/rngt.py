@@ -28,7 +28,16 @@ from itertools import islice
 from typing import NamedTuple
 
 import torch
-from measuring import CLOCKS, add_machine_options, fastest, machine, random_trees, table
+from measuring import (
+    CLOCKS,
+    add_machine_options,
+    add_size_options,
+    fastest,
+    machine,
+    random_trees,
+    sizes_of,
+    table,
+)
 from torch import nn
 
 import hf_structure
@@ -104,7 +113,9 @@ class Trace:
 
     def __init__(self, model: nn.Module, function: Callable[[], object], repeats: int = 1, clock: str = "wall"):
         self.layers = [module for module in model.modules() if isinstance(module, GraphTransformerLayer)]
-        self.repeats, self.clock, self.inside = repeats, CLOCKS[clock], 0.0
+        self.repeats = repeats
+        self.clock = CLOCKS[clock]
+        self.inside = 0.0
         self.calls: list[tuple[GraphTransformerLayer, int, int, int]] = []  # layer, sentences, positions, receivers
         hooks = [layer.register_forward_pre_hook(self._enter, with_kwargs=True) for layer in self.layers]
         hooks += [layer.register_forward_hook(self._leave) for layer in self.layers]
@@ -164,7 +175,8 @@ def train(model: Parser, batch: dict[str, torch.Tensor], precision: AbstractCont
 @contextmanager
 def few_rounds(model: RNGTransformerForParsing, number: int) -> Iterator[None]:
     """With another number of rounds."""
-    before, model.config.num_rounds = model.config.num_rounds, number
+    before = model.config.num_rounds
+    model.config.num_rounds = number
     yield
     model.config.num_rounds = before
 
@@ -198,10 +210,7 @@ class Variant(NamedTuple):
 def build(options: argparse.Namespace) -> tuple[dict[str, Variant], G2GTransformerForParsing]:
     """The parser's variants by name, and (a)."""
     sizes = {
-        "vocab_size": options.vocab_size,
-        "hidden_size": options.hidden_size,
-        "num_hidden_layers": options.num_hidden_layers,
-        "num_attention_heads": options.num_attention_heads,
+        **sizes_of(options),
         "intermediate_size": 4 * options.hidden_size,
         "id2label": {label: str(label) for label in range(options.num_labels)},
     }
@@ -253,10 +262,12 @@ def parsing_rows(
     variants: list[Variant], reference: Parser, batch: dict[str, torch.Tensor], dtype: torch.dtype, options
 ) -> list[list[str]]:
     """A row for each variant."""
-    variants, reference = [each.to(dtype) for each in variants], deepcopy(reference).to(dtype)
+    variants = [each.to(dtype) for each in variants]
+    reference = deepcopy(reference).to(dtype)
     for model in (reference, *(model for each in variants for model in each if model)):
         model.eval()
-    rows, count = [], len(batch["heads"])
+    rows = []
+    count = len(batch["heads"])
     with torch.no_grad():
         results = compare(
             variants,
@@ -337,12 +348,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", type=int, nargs="+", default=[10, 20, 40, 80], help="words of a sentence")
     parser.add_argument("--words", type=int, default=320, help="words of a batch")
-    parser.add_argument("--hidden_size", type=int, default=256)
-    parser.add_argument("--num_hidden_layers", type=int, default=4)
-    parser.add_argument("--num_attention_heads", type=int, default=4)
+    add_size_options(parser, num_hidden_layers=4, vocab_size=5000)
     parser.add_argument("--num_rounds", type=int, default=3, help="rounds of refinement at most")
     parser.add_argument("--num_labels", type=int, default=40, help="relation labels")
-    parser.add_argument("--vocab_size", type=int, default=5000)
     parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
     parser.add_argument("--measure", nargs="+", default=PARTS, choices=PARTS, help="what to measure; all by default")
     parser.add_argument("--repeats", type=int, default=3, help="runs of which the fastest counts")

@@ -75,19 +75,25 @@ def main() -> None:
 
 def measure_text(file: str, words: int, content: dict, num_batches: int, report: Callable) -> None:
     """All but the first line."""
-    settings, run, reading = dict(content["model"]), content["options"], Reading(load_sentences, {"words": STRINGS})
+    settings = dict(content["model"])
+    run = content["options"]
+    reading = Reading(load_sentences, {"words": STRINGS})
     training_args = TrainingArguments(output_dir=str(Path(file).parent), use_cpu=True, report_to="none")
-    corpora, features = Corpora(DataArguments(), training_args), {"input_ids": NUMBERS, "length": NUMBER}
+    corpora = Corpora(DataArguments(), training_args)
+    features = {"input_ids": NUMBERS, "length": NUMBER}
     dataset = report("reading", words, lambda: corpora.read([file], reading))
     size = {"vocab_size": run.get("vocab_size")}
     tokenizer = report("vocabulary", words, lambda: train_word_tokenizer(words_of(dataset), **size))
     encoded = report("encoding", words, lambda: corpora.encode(dataset, encode_sentences, tokenizer, features))
-    lengths, collator = column_numbers(encoded, "length"), MaskedWordCollator.from_tokenizer(tokenizer)
-    records, encode_all = partial(file_records, [file], reading), partial(encode_sentences, tokenizer=tokenizer)
+    lengths = column_numbers(encoded, "length")
+    collator = MaskedWordCollator.from_tokenizer(tokenizer)
+    records = partial(file_records, [file], reading)
+    encode_all = partial(encode_sentences, tokenizer=tokenizer)
     stream = TextStream(records, encode_all, collator, max_tokens=run["max_tokens"], buffer_size=len(lengths))
 
     def read_once() -> None:
-        seen, batches = 0, iter(stream)
+        seen = 0
+        batches = iter(stream)
         while seen < words:
             seen += int(next(batches)["attention_mask"].sum())
 

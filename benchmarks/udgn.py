@@ -38,7 +38,8 @@ def seconds(functions: list[Callable[[], object]], options: argparse.Namespace) 
 
 def products_step(model: UDGNForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
     """(a): the matrix products and the LSTM of a training step, forward and backward, on the same shapes."""
-    config, parser = model.config, model.udgn.parser
+    config = model.config
+    parser = model.udgn.parser
     shape = batch["input_ids"].shape
     words = torch.rand(*shape, config.parser_hidden_size, requires_grad=True)
     for ahead, back in zip(parser.lstm.forward_layers, parser.lstm.backward_layers, strict=True):
