@@ -97,7 +97,7 @@ def test_help_all_adds_the_options_of_transformers(parsed, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"hidden_size": 8}, "own.json: 'hidden_size' is no part of a configuration, which are 'model' and 'options'"),
+        ({"hidden_size": 8}, "own.json: unknown part 'hidden_size': a configuration has 'model' and 'options'"),
         ({"model": "udgn"}, "own.json: 'model' is not a JSON object: udgn"),
         ({"options": [1]}, r"own.json: 'options' is not a JSON object: \[1\]"),
     ],

@@ -60,7 +60,9 @@ class ParsingPipeline(Pipeline):
         if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
             found: Any = read_sentences(inputs)
             if not is_one_sentence(found):
-                found = list(found) if isinstance(found, Sized) else (sentence for sentence in found)
+                is_list = isinstance(found, Sized)
+                found = (sentence for sentence in found)
+                found = list(found) if is_list else found
             inputs = found
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
 

@@ -129,7 +129,7 @@ def _check_parts(content: dict, name: str | None) -> None:
     for part, values in content.items():
         if part not in CONFIG_PARTS:
             known = " and ".join(map(repr, CONFIG_PARTS))
-            raise ValueError(f"{name}: {part!r} is no part of a configuration, which are {known}")
+            raise ValueError(f"{name}: unknown part {part!r}: a configuration has {known}")
         if not isinstance(values, dict):
             raise ValueError(f"{name}: {part!r} is not a JSON object: {values}")
 
