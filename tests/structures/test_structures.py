@@ -304,6 +304,14 @@ def test_parse_json_round_trip(make):
     assert hash(parse) == hash(pickle.loads(pickle.dumps(parse)))
 
 
+def test_arrays_become_json():
+    tree = DependencyTree(WORDS[:1], [0], columns={"number": np.array([3])})
+    places = {"word_spans": np.array([[0, 3]]), "marginals": [np.array([1.0, 0.0])]}
+    parse = Parse(WORDS[:1], tree, text=WORDS[0], **places)
+    assert Parse.from_dict(json.loads(json.dumps(parse.to_dict()))) == parse
+    assert Parse((), marginals=(), word_spans=()).to_dict()["marginals"] == []
+
+
 def test_parse_whose_punctuation_was_left_out():
     kept = DependencyTree(WORDS[:4], HEADS[:4])
     parse = Parse(WORDS, kept, marginals=np.full((4, 5), 0.2))

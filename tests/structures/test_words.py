@@ -63,6 +63,9 @@ def test_heads_that_are_no_tree():
         DependencyTree(["a", "b"], [0, 0]).root  # noqa: B018
     with pytest.raises(ValueError, match="there is no word 4: the sentence has 3"):
         cycle.children(4)
+    for way in (cycle.subtree, lambda word: cycle.path(word, 1), lambda word: cycle.path(1, word)):
+        with pytest.raises(ValueError, match="there is no word 0: the sentence has 3"):
+            way(0)
 
 
 def test_without_words_there_is_a_value():

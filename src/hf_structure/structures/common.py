@@ -36,8 +36,7 @@ class Value:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON-ready values; `from_dict` takes them back."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # pyright: ignore[reportArgumentType]
-        return {name: _as_lists(value) for name, value in values.items()}
+        return {field.name: _json_ready(getattr(self, field.name)) for field in fields(self)}  # pyright: ignore[reportArgumentType]
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -64,7 +63,12 @@ def freeze(value: Any, *names: str) -> None:
     for name in names:
         values = getattr(value, name)
         if values is not None:
-            object.__setattr__(value, name, tuple(values.tolist() if hasattr(values, "tolist") else values))
+            object.__setattr__(value, name, as_tuple(values))
+
+
+def as_tuple(values: Any) -> tuple:
+    """The values of a sequence, array or tensor, as Python's own."""
+    return tuple(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def check_length(items: Sequence[Any], name: str, values: Sequence[Any] | None, of: str = "words") -> None:
@@ -100,18 +104,16 @@ def misc_value(name: str, value: Any) -> str | None:
 
 
 def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float | None) -> list[str]:
-    """The comment lines of a sentence. Raises `ValueError` for one that is no line."""
+    """The comment lines of a sentence."""
     metadata = dict(metadata or {})
     if log_probability is not None:
         metadata["log_probability"] = f"{log_probability:.6g}"
-    comments = [f"# {key} = {value}" for key, value in metadata.items()]
-    for comment in comments:
-        if any(character in comment for character in "\n\r\0"):
-            raise ValueError(f"a CoNLL-U comment must be one line: {comment!r}")
-    return comments
+    return [f"# {key} = {value}" for key, value in metadata.items()]
 
 
-def _as_lists(value: Any) -> Any:
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, Value):
+        return value.to_dict()
     if isinstance(value, Mapping):
-        return {name: list(values) for name, values in value.items()}
-    return [list(item) if isinstance(item, tuple) else item for item in value] if isinstance(value, tuple) else value
+        return {name: _json_ready(item) for name, item in value.items()}
+    return [_json_ready(item) for item in value] if isinstance(value, tuple) else value

@@ -10,6 +10,7 @@ from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
     Drawn,
     Value,
+    as_tuple,
     check_length,
     check_log_probability,
     check_probabilities,
@@ -69,7 +70,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     def __post_init__(self) -> None:
         names = ("heads", "labels", "probabilities", "label_probabilities")
         freeze(self, "words", *names)
-        object.__setattr__(self, "columns", {name: tuple(values) for name, values in self.columns.items()})
+        object.__setattr__(self, "columns", {name: as_tuple(values) for name, values in self.columns.items()})
         for name, values in {**{name: getattr(self, name) for name in names}, **self.columns}.items():
             check_length(self.words, name, values)
         check_heads(self.heads)

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from hf_structure.data.conllu import check_multiword_tokens
-from hf_structure.structures.common import Drawn, check_length, freeze, short_repr
+from hf_structure.structures.common import Drawn, Value, as_tuple, check_length, freeze, short_repr
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Parse(Drawn, TreeOfWords):
+class Parse(Drawn, Value, TreeOfWords):
     """
     All that was found out about one sentence. A structure that the model does not give is None.
 
@@ -74,11 +74,11 @@ class Parse(Drawn, TreeOfWords):
 
     def __post_init__(self) -> None:
         freeze(self, "words", "alternatives")
-        object.__setattr__(self, "multiword_tokens", tuple(map(tuple, self.multiword_tokens)))
+        for name in ("marginals", "word_spans", "multiword_tokens"):
+            if (rows := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(map(as_tuple, as_tuple(rows))))
         check_multiword_tokens(self.multiword_tokens, len(self.words))
-        if self.word_spans is not None:
-            object.__setattr__(self, "word_spans", tuple(map(tuple, self.word_spans)))
-            check_length(self.words, "word_spans", self.word_spans)
+        check_length(self.words, "word_spans", self.word_spans)
         for name in _PARTS:
             part = getattr(self, name)
             if part is not None and len(part.words) > len(self.words):
@@ -88,27 +88,8 @@ class Parse(Drawn, TreeOfWords):
         if self.graph and (self.dependency or self.constituency):
             raise ValueError("a parse holds trees or a graph, not both")
         length = len((self.dependency or self.graph or self).words)
-        if self.marginals is not None:
-            freeze(self, "marginals")
-            object.__setattr__(self, "marginals", tuple(map(tuple, self.marginals)))
-            if [len(row) for row in self.marginals] != [length + 1] * length:
-                raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
-        return {
-            "words": list(self.words),
-            "dependency": self.dependency and self.dependency.to_dict(),
-            "constituency": self.constituency and self.constituency.to_dict(),
-            "graph": self.graph and self.graph.to_dict(),
-            "alternatives": [structure.to_dict() for structure in self.alternatives],
-            "marginals": self.marginals and [list(row) for row in self.marginals],
-            "distances": self.distances and self.distances.to_dict(),
-            "text": self.text,
-            "word_spans": self.word_spans and [list(span) for span in self.word_spans],
-            "start": self.start,
-            "multiword_tokens": [list(token) for token in self.multiword_tokens],
-        }
+        if self.marginals is not None and [len(row) for row in self.marginals] != [length + 1] * length:
+            raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Parse":

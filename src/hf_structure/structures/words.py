@@ -86,7 +86,7 @@ class TreeOfWords:
     def children(self, word: int | Word) -> tuple[Word, ...]:
         """The words whose head is this one (or the root, 0), in order."""
         words = self._words()
-        number = _number(word, words)
+        number = _number(word, words, first=0)
         return tuple(child for child in words if child.head == number)
 
     def subtree(self, word: int | Word) -> tuple[Word, ...]:
@@ -112,9 +112,9 @@ class TreeOfWords:
         return tuple(words[number - 1] for number in numbers)
 
 
-def _number(word: int | Word, words: Sequence[Word]) -> int:
+def _number(word: int | Word, words: Sequence[Word], first: int = 1) -> int:
     number = word.number if isinstance(word, Word) else word
-    if not 0 <= number <= len(words):
+    if not first <= number <= len(words):
         raise ValueError(f"there is no word {number}: the sentence has {len(words)}")
     return number
 
