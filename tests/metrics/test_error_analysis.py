@@ -143,6 +143,16 @@ def test_root_distances(heads, expected):
     assert root_distances(heads) == expected
 
 
+def test_wrong_conventions_are_refused():
+    sentences = [sentence([0, 1], ["root", "punct"])]
+    with pytest.raises(ValueError, match="a collection of labels, not the string 'punct'"):
+        error_analysis(sentences, sentences, ignore_labels="punct")
+    with pytest.raises(ValueError, match=r"differ in the number of sentences: \[1, 1, .*2\]"):
+        error_analysis(sentences, sentences, keep=[[True, True]] * 2)
+    with pytest.raises(ValueError, match="sentence 1: 1 mask values for 2 gold heads"):
+        error_analysis(sentences, sentences, keep=[[True]])
+
+
 def test_other_words_are_refused():
     with pytest.raises(ValueError, match="sentence 1: word 3 is missing in the prediction"):
         error_analysis([sentence([0, 1])], [sentence([0, 1, 1])])

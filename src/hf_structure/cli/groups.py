@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hf_structure.data.conllu import ConlluSentence, ConlluToken
 from hf_structure.metrics.attachment import universal_label
-from hf_structure.metrics.error_analysis import DISTANCES, LENGTHS, SENTENCES, Arc, root_distances, sentence_class
+from hf_structure.metrics.error_analysis import (
+    DISTANCES,
+    LENGTHS,
+    SENTENCES,
+    distance_classes,
+    length_classes,
+    sentence_class,
+)
 
 MISSING = "-"  # the group of what has no value
 _DOCUMENT = ("newdoc ", "meta::")  # keys of comments that hold until the next document begin so
@@ -94,13 +101,6 @@ def _known_keys(sentences: Sequence[ConlluSentence], comments: Iterable[dict[str
     return "; ".join([f"there are {', '.join(_OF_WORDS)}", *listed])
 
 
-def _arcs(sentence: ConlluSentence) -> list[Arc]:
-    """The dependencies of a gold tree; none of a sentence without."""
-    heads = sentence.heads or []
-    distances = root_distances(heads)
-    return [Arc(0, word, head, None, distances[word - 1]) for word, head in enumerate(heads, start=1)]
-
-
 def _relations(sentence: ConlluSentence, universal_labels: bool) -> list[str]:
     return list(map(universal_label, sentence.deprels)) if universal_labels else sentence.deprels
 
@@ -110,6 +110,6 @@ _OF_WORDS: dict[str, Callable[[ConlluSentence, bool], Sequence[str]]] = {
     "relation": _relations,
     "upos": lambda sentence, _: [word.upos for word in sentence.words],
     "xpos": lambda sentence, _: [word.xpos for word in sentence.words],
-    "dependency_length": lambda sentence, _: [arc.length_class for arc in _arcs(sentence)],
-    "root_distance": lambda sentence, _: [arc.distance_class for arc in _arcs(sentence)],
+    "dependency_length": lambda sentence, _: length_classes(sentence.heads or []),
+    "root_distance": lambda sentence, _: distance_classes(sentence.heads or []),
 }

@@ -4,38 +4,15 @@ Where dependency parsers make errors (McDonald & Nivre 2007; section 5.2 and app
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from hf_structure.metrics.attachment import Sentence, aligned_columns, scored_words, universal_label
+from hf_structure.metrics.attachment import Sentence, aligned_columns, word_matches
 
 LONGEST = 7  # longer dependencies, and words further from the root, are one class
 LENGTHS = ("ROOT", *map(str, range(1, LONGEST + 1)), f">{LONGEST}")
 DISTANCES = LENGTHS[1:]
 SENTENCES = ("1-9", "10-19", "20-29", "30-39", "40-49", ">=50")
-
-
-class Arc(NamedTuple):
-    """A scored dependency: its sentence, its words from 1 (0 is the root), its label, and its distance to the root."""
-
-    sentence: int
-    dependent: int
-    head: int
-    label: str | None
-    distance: int
-
-    @property
-    def length_class(self) -> str:
-        """Distance between head and dependent, a name of `LENGTHS`."""
-        if self.head == 0:
-            return LENGTHS[0]
-        return _class_of(abs(self.head - self.dependent))
-
-    @property
-    def distance_class(self) -> str:
-        """Number of dependencies between the dependent and the root, a name of `DISTANCES`."""
-        return _class_of(self.distance)
 
 
 @dataclass(frozen=True)
@@ -80,27 +57,18 @@ def error_analysis(
         universal_labels (`bool`): Whether labels are compared without subtype.
 
     Raises:
-        ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` without gold
-            labels.
+        ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` that is a string
+            or comes without gold labels.
     """
-    heads, gold_heads, labels, gold_labels = aligned_columns(predicted, gold)
-    if ignore_labels and gold_labels is None:
-        raise ValueError("ignore_labels needs gold labels")
-    true_labels = gold_labels or [None] * len(gold_heads)
-    masks = keep or [None] * len(gold_heads)
-    words = []
-    for row, mask, row_labels in zip(gold_heads, masks, true_labels, strict=True):
-        words.append(scored_words(len(row), mask, row_labels, ignore_labels))
-    if labels is None or gold_labels is None:
-        labels = gold_labels = None
-    system = _arcs(heads, labels, words, universal_labels)
-    reference = _arcs(gold_heads, gold_labels, words, universal_labels)
-    right = {arc[:4] for arc in system} & {arc[:4] for arc in reference}
-    sizes = [sentence_class(len(row)) for row in gold_heads]
+    columns = aligned_columns(predicted, gold)
+    conventions = {"keep": keep, "ignore_labels": ignore_labels, "universal_labels": universal_labels}
+    right = [match.right.get("las", match.right["uas"]) for match in word_matches(*columns, **conventions)]
+    heads, gold_heads, *_ = columns
+    sizes = [[sentence_class(len(row))] * len(row) for row in gold_heads]
     return ErrorAnalysis(
-        dependency_length=_scores(LENGTHS, system, reference, right, lambda arc: arc.length_class),
-        root_distance=_scores(DISTANCES, system, reference, right, lambda arc: arc.distance_class),
-        sentence_length=_scores(SENTENCES, system, reference, right, lambda arc: sizes[arc.sentence]),
+        dependency_length=_scores(LENGTHS, map(length_classes, heads), map(length_classes, gold_heads), right),
+        root_distance=_scores(DISTANCES, map(distance_classes, heads), map(distance_classes, gold_heads), right),
+        sentence_length=_scores(SENTENCES, sizes, sizes, right),
     )
 
 
@@ -123,30 +91,37 @@ def root_distances(heads: Sequence[int]) -> list[int]:
     return distances[1:]
 
 
-def _arcs(
-    heads: Sequence[Sequence[int]],
-    labels: Sequence[Sequence[str]] | None,
-    words: Sequence[Sequence[int]],
-    universal_labels: bool,
-) -> list[Arc]:
-    arcs = []
-    for number, (row, scored) in enumerate(zip(heads, words, strict=True)):
-        row_labels = [None] * len(row)
-        if labels is not None:
-            row_labels = [universal_label(label) if universal_labels else label for label in labels[number]]
-        distances = root_distances(row)
-        arcs += [Arc(number, i + 1, int(row[i]), row_labels[i], distances[i]) for i in scored]
-    return arcs
+def length_classes(heads: Sequence[int]) -> list[str]:
+    """For each word the distance to its head, a name of `LENGTHS`."""
+    return [_class_of(abs(head - word)) if head else LENGTHS[0] for word, head in enumerate(heads, start=1)]
+
+
+def distance_classes(heads: Sequence[int]) -> list[str]:
+    """For each word the number of dependencies between it and the root, a name of `DISTANCES`."""
+    return list(map(_class_of, root_distances(heads)))
+
+
+def _class_of(number: int) -> str:
+    return str(number) if number <= LONGEST else LENGTHS[-1]
+
+
+def sentence_class(length: int) -> str:
+    """The class of `SENTENCES` that sentences with this number of words belong to."""
+    return SENTENCES[min(length // 10, len(SENTENCES) - 1)]
 
 
 def _scores(
-    classes: Sequence[str], system: list[Arc], reference: list[Arc], right: set[tuple], class_of: Callable[[Arc], str]
+    classes: Sequence[str],
+    system: Iterable[Sequence[str]],
+    reference: Iterable[Sequence[str]],
+    right: Sequence[Mapping[int, bool]],
 ) -> ClassScores:
-    """F1 by class; the share of right dependencies if these have the same class on both sides."""
-    predicted = Counter(map(class_of, system))
-    gold = Counter(map(class_of, reference))
-    right_predicted = Counter(class_of(arc) for arc in system if arc[:4] in right)
-    right_gold = Counter(class_of(arc) for arc in reference if arc[:4] in right)
+    """
+    F1 by class; the share of right dependencies if these have the same class on both sides. `system` and `reference`
+    are the classes of the words of each sentence, `right` those that are scored, from 0, and whether they are right.
+    """
+    predicted, right_predicted = _counts(system, right)
+    gold, right_gold = _counts(reference, right)
     scores = []
     for name in classes:
         precision = right_predicted[name] / predicted[name] if predicted[name] else 0.0
@@ -162,10 +137,11 @@ def _scores(
     )
 
 
-def _class_of(number: int) -> str:
-    return str(number) if number <= LONGEST else LENGTHS[-1]
-
-
-def sentence_class(length: int) -> str:
-    """The class of `SENTENCES` that sentences with this number of words belong to."""
-    return SENTENCES[min(length // 10, len(SENTENCES) - 1)]
+def _counts(classes: Iterable[Sequence[str]], right: Sequence[Mapping[int, bool]]) -> tuple[Counter, Counter]:
+    """How many scored words each class has, and how many right ones."""
+    total = Counter()
+    correct = Counter()
+    for row, words in zip(classes, right, strict=True):
+        total.update(row[word] for word in words)
+        correct.update(row[word] for word, is_right in words.items() if is_right)
+    return total, correct
