@@ -257,6 +257,13 @@ def test_groups_are_drawn_by_a_power_of_their_sizes(power):
         assert (counts == 1).all()
 
 
+def test_groups_whose_shares_are_rounded_down_make_no_empty_batches():
+    sampler = TokenBudgetBatchSampler([10] * 5, max_tokens=10, groups=[0, 0, 0, 1, 1], sampling_power=0.0)
+    batches = list(sampler)
+    assert sorted(map(len, batches)) == [1] * 4  # two sentences of each group
+    assert len(sampler) == len(batches)
+
+
 def test_sampler_draws_other_sentences_of_groups_in_each_epoch():
     lengths = 1 + np.arange(len(GROUPS)) % 9
     sampler = TokenBudgetBatchSampler(lengths, 64, groups=GROUPS, sampling_power=0.5)

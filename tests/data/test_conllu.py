@@ -1,4 +1,5 @@
 import io
+import tempfile
 
 import pytest
 from hypothesis import given, settings
@@ -52,6 +53,13 @@ def test_write_and_read_any_sentences(written):
     assert write_conllu(written, file) == len(written)
     file.seek(0)
     assert list(read_conllu(file)) == written
+
+
+def test_write_to_a_temporary_file():
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8", newline="") as file:
+        assert write_conllu(parse(SENTENCE), file) == 1
+        file.seek(0)
+        assert file.read() == SENTENCE
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])

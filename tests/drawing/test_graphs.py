@@ -37,6 +37,13 @@ def arcs_of(svg):
     return [(n[0], n[-3], n[4], float(re.match(r"M([0-9.]+)", arrow)[1])) for n, arrow in numbers]
 
 
+def test_text_hides_the_label_root_alone():
+    assert graph_text(["a", "b"], [(0, 1), (0, 2)], ["root", "roots"]).splitlines() == [
+        "1  a  ← root",
+        "2  b  ← root (roots)",
+    ]
+
+
 def test_svg_shows_every_arc():
     svg = graph_svg(WORDS, ARCS, ["top", "s", "", "x", "y"], [0.5, None, 1.0, 0.25, 0.75], "PVTV")
     assert texts(svg) == ["top 0.50", "s", "x 0.25", "y 0.75", *WORDS, *"PVTV"]

@@ -114,9 +114,9 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.rank = rank
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
-        needed = len(self._compose(0)[1])
-        bound = int(1.03 * needed) + 2
-        self.num_batches = min(bound + -bound % num_replicas, len(lengths) - len(lengths) % num_replicas)
+        order, starts, _ = self._compose(0)
+        bound = int(1.03 * len(starts)) + 2
+        self.num_batches = min(bound + -bound % num_replicas, len(order) - len(order) % num_replicas)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch whose batches the next iteration gives."""

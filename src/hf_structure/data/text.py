@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
-from io import TextIOBase
 from itertools import chain, pairwise
 from typing import IO
 
@@ -92,7 +91,7 @@ def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) ->
     count = 0
     with open_output(path_or_file) if is_path else nullcontext(path_or_file) as file:
         write: Callable[..., int] = file.write
-        is_text = isinstance(file, TextIOBase)
+        is_text = hasattr(file, "encoding")  # which temporary files have, too, although they are no `TextIOBase`
         for block in blocks:
             write(block if is_text else block.encode("utf-8"))
             count += 1

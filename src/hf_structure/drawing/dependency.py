@@ -146,8 +146,8 @@ def graph_text(
     notes = [[] for _ in words]
     for arc in drawn:
         name = f"{arc.head} {words[arc.head - 1]}" if arc.head else "root"
-        label = arc.label.removeprefix("root") if not arc.head else arc.label
-        text = f"{label} {_note(arc)}".strip()
+        is_plain_root = not arc.head and arc.label == "root"
+        text = _note(arc) if is_plain_root else f"{arc.label} {_note(arc)}".strip()
         notes[arc.word - 1].append(f"{name} ({text})" if text else name)
     arcs_left = draw_text_arcs(drawn, len(words))
     return text_rows(words, arcs_left, [f"← {', '.join(each)}" if each else "" for each in notes])
