@@ -126,11 +126,11 @@ def _layer(i: int, config: ReleasedRNGTransformerConfig) -> Iterator[Entry]:
     new = f"rng_transformer.layers.{i}"
     yield from bert_layer(old, new)
     if config.use_graph_input:
-        for kind, name in (("k", "key"), ("v", "value")):
-            source = (f"{old}.attention.self.dp_relation_{kind}.weight",)
-            make = partial(_relations, labels=config.num_relations)
-            yield Entry(f"{new}.attention.{name}_relations.weight", source, make)
-        yield Entry(f"{new}.attention.value_offset.weight", source, lambda table: table[:1])
+        keys, values = (f"{old}.attention.self.dp_relation_{kind}.weight" for kind in "kv")
+        relations = partial(_relations, labels=config.num_relations)
+        yield Entry(f"{new}.attention.key_relations.weight", (keys,), relations)
+        yield Entry(f"{new}.attention.value_relations.weight", (values,), relations)
+        yield Entry(f"{new}.attention.value_offset.weight", (values,), lambda table: table[:1])
 
 
 def _relations(table: torch.Tensor, labels: int) -> torch.Tensor:

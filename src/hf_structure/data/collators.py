@@ -13,9 +13,10 @@ IGNORE_INDEX = -100
 WORD_COLUMNS = {"tag_ids": -1, "form_ids": -1, "treebank_ids": 0, "initial_heads": -1, "initial_relations": -1}
 
 
-def pad_words(sentences: Sequence[Sequence[int]], value: int) -> torch.Tensor:
-    """`(batch_size, longest)` from lists of numbers (or of lists of them), padded with `value` on the right."""
-    return pad_sequence([torch.as_tensor(s, dtype=torch.long) for s in sentences], True, padding_value=value)
+def pad_words(sentences: Sequence[Sequence[Any]], value: int, side: str = "right") -> torch.Tensor:
+    """`(batch_size, longest)` from lists of numbers (or of lists of them), padded with `value` on a side."""
+    tensors = [torch.as_tensor(sentence, dtype=torch.long) for sentence in sentences]
+    return pad_sequence(tensors, True, padding_value=value, padding_side=side)
 
 
 @dataclass
@@ -93,8 +94,7 @@ class CausalCollator:
         return self._pad(padded, -1)
 
     def _pad(self, sequences: Sequence[Sequence[Any]], value: int) -> torch.Tensor:
-        tensors = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
-        return pad_sequence(tensors, True, padding_value=value, padding_side=self.padding_side)
+        return pad_words(sequences, value, self.padding_side)
 
 
 @dataclass

@@ -284,7 +284,7 @@ def raw_text(sentences: Iterable[ConlluSentence]) -> str:
             raise ValueError(f"sentence {sentence.metadata.get('sent_id', '')!r} has no '# text'")
         last = [token for token in sentence.tokens if "." not in token.id][-1]
         token = next((token for token in sentence.tokens if token.id.endswith(f"-{last.id}")), last)
-        text += sentence.metadata["text"] + " " * ("SpaceAfter=No" not in token.misc)
+        text += sentence.metadata["text"] + " " * (NO_SPACE not in token.misc)
     return text.strip()
 
 

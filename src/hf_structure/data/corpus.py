@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -99,9 +99,7 @@ def drop_punctuation(sentence: dict, by: str = "auto") -> dict:
     if sentence.get("heads") is not None:
         result["heads"] = remove_words(sentence["heads"], keep)
     if sentence.get("spans") is not None:
-        before = [0]  # before[i]: kept words left of word i
-        for kept in keep:
-            before.append(before[-1] + bool(kept))
+        before = list(accumulate(keep, initial=0))  # before[i]: kept words left of word i
         moved = [(before[start], before[end], label) for start, end, label in sentence["spans"]]
         result["spans"] = [span for span in moved if span[0] < span[1]]
     return result

@@ -26,7 +26,7 @@ ADVERBS = frozenset(["when", "where", "how", "why", "whenever", "wherever"])  # 
 RELATIVES = frozenset(["that", "which", "who", "whom", "whose", "where", "when", "why"])
 UNSHARED = ("root", "parataxis")
 SUBJECTS = ("nsubj", "csubj")
-OBJECTS = ("obj", "iobj")
+CONTROLLERS = ("iobj", "obj", "nsubj")  # of open complements: those of the first of these relations that there is
 
 Arc = tuple[int, str]  # the head of a word, 0 for the root, and the relation
 
@@ -166,15 +166,15 @@ class _Graph:
     # 4. Open complements
 
     def _control(self, word: int) -> None:
-        verbs = [head for head, label in self.arcs[word] if label.partition(":")[0] == "xcomp"]
         if self._having(word, *SUBJECTS):
-            verbs = []
+            return
+        verbs = [head for head, label in self.arcs[word] if label.partition(":")[0] == "xcomp"]
         for controller in {each for verb in verbs for each in self._controllers(verb)}:
             self._add(controller, word, self._voiced("nsubj", word) + ":xsubj")
 
     def _controllers(self, verb: int) -> list[int]:
         """The object of a verb, or else its subjects, including those that it shares."""
-        for relation in (*reversed(OBJECTS), SUBJECTS[0]):
+        for relation in CONTROLLERS:
             found = [
                 word
                 for word, arcs in enumerate(self.arcs)

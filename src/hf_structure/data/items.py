@@ -92,22 +92,25 @@ class ItemLayout:
         return ItemSentence(text, row, regions)
 
 
-def _text(row: Mapping[str, Any], column: str, place: str) -> str:
+def _cell(row: Mapping[str, Any], column: str, place: str) -> Any:
     if column not in row:
         raise ValueError(f"{place}: there is no column {column!r}: the columns are {', '.join(map(str, row))}")
-    value = row[column]
+    return row[column]
+
+
+def _text(row: Mapping[str, Any], column: str, place: str) -> str:
+    value = _cell(row, column, place)
     return value if isinstance(value, str) else ""
 
 
 def _number(row: Mapping[str, Any], column: str, place: str) -> int:
-    if column not in row:
-        _text(row, column, place)
+    value = _cell(row, column, place)
     try:
-        number = float(row[column])
+        number = float(value)
         if number != int(number):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{place}: {column!r} is {row[column]!r}, not the number of a word") from None
+        raise ValueError(f"{place}: {column!r} is {value!r}, not the number of a word") from None
     return int(number)
 
 

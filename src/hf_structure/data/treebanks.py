@@ -85,8 +85,8 @@ def write_split(paths: Iterable[Path], stem: Path, format: str, overwrite: bool 
             for block, words in clean_sentences(path, format, **options):
                 file.write(block)
                 text.write(" ".join(words) + "\n")
-                count = count + 1
-                total = total + len(words)
+                count += 1
+                total += len(words)
         if not count:
             raise ValueError(f"no sentence for {stem}")
     return count, total

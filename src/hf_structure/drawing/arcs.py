@@ -77,9 +77,7 @@ def graph_arcs(
     probabilities: Sequence[float | None] | None = None,
 ) -> list[Arc]:
     """The arcs of a graph."""
-    for name, values in (("labels", labels), ("probabilities", probabilities)):
-        if values is not None and len(values) != len(arcs):
-            raise ValueError(f"{len(arcs)} arcs but {len(values)} {name}")
+    check_lengths(arcs, of="arcs", labels=labels, probabilities=probabilities)
     check_arcs(arcs, len(words))
     return _colored(arcs, labels, probabilities)
 
@@ -172,8 +170,9 @@ class ArcDrawing:
         for part in sorted(self.parts, key=lambda part: part.level):
             if part.arc.head and part.arc.text:
                 inner = slice(part.left, part.right)
-                ports = (self.ports[part.arc.index, place] for place in (part.right, part.left))
-                lack = max(0.0, part.arc.width + 26 - sum(gaps[inner]) - next(ports) + next(ports))
+                left = self.ports[part.arc.index, part.left]
+                right = self.ports[part.arc.index, part.right]
+                lack = max(0.0, part.arc.width + 26 - sum(gaps[inner]) - right + left)
                 gaps[inner] = [gap + lack / (part.right - part.left) for gap in gaps[inner]]
         return gaps
 

@@ -264,8 +264,7 @@ def _in_order(
     words: Sequence[str], spans: Sequence[tuple[int, int]], labels: Sequence[str] | None
 ) -> tuple[list[tuple[int, int]], list[str]]:
     """Spans in pre-order, and their labels, empty where there are none."""
-    if labels is not None and len(labels) != len(spans):
-        raise ValueError(f"{len(spans)} spans but {len(labels)} labels")
+    check_lengths(spans, of="spans", labels=labels)
     order = span_order(spans, len(words))
     known = [""] * len(spans) if labels is None else labels
     return [(spans[i][0], spans[i][1]) for i in order], [known[i] for i in order]

@@ -115,8 +115,8 @@ def is_right_to_left(words: Sequence[str]) -> bool:
     return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L")
 
 
-def check_lengths(words: Sequence[str], **lists: Sequence[Any] | None) -> None:
-    """Raises `ValueError` unless each list has one value for each word."""
+def check_lengths(items: Sequence[Any], of: str = "words", **lists: Sequence[Any] | None) -> None:
+    """Raises `ValueError` unless each list has one value for each of the items."""
     for name, values in lists.items():
-        if values is not None and len(values) != len(words):
-            raise ValueError(f"{len(words)} words but {len(values)} {name}")
+        if values is not None and len(values) != len(items):
+            raise ValueError(f"{len(items)} {of} but {len(values)} {name}")
