@@ -121,7 +121,7 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
     tokenizer = _fast(tokenizer)
     backend = tokenizer.backend_tokenizer
     added = tokenizer.added_tokens_encoder
-    unknown = _special_id(tokenizer, "unk_token")
+    unknown = tokenizer.unk_token_id
     glued = ["".join(word.split()) for word in words]
     text = "\n".join(glued)  # normalised in one go: by letter, so that each line stays a word
     if backend.normalizer is not None:
@@ -159,10 +159,6 @@ def _fast(tokenizer: PreTrainedTokenizerBase) -> TokenizersBackend:
     return tokenizer
 
 
-def _special_id(tokenizer: PreTrainedTokenizerBase, name: str) -> int | None:
-    return getattr(tokenizer, f"{name}_id")
-
-
 def _flat(ids_of_words: list[list[int]], first: int = 0) -> tuple[list[int], list[int]]:
     """All ids one after another, and the word of each, counted from `first`."""
     input_ids = []
@@ -186,7 +182,7 @@ def _without_gaps(
     words: Sequence[str], ids_of_words: list[list[int]], tokenizer: PreTrainedTokenizerBase
 ) -> list[list[int]]:
     """The same with the unknown token for every word that the tokenizer drops."""
-    unknown = _special_id(tokenizer, "unk_token")
+    unknown = tokenizer.unk_token_id
     filled = []
     for word, ids in zip(words, ids_of_words, strict=True):
         if not ids and unknown is None:
@@ -221,32 +217,43 @@ def train_subword_tokenizer(
     """
     if kind not in SUBWORD_KINDS:
         raise ValueError(f"kind must be 'unigram' or 'bpe', not {kind!r}")
-    unk, _, bos, _ = special = list(SUBWORD_SPECIAL_TOKENS.values())
+    special = list(SUBWORD_SPECIAL_TOKENS.values())
     options = {"vocab_size": vocab_size, "special_tokens": special, "show_progress": False}
+    texts = (_as_text(words) for words in sentences)
     if kind == "unigram":
-        backend = Tokenizer(models.Unigram())
-        backend.normalizer = normalizers.NFKC()
-        backend.pre_tokenizer = pre_tokenizers.Metaspace()
-        backend.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(unk_token=unk, **options)
+        backend = unigram_backend(models.Unigram())
+        trainer = trainers.UnigramTrainer(unk_token=SUBWORD_SPECIAL_TOKENS["unk_token"], **options)
+        texts = _counting_characters(texts, vocab_size, len(special))
     else:
         backend = Tokenizer(models.BPE())
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         backend.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **options)
-    texts = (_as_text(words) for words in sentences)
-    if kind == "unigram":
-        texts = _counting_characters(texts, vocab_size, len(special))
     backend.train_from_iterator(texts, trainer)
     if kind == "unigram":
         backend.model = _reproducible(backend, len(special))
+    return subword_tokenizer(backend, word_tokenizer=word_tokenizer)
+
+
+def unigram_backend(model: models.Unigram) -> Tokenizer:
+    """SentencePiece's unigram model, with its way from text to pieces and back."""
+    backend = Tokenizer(model)
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    return backend
+
+
+def subword_tokenizer(backend: Tokenizer, **settings: Any) -> TokenizersBackend:
+    """The tokenizer of a vocabulary with `SUBWORD_SPECIAL_TOKENS`; a text begins with `<s>`. `settings` are saved."""
+    bos = SUBWORD_SPECIAL_TOKENS["bos_token"]
     backend.post_processor = processors.TemplateProcessing(
         single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, backend.token_to_id(bos))]
     )
     return TokenizersBackend(
         tokenizer_object=backend,
         model_input_names=["input_ids", "attention_mask"],
-        word_tokenizer=word_tokenizer,
+        **settings,
         **SUBWORD_SPECIAL_TOKENS,
     )
 
@@ -387,8 +394,8 @@ def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) ->
     Returns:
         `torch.LongTensor` of shape `(batch_size, seq_len)`: from 1; 0 for beginning, end and padding.
     """
-    ends = {*_ends(tokenizer), _special_id(tokenizer, "pad_token")} - {None}
-    is_end = torch.isin(input_ids, torch.tensor(list(ends), device=input_ids.device))
+    ends = [token_id for token_id in (*_ends(tokenizer), tokenizer.pad_token_id) if token_id is not None]
+    is_end = torch.isin(input_ids, torch.tensor(ends, device=input_ids.device))
     after_end = torch.nn.functional.pad(is_end, (1, 0), value=True)[:, :-1]  # (batch_size, seq_len)
     starts = word_start_mask(tokenizer).to(input_ids.device)[input_ids] | after_end
     return (starts & ~is_end).long().cumsum(1).masked_fill(is_end, 0)
@@ -406,7 +413,7 @@ def _as_text(words: Sequence[str]) -> str:
 def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     """Ids of the tokens that begin and end a sentence."""
     tokenizer = _fast(tokenizer)
-    ids = [_special_id(tokenizer, name) for name in ("bos_token", "eos_token")]
+    ids = [getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id")]
     known = [token_id for token_id in ids if token_id is not None]
     if not known:
         raise ValueError("the tokenizer has neither a beginning nor an end token: sentences need one")

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import models
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.conversion.pickles import attributes, read_pickle
-from hf_structure.tokenization import SPECIAL_TOKENS, SUBWORD_SPECIAL_TOKENS, build_word_tokenizer
+from hf_structure.tokenization import (
+    SPECIAL_TOKENS,
+    SUBWORD_SPECIAL_TOKENS,
+    build_word_tokenizer,
+    subword_tokenizer,
+    unigram_backend,
+)
 
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".tag")
 
@@ -97,16 +103,7 @@ def piece_tokenizer(path: str | Path, vocab_size: int) -> TokenizersBackend:
         raise ValueError(
             f"{path} has {len(pieces)} pieces, but the model {vocab_size}, {', '.join(special.values())} among them"
         )
-    backend = Tokenizer(models.Unigram(pieces, unk_id=names.index(special["unk_token"])))
-    backend.normalizer = normalizers.NFKC()
-    backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    backend.decoder = decoders.Metaspace()
-    backend.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", names.index("<s>"))]
-    )
-    return TokenizersBackend(
-        tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **SUBWORD_SPECIAL_TOKENS
-    )
+    return subword_tokenizer(unigram_backend(models.Unigram(pieces, unk_id=names.index(special["unk_token"]))))
 
 
 def saved_tokenizer(folder: str | Path, vocab_size: int) -> PreTrainedTokenizerBase:
