@@ -210,11 +210,12 @@ def test_files(gpt2, tmp_path):
         (["ab"], {"rows": "regions"}, "there are no regions"),
         (["ab"], {"rows": "tokens"}, "rows must be one of words, regions, not 'tokens'"),
         (["ab"], {"beam_size": [1, 2]}, "builds no structures"),
+        (["ab"], {"beam_size": []}, "beam_size is an empty list"),
         ([""], {}, "sentence 1: a sentence without words"),
         ({"sentence": ["ab"]}, {}, "not dict"),
         ("notes.txt", {}, "a table of items is a .csv or .tsv file"),
     ],
-    ids=["name", "column", "regions", "rows", "beam", "empty", "mapping", "file"],
+    ids=["name", "column", "regions", "rows", "beam", "no beam", "empty", "mapping", "file"],
 )
 def test_errors(gpt2, items, options, message):
     with pytest.raises(ValueError, match=message):

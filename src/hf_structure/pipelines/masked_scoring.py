@@ -34,12 +34,15 @@ def encode_masked(
     special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
     the model was trained without. `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
 
-    Raises `EmptySentenceError` for a sentence without words, and `ValueError` for a tokenizer that is not fast.
+    Raises `EmptySentenceError` for a sentence without words, and `ValueError` for an empty word or a tokenizer that is
+    not fast.
     """
     words = split(sentence) if isinstance(sentence, str) else list(sentence)
     text = sentence if isinstance(sentence, str) else " ".join(words)
     if not words:
         raise EmptySentenceError("a sentence without words")
+    if not all(word.strip() for word in words):
+        raise ValueError(f"word {[bool(word.strip()) for word in words].index(False) + 1} is empty")
     spans = find_words(text, words)
     keep = seen_mask(words, tokenizer)
     words = list(compress(words, keep))

@@ -241,6 +241,8 @@ def score_table(
 
     layout = ItemLayout(sentence, regions, region_mark, critical)
     sizes = [beam_size] if beam_size is None or isinstance(beam_size, int) else list(beam_size)
+    if not sizes:
+        raise ValueError("beam_size is an empty list: give one size or several")
     loading = {name: options.pop(name) for name in _LOADING if name in options}
     model, tokenizer = load_language_model(model, **loading)
     table = ScoreTable(
