@@ -37,15 +37,7 @@ from itertools import product
 
 import gilt
 import torch
-from measuring import (
-    add_machine_options,
-    add_size_options,
-    added_memory,
-    fastest,
-    in_a_new_process,
-    machine,
-    table,
-)
+from measuring import add_machine_options, add_size_options, added_memory, fastest, in_a_new_process, machine, table
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
 from hf_structure import GiLTForCausalLM, PushdownLMConfig, TransformerGrammarConfig

@@ -84,7 +84,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_size_options(parser: argparse.ArgumentParser, num_hidden_layers: int, vocab_size: int) -> None:
-    """The sizes of models, small ones by default, which [`sizes_of`] gives."""
+    """Adds the options for the size of a model; [`sizes_of`] reads them."""
     parser.add_argument("--hidden_size", type=int, default=256)
     parser.add_argument("--num_hidden_layers", type=int, default=num_hidden_layers)
     parser.add_argument("--num_attention_heads", type=int, default=4)
@@ -92,7 +92,7 @@ def add_size_options(parser: argparse.ArgumentParser, num_hidden_layers: int, vo
 
 
 def sizes_of(options: argparse.Namespace) -> dict[str, int]:
-    """Settings of a configuration."""
+    """The size of a model, as settings of its configuration."""
     names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
     return {name: getattr(options, name) for name in names}
 

@@ -28,16 +28,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import torch
-from measuring import (
-    CLOCKS,
-    add_machine_options,
-    add_size_options,
-    fastest,
-    machine,
-    random_trees,
-    sizes_of,
-    table,
-)
+from measuring import CLOCKS, add_machine_options, add_size_options, fastest, machine, random_trees, sizes_of, table
 from torch import nn
 
 import hf_structure

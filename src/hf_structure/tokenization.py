@@ -402,12 +402,17 @@ def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) ->
 
 
 def _as_text(words: Sequence[str]) -> str:
-    glued = ["".join(word.split()) for word in words]
-    if not glued:
+    if not words:
         raise ValueError("a sentence without words")
-    if "" in glued:
-        raise ValueError(f"word {glued.index('') + 1} is empty")
-    return " ".join(glued)
+    check_words(words)
+    return " ".join("".join(word.split()) for word in words)
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Raises `ValueError` for a word that is empty, or white space alone."""
+    for number, word in enumerate(words, start=1):
+        if not word.strip():
+            raise ValueError(f"word {number} is empty")
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:

@@ -305,7 +305,7 @@ def named_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _named(argument: str) -> tuple[str, str]:
-    """The parts of `[NAME=]FILE`. A file whose own name has such a mark is one without a name before it."""
+    """Name and file of `[NAME=]FILE`. In an existing file's own name, `=` is no such mark."""
     name, mark, file = argument.partition("=")
     return (name, file) if mark and not Path(argument).exists() else ("", argument)
 
@@ -331,7 +331,7 @@ def run_with_options(
 
 
 def check_empty(folder: str) -> None:
-    """Raises `ValueError` if there is something in the folder that a script is to fill."""
+    """Raises `ValueError` if the output folder of a script is not empty."""
     if os.path.isdir(folder) and os.listdir(folder):
         raise ValueError(f"{folder} is not empty")
 

@@ -20,7 +20,7 @@ from hf_structure.data.sentences import EmptySentenceError
 from hf_structure.data.text import find_words
 from hf_structure.pipelines.encoding import seen_mask
 from hf_structure.pipelines.loading import compute_device
-from hf_structure.tokenization import encode_words, is_word_level, pieces_of_words
+from hf_structure.tokenization import check_words, encode_words, is_word_level, pieces_of_words
 
 
 def encode_masked(
@@ -41,8 +41,7 @@ def encode_masked(
     text = sentence if isinstance(sentence, str) else " ".join(words)
     if not words:
         raise EmptySentenceError("a sentence without words")
-    if not all(word.strip() for word in words):
-        raise ValueError(f"word {[bool(word.strip()) for word in words].index(False) + 1} is empty")
+    check_words(words)
     spans = find_words(text, words)
     keep = seen_mask(words, tokenizer)
     words = list(compress(words, keep))

@@ -125,7 +125,7 @@ def _given(parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 
 def _check_parts(content: dict, name: str | None) -> None:
-    """Raises `ValueError` if a configuration has other parts than it can have, or one that is no object."""
+    """Raises `ValueError` for an unknown part of a configuration, or a part that is not a JSON object."""
     for part, values in content.items():
         if part not in CONFIG_PARTS:
             known = " and ".join(map(repr, CONFIG_PARTS))

@@ -102,7 +102,7 @@ class GrammarWriter(StructureWriter):
         return begins.cumsum(1) * known
 
     def _begins(self, ids: torch.Tensor) -> torch.Tensor:
-        """Which tokens begin a word wherever they are, 1 or 0."""
+        """1 for tokens that begin a word wherever they stand, else 0."""
         return torch.ones_like(ids) if self.word_starts is None else self.word_starts.to(ids.device)[ids].long()
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
