@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, TokenizersBackend
 
 from hf_structure.tokenization import (
     build_word_tokenizer,
+    encode,
     encode_subwords,
     number_words,
     train_subword_tokenizer,
@@ -87,6 +88,25 @@ def test_words_are_known_from_the_tokens_alone(tokenizer, words):
     starts = word_start_mask(tokenizer)
     assert starts.shape == (len(tokenizer),)
     assert not starts[torch.tensor(tokenizer.all_special_ids)].any()
+
+
+def split_at_once(words: list[str], tokenizer: TokenizersBackend) -> dict[str, list[int]]:
+    encoding = tokenizer(words, is_split_into_words=True, add_special_tokens=False)
+    return {"input_ids": encoding["input_ids"], "word_ids": encoding.word_ids()}
+
+
+def test_words_met_before_have_the_same_pieces(tokenizer):
+    sentences = [*CORPUS[:3], UNSEEN, [*reversed(UNSEEN), "cats", "The", "The"], CORPUS[2][::-1]]
+    for words in sentences:
+        assert encode(words, tokenizer) == split_at_once(words, tokenizer)
+
+
+def test_words_met_before_the_vocabulary_grew(tokenizer):
+    before = encode(["cats", "sleeping"], tokenizer)
+    assert tokenizer.add_tokens(["sleeping"]) == 1
+    after = encode(["cats", "sleeping"], tokenizer)
+    assert after == split_at_once(["cats", "sleeping"], tokenizer)
+    assert after != before
 
 
 def test_words_of_padded_batches():

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -22,6 +23,8 @@ SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token
 SUBWORD_KINDS = ("unigram", "bpe")  # of tokenizers that are trained
 # No warning about long texts: callers report those that are too long.
 _PLAIN: dict[str, Any] = {"add_special_tokens": False, "verbose": False}
+_KNOWN_WORDS: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[int, dict]] = WeakKeyDictionary()  # see _ids_of_words
+_MOST_KNOWN_WORDS = 1 << 16
 _SPACES = ("\u0120", "\u2581")  # mark pieces that begin with a space: byte-level BPE and SentencePiece
 
 
@@ -170,6 +173,23 @@ def _flat(ids_of_words: list[list[int]], first: int = 0) -> tuple[list[int], lis
 
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """
+    The ids of each word, which depend on no other word. They are looked up for words that the tokenizer, with a
+    vocabulary of this size, has split before.
+    """
+    size, known = _KNOWN_WORDS.get(tokenizer, (0, {}))
+    if size != len(tokenizer) or len(known) > _MOST_KNOWN_WORDS:
+        known = {}
+        _KNOWN_WORDS[tokenizer] = (len(tokenizer), known)
+    ids_of_words = {word: known.get(word) for word in words}
+    new = [word for word, ids in ids_of_words.items() if ids is None]
+    if new:
+        ids_of_words |= zip(new, _split_words(new, tokenizer), strict=True)
+        known |= {word: ids_of_words[word] for word in new}
+    return [ids_of_words[word] for word in words]
+
+
+def _split_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     encoding = tokenizer(list(words), is_split_into_words=True, **_PLAIN)
     ids_of_words = [[] for _ in words]
     for token_id, word in zip(encoding["input_ids"], encoding.word_ids(), strict=True):

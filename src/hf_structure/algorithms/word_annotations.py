@@ -44,6 +44,7 @@ def lemma_rule(form: str, lemma: str) -> str:
     return min(rules, key=lambda rule: rule[0])[1]
 
 
+@lru_cache(maxsize=1 << 16)
 def lemma_of(rule: str, form: str) -> str:
     """The lemma that a rule makes of a word; the word itself if the rule takes too much, or leaves nothing."""
     casing, _, edit = rule.partition("-")

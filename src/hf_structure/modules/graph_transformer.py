@@ -262,4 +262,6 @@ def begins_at_zero(module: nn.Module) -> TypeGuard[nn.Embedding | nn.Linear]:
 
 def take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """`(B, m, D)`: the rows of `values` `(B, L, D)` at `positions` `(B, m)`."""
-    return values.gather(1, positions.unsqueeze(2).expand(-1, -1, values.shape[2]))  # (B, m, D)
+    first = torch.arange(len(values), device=values.device).unsqueeze(1) * values.shape[1]  # (B, 1), of each sentence
+    rows = values.flatten(0, 1).index_select(0, (first + positions).flatten())  # (B m, D); faster than `gather`
+    return rows.view(*positions.shape, values.shape[2])  # (B, m, D)

@@ -104,8 +104,9 @@ def _trees(
     keep = encoded["keep"]
     trees = []
     restored = punctuation != "drop" and not all(keep)
-    words = _seen(encoded) if punctuation == "drop" else encoded["words"]
-    length = sum(keep)
+    seen = _seen(encoded)
+    words = seen if punctuation == "drop" else encoded["words"]
+    length = len(seen)
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
@@ -115,7 +116,7 @@ def _trees(
             if column.vocabulary is not None:
                 values = [column.vocabulary[number] for number in values]
             if column.spelled is not None:
-                values = [column.spelled(*pair) for pair in zip(values, _seen(encoded), strict=True)]
+                values = [column.spelled(*pair) for pair in zip(values, seen, strict=True)]
             if restored:
                 known = iter(values)
                 values = [next(known) if kept else column.of_punctuation for kept in keep]

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -77,11 +77,11 @@ def check_length(items: Sequence[Any], name: str, values: Sequence[Any] | None, 
         raise ValueError(f"{len(items)} {of} but {len(values)} {name}")
 
 
-def check_probabilities(values: Iterable[float | None], names: Iterable[str]) -> None:
-    """Raises `ValueError` if one is no probability; `names` say what they are of."""
-    for value, name in zip(values, names, strict=False):
+def check_probabilities(values: Iterable[float | None], name_of: Callable[[int], str]) -> None:
+    """Raises `ValueError` if one is no probability; `name_of` says what the one at a place is of."""
+    for place, value in enumerate(values):
         if value is not None and not -_TOLERANCE <= value <= 1 + _TOLERANCE:
-            raise ValueError(f"the probability of {name} is {value}, not between 0 and 1")
+            raise ValueError(f"the probability of {name_of(place)} is {value}, not between 0 and 1")
 
 
 def check_log_probability(value: float | None) -> None:

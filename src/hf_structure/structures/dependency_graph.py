@@ -53,7 +53,7 @@ class DependencyGraph(Drawn, Value):
         for name in ("labels", "probabilities"):
             check_length(self.arcs, name, getattr(self, name), of="arcs")
         check_arcs(self.arcs, len(self.words))
-        check_probabilities(self.probabilities or (), (f"the arc {head} -> {word}" for head, word in self.arcs))
+        check_probabilities(self.probabilities or (), lambda place: "the arc {} -> {}".format(*self.arcs[place]))
         check_log_probability(self.log_probability)
         arcs = [(int(head), int(word)) for head, word in self.arcs]
         order = sorted(range(len(arcs)), key=arcs.__getitem__)

@@ -76,7 +76,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         check_heads(self.heads)
         object.__setattr__(self, "heads", tuple(map(int, self.heads)))
         for kind, values in (("head", self.probabilities), ("label", self.label_probabilities)):
-            check_probabilities(values or (), (f"word {number}'s {kind}" for number in count(1)))
+            check_probabilities(values or (), lambda place, kind=kind: f"word {place + 1}'s {kind}")
         if self.label_probabilities is not None and self.labels is None:
             raise ValueError("label_probabilities need labels")
         check_log_probability(self.log_probability)

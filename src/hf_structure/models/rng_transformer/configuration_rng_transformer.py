@@ -143,7 +143,8 @@ class RNGTransformerConfig(EncoderConfig):
 
     def read_forms(self, words: Sequence[str]) -> dict[str, list]:
         """The hashes of what words look like."""
-        return {"form_ids": [form_ids(word, self.num_form_buckets) for word in words]}
+        num_buckets = self.num_form_buckets
+        return {"form_ids": [form_ids(word, num_buckets) for word in words]}
 
     @property
     def _predicted(self) -> tuple[Column, ...]:
