@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.abilities import abilities_of
+from hf_structure.abilities import Abilities, abilities_of
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.sentences import check_characters
@@ -96,23 +96,24 @@ def find_starts(
     batch_size: int = 64,
 ) -> list[list[bool]]:
     """Whether a sentence begins with each word of each paragraph; one begins with the first."""
-    max_pieces = abilities_of(model.config).max_tokens
+    abilities = abilities_of(model.config)
+    device = compute_device(model)
     pieces = [_pieces_of_words(encode(words, tokenizer), len(words)) for words in paragraphs]
     windows = [
         (number, start, end)
         for number, each in enumerate(pieces)
-        for start, end in _windows(list(map(len, each)), max_pieces)
+        for start, end in _windows(list(map(len, each)), abilities.max_tokens)
     ]
     probabilities = [[0.0] * len(words) for words in paragraphs]
     sizes = [sum(map(len, pieces[number][start:end])) for number, start, end in windows]
     for batch in similar_length_batches(sizes, max(batch_size // WINDOW_SENTENCES, 1)):
         chosen = [windows[place] for place in batch]
         rows = [
-            _row(paragraphs[number][start:end], pieces[number][start:end], model, treebank_id)
+            _row(paragraphs[number][start:end], pieces[number][start:end], abilities, treebank_id)
             for number, start, end in chosen
         ]
         inputs = WordCollator(cast(int, tokenizer.pad_token_id))(rows)
-        found = model.sentence_starts(**{name: value.to(compute_device(model)) for name, value in inputs.items()})
+        found = model.sentence_starts(**{name: value.to(device) for name, value in inputs.items()})
         for (number, start, end), row in zip(chosen, found.tolist(), strict=True):
             # The first half of what a window shares with the one before is told by that one, and so on.
             first = start + OVERLAP // 2 if start else 0
@@ -144,10 +145,9 @@ def _windows(lengths: Sequence[int], max_pieces: int | None) -> Iterator[tuple[i
 
 
 def _row(
-    words: Sequence[str], pieces: Sequence[Sequence[int]], model: PreTrainedModel, treebank_id: int | None
+    words: Sequence[str], pieces: Sequence[Sequence[int]], abilities: Abilities, treebank_id: int | None
 ) -> dict[str, Any]:
     """What the model reads of a window."""
-    abilities = abilities_of(model.config)
     word_ids = [number for number, each in enumerate(pieces) for _ in each]
     row = {"input_ids": [piece for each in pieces for piece in each], "word_ids": word_ids}
     row = {name: values[: abilities.max_tokens] for name, values in row.items()}

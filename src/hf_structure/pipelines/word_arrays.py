@@ -193,7 +193,8 @@ def _read_batch(
     if wants_arcs or reads_tree:
         decoded = decode_batch(encoded, model, tokenizer, marginals=wants_arcs, **search)
     batch: dict[str, Any] = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
-    batch = {name: value.to(compute_device(model)) for name, value in batch.items()}
+    device = compute_device(model)
+    batch = {name: value.to(device) for name, value in batch.items()}
     wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
     if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
         if reads_tree:
