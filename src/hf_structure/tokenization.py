@@ -181,12 +181,10 @@ def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> l
     if size != len(tokenizer) or len(known) > _MOST_KNOWN_WORDS:
         known = {}
         _KNOWN_WORDS[tokenizer] = (len(tokenizer), known)
-    ids_of_words = {word: known.get(word) for word in words}
-    new = [word for word, ids in ids_of_words.items() if ids is None]
+    new = [word for word in dict.fromkeys(words) if word not in known]
     if new:
-        ids_of_words |= zip(new, _split_words(new, tokenizer), strict=True)
-        known |= {word: ids_of_words[word] for word in new}
-    return [ids_of_words[word] for word in words]
+        known |= zip(new, _split_words(new, tokenizer), strict=True)
+    return [known[word] for word in words]
 
 
 def _split_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
