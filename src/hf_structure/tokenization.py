@@ -23,7 +23,8 @@ SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token
 SUBWORD_KINDS = ("unigram", "bpe")  # of tokenizers that are trained
 # No warning about long texts: callers report those that are too long.
 _PLAIN: dict[str, Any] = {"add_special_tokens": False, "verbose": False}
-_KNOWN_WORDS: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[int, dict]] = WeakKeyDictionary()  # see _ids_of_words
+# Of each tokenizer: the size of its vocabulary, and the ids of the words that it has split.
+_KNOWN_WORDS: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[int, dict[str, list[int]]]] = WeakKeyDictionary()
 _MOST_KNOWN_WORDS = 1 << 16
 _SPACES = ("\u0120", "\u2581")  # mark pieces that begin with a space: byte-level BPE and SentencePiece
 
@@ -174,13 +175,14 @@ def _flat(ids_of_words: list[list[int]], first: int = 0) -> tuple[list[int], lis
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """
-    The ids of each word, which depend on no other word. They are looked up for words that the tokenizer, with a
-    vocabulary of this size, has split before.
+    The ids of each word, which do not depend on the words around it. Words that the tokenizer has split before are
+    looked up, until its vocabulary grows.
     """
-    size, known = _KNOWN_WORDS.get(tokenizer, (0, {}))
-    if size != len(tokenizer) or len(known) > _MOST_KNOWN_WORDS:
+    size = len(tokenizer)
+    known_size, known = _KNOWN_WORDS.get(tokenizer, (0, {}))
+    if known_size != size or len(known) > _MOST_KNOWN_WORDS:
         known = {}
-        _KNOWN_WORDS[tokenizer] = (len(tokenizer), known)
+        _KNOWN_WORDS[tokenizer] = (size, known)
     new = [word for word in dict.fromkeys(words) if word not in known]
     if new:
         known |= zip(new, _split_words(new, tokenizer), strict=True)

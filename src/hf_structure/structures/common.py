@@ -78,7 +78,7 @@ def check_length(items: Sequence[Any], name: str, values: Sequence[Any] | None, 
 
 
 def check_probabilities(values: Iterable[float | None], name_of: Callable[[int], str]) -> None:
-    """Raises `ValueError` if one is no probability; `name_of` says what the one at a place is of."""
+    """Raises `ValueError` if one is no probability; `name_of` names what the value at a place belongs to."""
     for place, value in enumerate(values):
         if value is not None and not -_TOLERANCE <= value <= 1 + _TOLERANCE:
             raise ValueError(f"the probability of {name_of(place)} is {value}, not between 0 and 1")
