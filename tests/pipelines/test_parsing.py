@@ -470,6 +470,19 @@ def test_model_with_weights_on_disk(any_folder, tmp_path):
     assert_close(parse(sentences, model), parse(sentences, any_folder))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "given", "kept"), [("bfloat16", "", "8192"), ("bfloat16", "5", "5"), (None, "", None)]
+)
+def test_half_precision_keeps_its_kernels(folder, dtype, given, kept, monkeypatch):
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.setenv(name, given)  # so that it is restored
+    if not given:
+        monkeypatch.delenv(name)
+    hf_structure.release_models()  # so that the folder is loaded
+    parse("the dog", folder, device="cpu", dtype=dtype)
+    assert os.environ.get(name) == kept
+
+
 def test_dtype(folder):
     sentences = ["the old cat slept near a dog", "the dog"]
     exact = UDGNForMaskedLM.from_pretrained(folder)

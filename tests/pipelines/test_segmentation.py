@@ -87,6 +87,16 @@ def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     assert parses[4].multiword_tokens == ((1, 3),)
 
 
+def test_short_paragraphs_are_read_together(model, tokenizer, monkeypatch):
+    read = []
+    starts = model.sentence_starts
+    monkeypatch.setattr(model, "sentence_starts", lambda **batch: read.append(batch["input_ids"]) or starts(**batch))
+    texts = ["Yes. No.", "it isn't so", "It isn't. no"] * 100 + [" ".join(["cats"] * 500)]
+    parse(texts, model, tokenizer=tokenizer, sentences="model")
+    assert len(read) < 10
+    assert max(ids.numel() for ids in read) <= 1024
+
+
 def test_texts_are_split_as_each_alone(model, tokenizer):
     """They are read together; the long one in several windows."""
     texts = [MAIL, "", "Yes. No.", ["given", "words"], "it isn't so\n\nno " * 60, "It isn't."]

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import IO, Any
@@ -94,8 +94,7 @@ class ConlluSentence:
         tokens = [ConlluToken(str(number), "") for number in range(1, len(words) + 1)]
         sentence = cls(list(comments), tokens)
         columns = {"form": words, "xpos": tags, "head": _digits(heads, len(words)), "deprel": deprels, "misc": misc}
-        for column, values in columns.items():
-            sentence._set_column(column, values)
+        sentence._set_columns(columns)
         if spaces is not None or multiword_tokens:
             sentence._add_tokens(multiword_tokens, spaces)
         return sentence
@@ -161,7 +160,7 @@ class ConlluSentence:
             ValueError: the number of values is not the number of words, a head is none of the sentence (see
                 `check_heads`), a label cannot stand in a column.
         """
-        return self.with_column("head", _digits(heads, len(self.words))).with_column("deprel", deprels)
+        return self.with_columns({"head": _digits(heads, len(self.words)), "deprel": deprels})
 
     def with_deps(self, deps: Sequence[str]) -> "ConlluSentence":
         """
@@ -182,29 +181,32 @@ class ConlluSentence:
         return replace(self, tokens=tokens).with_heads(heads)
 
     def with_column(self, column: str, values: Sequence[str] | None) -> "ConlluSentence":
+        """A new sentence with other values in one column, see [`with_columns`]; None keeps the column."""
+        return self.with_columns({column: values})
+
+    def with_columns(self, columns: Mapping[str, Sequence[str] | None]) -> "ConlluSentence":
         """
-        A new sentence with other values in one column (a name of `COLUMNS`) of its words; None keeps the column.
+        A new sentence with other values in some columns (names of `COLUMNS`) of its words; None keeps a column.
 
         Raises:
             ValueError: the number of values is not the number of words, or one cannot stand in a column: a tab, line
                 break or NUL character, an empty form, no string.
         """
-        if values is None:
-            return self
         # The constructor, as `dataclasses.replace` takes ten times as long.
         tokens = [ConlluToken(*_fields(token)) if token.is_word else token for token in self.tokens]
         sentence = replace(self, tokens=tokens)
-        sentence._set_column(column, values)
+        sentence._set_columns(columns)
         return sentence
 
-    def _set_column(self, column: str, values: Sequence[str] | None) -> None:
-        if values is None:
-            return
+    def _set_columns(self, columns: Mapping[str, Sequence[str] | None]) -> None:
         words = self.words
-        _check_length(column, values, len(words))
-        _check_column(column, values)
-        for word, value in zip(words, values, strict=True):
-            setattr(word, column, value)
+        for column, values in columns.items():
+            if values is None:
+                continue
+            _check_length(column, values, len(words))
+            _check_column(column, values)
+            for word, value in zip(words, values, strict=True):
+                setattr(word, column, value)
 
     def _add_tokens(self, multiword_tokens: Sequence[tuple[int, int]], spaces: Sequence[bool] | None) -> None:
         """Adds the lines of multiword tokens, and what `spaces` says of tokens to these."""

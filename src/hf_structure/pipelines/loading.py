@@ -1,5 +1,6 @@
 """Loads models by name, from folders or as objects, with their tokenizers and word splitters."""
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,9 @@ from hf_structure.pipelines.options import DTYPES
 
 CAUSAL = (AutoModelForCausalLM, "causal language model")  # what loads such models, and what messages call them
 MASKED = (AutoModelForMaskedLM, "masked language model")
+# oneDNN computes half precision on a CPU by a kernel for each shape of a batch. It keeps 1,024 of them, too few for
+# batches of all lengths, and making one again takes longer than using it. It reads this before it makes the first.
+KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
 WordTokenizer = str | Callable[[str], list[str]]
 Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
 
@@ -206,6 +210,8 @@ def _load(
     model = _move(model, device).eval()
     if is_int8:
         quantize(model)
+    elif dtype != torch.float32 and model.device.type == "cpu":
+        os.environ.setdefault(*KERNELS)
     return model, read_tokenizer(folder, purpose, trust_remote_code)
 
 

@@ -265,7 +265,7 @@ def parse(
     counts: deque[int] = deque()
     batch = map(as_sentence, batch)
     if split:
-        batch = split_texts(batch, counts, split)
+        batch = split_texts(batch, counts, split, batch_size)
     elif not sentences:
         batch = warn_of_several(batch, "model" if abilities_of(model.config).segments else "split")
     bar = tqdm(total=total, unit=" sentences", disable=not progress)

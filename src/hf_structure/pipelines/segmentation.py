@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import Abilities, abilities_of
-from hf_structure.data.batching import similar_length_batches
+from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.sentences import check_characters
 from hf_structure.data.text import Token, find_words, paragraph_spans, words_of_tokens
@@ -18,7 +18,7 @@ from hf_structure.tokenization import encode
 
 WINDOW = 128  # words that are read at a time
 OVERLAP = 32  # words that two windows share; each tells of the half that lies further inside
-WINDOW_SENTENCES = 8  # a window counts as so many in a batch: larger batches do not fit a processor's cache
+WINDOW_SENTENCES = 8  # a full window counts as so many in a batch: larger batches do not fit a processor's cache
 
 
 def sentence_splitter(
@@ -106,7 +106,7 @@ def find_starts(
     ]
     probabilities = [[0.0] * len(words) for words in paragraphs]
     sizes = [sum(map(len, pieces[number][start:end])) for number, start, end in windows]
-    for batch in similar_length_batches(sizes, max(batch_size // WINDOW_SENTENCES, 1)):
+    for batch in token_budget_batches(sizes, WINDOW * max(batch_size // WINDOW_SENTENCES, 1)):
         chosen = [windows[place] for place in batch]
         rows = [
             _row(paragraphs[number][start:end], pieces[number][start:end], abilities, treebank_id)

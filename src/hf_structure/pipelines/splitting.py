@@ -14,7 +14,7 @@ T = TypeVar("T")
 Spans = list[tuple[int, int]]  # start and end of each sentence of a text
 Split = Callable[[Sequence[str]], Iterable[Spans]]  # gives those of several texts
 BY_RULES: Split = partial(map, sentence_spans)
-AHEAD = 64  # the most texts that are split together
+AHEAD = 8  # batches of texts that are split together
 USUAL = 320  # characters; of longer texts, fewer are split together
 
 
@@ -52,12 +52,15 @@ def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int
     return spans
 
 
-def split_texts(texts: Iterable[Any], counts: deque[int], split: Split = BY_RULES) -> Iterator[Any]:
+def split_texts(
+    texts: Iterable[Any], counts: deque[int], split: Split = BY_RULES, batch_size: int = 64
+) -> Iterator[Any]:
     """
     The sentences of each string, as dictionaries of `text` and `start`, its offset in the string. Anything else is one
-    sentence. The number of sentences of a text is added to `counts` before the first of them is given.
+    sentence. The number of sentences of a text is added to `counts` before the first of them is given. Several batches
+    of texts are split together, so that those of similar lengths can be.
     """
-    for window in windows(texts, AHEAD * USUAL, _size):
+    for window in windows(texts, AHEAD * batch_size * USUAL, _size):
         found = iter(split([text for text in window if isinstance(text, str)]))
         for text in window:
             spans = next(found) if isinstance(text, str) else None

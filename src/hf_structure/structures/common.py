@@ -2,11 +2,13 @@
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
 _SHOWN = 4  # words of a sentence in its short form
+_NOT_IN_MISC = re.compile(r"[|\t\n\r\0]")  # what parts its entries, columns and lines
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
 
 
@@ -90,17 +92,19 @@ def check_log_probability(value: float | None) -> None:
         raise ValueError(f"log_probability must be finite or None, not {value}")
 
 
-def misc_value(name: str, value: Any) -> str | None:
+def misc_values(name: str, values: Iterable[Any]) -> list[str | None]:
     """
-    One entry of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; None for a value that is not known. Raises
+    Entries of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; None for a value that is not known. Raises
     `ValueError` for a value that the column cannot hold.
     """
-    if value is None:
-        return None
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    if any(character in text for character in "|\t\n\r\0"):
-        raise ValueError(f"{name} {text!r} cannot stand in MISC")
-    return f"{''.join(part.capitalize() for part in name.split('_'))}={text}"
+    key = "".join(part.capitalize() for part in name.split("_"))
+    entries: list[str | None] = []
+    for value in values:
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        if _NOT_IN_MISC.search(text):
+            raise ValueError(f"{name} {text!r} cannot stand in MISC")
+        entries.append(None if value is None else f"{key}={text}")
+    return entries
 
 
 def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float | None) -> list[str]:

@@ -16,7 +16,7 @@ from hf_structure.structures.common import (
     check_probabilities,
     conllu_comments,
     freeze,
-    misc_value,
+    misc_values,
 )
 from hf_structure.structures.words import TreeOfWords, Word
 
@@ -143,15 +143,14 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return self._fill(sentence.with_heads(self.heads, self.labels or ["_"] * len(self.heads)))
 
     def _fill(self, sentence: ConlluSentence) -> ConlluSentence:
-        for name in self.columns.keys() & CONLLU:
-            sentence = sentence.with_column(name, [value or "_" for value in self.columns[name]])
-        return sentence
+        known = self.columns.keys() & CONLLU
+        return sentence.with_columns({name: [value or "_" for value in self.columns[name]] for name in known})
 
     def _misc(self) -> list[str]:
         """What is known of each word's probabilities, as CoNLL-U's last column."""
         named = {"head_prob": self.probabilities or (), "label_prob": self.label_probabilities or ()}
         named |= {name: values for name, values in self.columns.items() if name not in CONLLU}
-        notes = [[misc_value(name, value) for value in values] for name, values in named.items() if values]
+        notes = [misc_values(name, values) for name, values in named.items() if values]
         return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 
     def to_tikz(self, standalone: bool = False) -> str:
